@@ -1,0 +1,92 @@
+/**
+ * The only reader of process.env. One schema; every mistake is reported at once, by name, and the
+ * value itself is never printed (it may be a secret).
+ */
+import { z } from 'zod';
+
+const port = z.coerce.number().int().min(1).max(65535);
+const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
+const seconds = z.coerce.number().positive().max(366 * 86_400);
+const list = z.string().transform((v) =>
+  v
+    .split(',')
+    .map((s) => s.trim())
+    .filter(Boolean),
+);
+const scheduleSeconds = list
+  .refine((l) => l.length > 0 && l.every((s) => Number(s) > 0 && Number.isFinite(Number(s))), {
+    message: 'must be a comma-separated list of positive seconds',
+  })
+  .transform((l) => l.map(Number));
+const cidrs = list.refine((l) => l.every((c) => /^[0-9a-fA-F:.]+\/\d{1,3}$/.test(c)), {
+  message: 'must be a comma-separated list of CIDR ranges such as 10.0.0.0/8',
+});
+
+/** `SECRETS_KEY`: `<key id>:<base64 of 32 bytes>[,<older key id>:<base64>...]`; the first one encrypts. */
+const secretsKey = list
+  .refine((l) => l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
+    message: 'must be <key id>:<base64 of 32 bytes>, older keys after a comma',
+  })
+  .transform((l) =>
+    l.map((k) => {
+      const [id, value] = k.split(':') as [string, string];
+      return { id, key: Buffer.from(value, 'base64') };
+    }),
+  );
+
+/** Every environment variable the service reads, with its default. Times in the unit of the name. */
+export const environmentSchema = z.object({
+  PORT: port.default(3000),
+  HOST: z.string().default('127.0.0.1'),
+  ADMIN_PORT: port.default(9464),
+  REDIS_URL: z.string().regex(/^rediss?:\/\//, 'must start with redis:// or rediss://').default('redis://127.0.0.1:6379'),
+  KEY_PREFIX: z.string().max(64).default(''),
+  TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
+  TEMPORAL_NAMESPACE: z.string().default('default'),
+  TEMPORAL_API_KEY: z.string().optional(),
+  TEMPORAL_TLS: flag.optional(),
+  TEMPORAL_TLS_CLIENT_CERT_PATH: z.string().optional(),
+  TEMPORAL_TLS_CLIENT_KEY_PATH: z.string().optional(),
+  TEMPORAL_TLS_SERVER_CA_CERT_PATH: z.string().optional(),
+  TEMPORAL_TLS_SERVER_NAME: z.string().optional(),
+  TASK_QUEUE: z.string().default('notifications'),
+  ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
+  TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
+  TRUSTED_PROXIES: cidrs.or(z.literal('').transform(() => [])).default([]),
+  ALLOW_HTTP_TARGETS: flag.default(false),
+  ALLOWED_TARGET_CIDRS: cidrs.or(z.literal('').transform(() => [])).default([]),
+  RETRY_SCHEDULE_SECONDS: scheduleSeconds.default([5, 30, 120, 600, 1800, 3600, 7200, 14400]),
+  RETRY_WINDOW_SECONDS: seconds.default(432_000),
+  ATTEMPT_TIMEOUT_SECONDS: seconds.max(60).default(10),
+  FAILING_AFTER: z.coerce.number().int().min(1).default(5),
+  PROBE_SCHEDULE_SECONDS: scheduleSeconds.default([10, 30, 60, 120, 300]),
+  SUSPEND_AFTER_SECONDS: seconds.default(432_000),
+  OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
+  MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
+  DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
+  SECRETS_KEY: secretsKey.optional(),
+  OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  /** Ports no notification may be sent to, beside the service's own; `npm start` fills it. */
+  OWN_PORTS: list.transform((l) => l.map(Number)).default([]),
+});
+
+export type Config = z.output<typeof environmentSchema>;
+
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+}
+
+/**
+ * Reads the settings. An empty variable counts as not set.
+ * @throws ConfigError naming every wrong setting, one per line, never its value.
+ */
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
+  const given = Object.fromEntries(Object.entries(env).filter(([, v]) => v !== undefined && v !== ''));
+  const parsed = environmentSchema.safeParse(given);
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((i) => `  ${i.path.join('.')}: ${i.message}`);
+    throw new ConfigError(`wrong settings:\n${lines.join('\n')}`);
+  }
+  return parsed.data;
+}
