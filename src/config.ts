@@ -6,7 +6,10 @@ import { z } from 'zod';
 
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
-const seconds = z.coerce.number().positive().max(366 * 86_400);
+const seconds = z.coerce
+  .number()
+  .positive()
+  .max(366 * 86_400);
 const list = z.string().transform((v) =>
   v
     .split(',')
@@ -39,7 +42,10 @@ export const environmentSchema = z.object({
   PORT: port.default(3000),
   HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
-  REDIS_URL: z.string().regex(/^rediss?:\/\//, 'must start with redis:// or rediss://').default('redis://127.0.0.1:6379'),
+  REDIS_URL: z
+    .string()
+    .regex(/^rediss?:\/\//, 'must start with redis:// or rediss://')
+    .default('redis://127.0.0.1:6379'),
   KEY_PREFIX: z.string().max(64).default(''),
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),

@@ -1,0 +1,87 @@
+/** Ids and fingerprints: what names a thing, and how each is derived. */
+import { createHash, randomBytes } from 'node:crypto';
+
+declare const brand: unique symbol;
+type Branded<B> = string & { readonly [brand]: B };
+
+export type AccountId = Branded<'AccountId'>;
+export type ClientId = Branded<'ClientId'>;
+export type ClientToken = Branded<'ClientToken'>;
+export type NotificationId = Branded<'NotificationId'>;
+
+/** `A-Z a-z 0-9 _ -`, 1 to 64 (contract, "Words"). */
+export const clientTokenPattern = /^[A-Za-z0-9_-]{1,64}$/;
+/** `A-Z a-z 0-9 . _ : -`, 1 to 128 (contract, section 4). */
+export const eventIdPattern = /^[A-Za-z0-9._:-]{1,128}$/;
+
+export function isClientToken(value: string): value is ClientToken {
+  return clientTokenPattern.test(value);
+}
+
+export const newAccountId = (): AccountId => `acc_${randomBytes(9).toString('base64url')}` as AccountId;
+export const newClientId = (): ClientId => `cid_${randomBytes(12).toString('base64url')}` as ClientId;
+export const newEventId = (): string => `evt-${randomBytes(12).toString('hex')}`;
+export const newClientToken = (): ClientToken => randomBytes(9).toString('base64url') as ClientToken;
+
+const idBytes = 16;
+
+/**
+ * The id of the notification that an event may make: derived from client, asset, event id and segments,
+ * so that every process and every retry computes the same. The order of segments and repeats among them
+ * carry no meaning.
+ */
+export function notificationId(event: {
+  clientToken: string;
+  platformId: string;
+  eventId: string;
+  segments: readonly string[];
+}): NotificationId {
+  const hash = createHash('sha256');
+  for (const part of [
+    event.clientToken,
+    event.platformId,
+    event.eventId,
+    ...new Set([...event.segments].sort()),
+  ]) {
+    hash.update(`${Buffer.byteLength(part)}:${part}`);
+  }
+  return idFromBytes(hash.digest().subarray(0, idBytes));
+}
+
+export function idFromBytes(bytes: Buffer): NotificationId {
+  return `msg_${bytes.toString('base64url')}` as NotificationId;
+}
+
+/** The 16 bytes behind a notification id: what the known segments of an asset hold of it. */
+export function idToBytes(id: string): Buffer {
+  return Buffer.from(id.slice('msg_'.length), 'base64url');
+}
+
+export function isNotificationId(value: string): value is NotificationId {
+  return /^msg_[A-Za-z0-9_-]{22}$/.test(value);
+}
+
+/** 48 bits: with 200 segments on one asset, one new segment in 10^12 would pass for a known one. */
+const fingerprintBytes = 6;
+
+/** Fingerprints of an event's distinct segments, 6 bytes each, one after the other. */
+export function segmentFingerprints(segments: readonly string[]): Buffer {
+  const distinct = [...new Set(segments)];
+  const packed = Buffer.allocUnsafe(distinct.length * fingerprintBytes);
+  distinct.forEach((segment, i) => {
+    createHash('sha256')
+      .update(segment)
+      .digest()
+      .copy(packed, i * fingerprintBytes, 0, fingerprintBytes);
+  });
+  return packed;
+}
+
+/**
+ * Where an asset's known segments lie: a bucket (16,384 per client keep each hash small enough for the
+ * compact encoding up to 8 million assets) and a field of 8 bytes in it.
+ */
+export function assetSlot(platformId: string): { bucket: string; field: Buffer } {
+  const digest = createHash('sha256').update(platformId).digest();
+  return { bucket: (digest.readUInt16BE(0) & 0x3fff).toString(36), field: digest.subarray(2, 10) };
+}

@@ -1,0 +1,70 @@
+/**
+ * Lua for every script that reads or changes an endpoint's health.
+ *
+ * The endpoint hash `{T}:endpoint`
+ *   generation      raised by each register, reset and change of the URL; never falls
+ *   state           active (also when absent) | failing | suspended
+ *   paused, held    '1' while an operator paused it; while its account is disabled
+ *   epoch           raised at each change of state: a verdict from an older epoch changes no state
+ *   failures        failed attempts in a row, over all notifications
+ *   first_failure_at, last_failure_at, last_success_at, last_error, last_status
+ *   not_before      no attempt before it (Retry-After), ms
+ *   probe_step, probe_at, probe_token    the one probe of a failing endpoint
+ *   clock_ms, clock_at    the client's clock: ms run so far; since when it runs (0: it stands still)
+ *   catch_up_until  until when catch-up sleeps (absent: none is known to run), ms
+ *   rate_at         the time of the next free place in max_per_second, ms
+ *
+ * The clock runs while there is a URL that is neither paused, held nor suspended (DESIGN rule 8).
+ */
+export const endpointLua = `
+local E = base .. 'endpoint'
+local function field(name) return redis.call('HGET', E, name) or nil end
+local function number(name) return tonumber(redis.call('HGET', E, name) or '0') end
+local function state() return field('state') or 'active' end
+local function clock()
+  local at = number('clock_at')
+  return number('clock_ms') + (at > 0 and now - at or 0)
+end
+local function sync_clock()
+  local runs = redis.call('HEXISTS', base .. 'registration', 'url') == 1
+    and field('paused') ~= '1' and field('held') ~= '1' and state() ~= 'suspended'
+  local at = number('clock_at')
+  if runs and at == 0 then redis.call('HSET', E, 'clock_at', now)
+  elseif not runs and at > 0 then redis.call('HSET', E, 'clock_ms', number('clock_ms') + now - at, 'clock_at', 0) end
+end
+local function enter(name)
+  redis.call('HSET', E, 'state', name)
+  redis.call('HINCRBY', E, 'epoch', 1)
+  redis.call('HDEL', E, 'probe_token')
+  if name == 'active' then
+    redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
+    redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at', 'not_before')
+  end
+  sync_clock()
+end
+-- A new URL, or none: health starts anew, and no answer of the older URL counts any more.
+local function new_generation()
+  enter('active')
+  redis.call('HDEL', E, 'last_error', 'last_status', 'last_failure_at', 'last_success_at')
+  return redis.call('HINCRBY', E, 'generation', 1)
+end
+-- What waits for a later time is due now, in the order of "owed since"; bounded, the rest keeps its time.
+local function pull_forward()
+  for _, lane in ipairs({'live', 'backfill'}) do
+    local later = redis.call('ZRANGEBYSCORE', base .. 'due:' .. lane, now + 1, '+inf', 'LIMIT', 0, 2000)
+    for _, asset in ipairs(later) do
+      if redis.call('HEXISTS', base .. 'leases', asset) == 0 then
+        local since = redis.call('ZSCORE', base .. 'owed-since', asset)
+        if since then redis.call('ZADD', base .. 'due:' .. lane, math.min(tonumber(since), now), asset) end
+      end
+    end
+  end
+end
+-- A time at which catch-up must look; answers 1 when it must be woken for it (rule 6).
+local function wake_by(at)
+  local sleeping = tonumber(redis.call('HGET', E, 'catch_up_until') or '-1')
+  if sleeping >= 0 and sleeping <= at then return 0 end
+  redis.call('HSET', E, 'catch_up_until', at)
+  return 1
+end
+`;

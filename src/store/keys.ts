@@ -1,0 +1,68 @@
+/**
+ * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches
+ * one client, hence one cluster slot. What is global is touched by plain commands only.
+ *
+ * Global
+ *   layout                        number, the layout version of the keys
+ *   accounts                      set of account ids
+ *   account:<id>                  hash: name, client_id, scopes, secret_hash, generation, disabled, ...
+ *   client-id:<client_id>         string: account id
+ *   access-token:<sha256>         string: JSON, with a TTL
+ *   account-clients:<account id>  set of client tokens
+ *   clients                       set of every client token, deleted ones too (never given out twice)
+ *   owed-clients                  sorted set: client token by the time its last claim began (ms)
+ *   audit                         stream of operators' changes
+ *
+ * Of one client, `{T}:` before each
+ *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted
+ *   signing-secrets               hash of the client's signing secrets
+ *   registration                  hash: url, generation, registered_at, nonce, account_id, answered, pending_since
+ *   endpoint                      hash: state, paused, held, epoch, generation, failures, ... (see endpoint.ts)
+ *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each)
+ *   owed                          hash: asset -> notification id
+ *   owed-since                    sorted set: asset by the time since which it is owed (ms)
+ *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
+ *   in-flight                     sorted set: attempt token by the end of its lease (ms)
+ *   leases                        hash: asset -> attempt token
+ *   notification:<id>             hash: one notification's record; expires 14 days after its end
+ *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
+ *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
+ */
+export function globalKeys(prefix: string) {
+  return {
+    layout: `${prefix}layout`,
+    accounts: `${prefix}accounts`,
+    account: (id: string) => `${prefix}account:${id}`,
+    clientId: (clientId: string) => `${prefix}client-id:${clientId}`,
+    accessToken: (sha256: string) => `${prefix}access-token:${sha256}`,
+    accountClients: (id: string) => `${prefix}account-clients:${id}`,
+    clients: `${prefix}clients`,
+    owedClients: `${prefix}owed-clients`,
+    audit: `${prefix}audit`,
+    sweptAt: `${prefix}swept-at`,
+  };
+}
+
+/** What stands before every key of one client; the scripts build the rest from it. */
+export function clientBase(prefix: string, clientToken: string): string {
+  return `${prefix}{${clientToken}}:`;
+}
+
+export function clientKeys(prefix: string, clientToken: string) {
+  const base = clientBase(prefix, clientToken);
+  return {
+    base,
+    client: `${base}client`,
+    signingSecrets: `${base}signing-secrets`,
+    registration: `${base}registration`,
+    endpoint: `${base}endpoint`,
+    owed: `${base}owed`,
+    owedSince: `${base}owed-since`,
+    dueLive: `${base}due:live`,
+    dueBackfill: `${base}due:backfill`,
+    inFlight: `${base}in-flight`,
+    notification: (id: string) => `${base}notification:${id}`,
+    notifications: `${base}notifications`,
+    decision: (platformId: string) => `${base}decision:${platformId}`,
+  };
+}

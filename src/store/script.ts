@@ -1,0 +1,47 @@
+/** Lua scripts: one round trip, by hash, sent whole only where the server does not have it yet. */
+import { createHash } from 'node:crypto';
+import type { Db } from './db.js';
+
+export type ScriptArgument = string | number | Buffer;
+
+export interface Script {
+  source: string;
+  sha: string;
+}
+
+/**
+ * A script of one client. It starts with `base` (what stands before each of the client's keys), `now`
+ * (Redis' clock in ms) and ARGV from 2 on; `prelude` parts (such as `endpointLua`) come before `body`.
+ */
+export function clientScript(body: string, ...prelude: string[]): Script {
+  const source = [
+    'local base = KEYS[1]',
+    "local time = redis.call('TIME')",
+    'local now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[1])',
+    ...prelude,
+    body,
+  ].join('\n');
+  return { source, sha: createHash('sha1').update(source).digest('hex') };
+}
+
+/** Runs a script for one client. Strings come back as Buffers: known segments and ids in them are bytes. */
+export async function runScript(
+  db: Db,
+  script: Script,
+  clientToken: string,
+  args: readonly ScriptArgument[],
+): Promise<unknown> {
+  const base = db.client(clientToken).base;
+  const rest: ScriptArgument[] = [base, db.clockOffsetMs(), ...args];
+  try {
+    return await db.redis.callBuffer('EVALSHA', [script.sha, 1, ...rest]);
+  } catch (err) {
+    if (!(err instanceof Error && err.message.startsWith('NOSCRIPT'))) throw err;
+    return await db.redis.callBuffer('EVAL', [script.source, 1, ...rest]);
+  }
+}
+
+/** Text of a Buffer in a script's answer. */
+export function text(value: unknown): string {
+  return Buffer.isBuffer(value) ? value.toString() : String(value);
+}
