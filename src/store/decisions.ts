@@ -1,0 +1,46 @@
+/** Why something was or was not sent for an asset. */
+import { assetSlot } from '../ids.js';
+import type { Db } from './db.js';
+import { idOfAnswer } from './look.js';
+import { getNotification, type NotificationRecord } from './notifications.js';
+
+export interface AssetExplanation {
+  platformId: string;
+  /** The last event of which a decision is kept (14 days), at ms. */
+  lastEvent?: {
+    eventId: string;
+    at: number;
+    decision: 'queued' | 'no_new_segments' | 'not_registered' | 'silent';
+  };
+  /** The last notification of this asset, while its record is kept. */
+  lastNotification?: NotificationRecord;
+  /** Segments known of this asset. */
+  knownSegments: number;
+}
+
+export async function explainAsset(
+  db: Db,
+  clientToken: string,
+  platformId: string,
+): Promise<AssetExplanation> {
+  const keys = db.client(clientToken);
+  const slot = assetSlot(platformId);
+  const known = await db.redis.hgetBuffer(`${keys.base}known:${slot.bucket}`, slot.field);
+  const saved = await db.redis.get(keys.decision(platformId));
+  const lastId = known === null ? undefined : idOfAnswer(known.subarray(4, 20));
+  const lastNotification = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
+  const none =
+    saved === null ? undefined : (JSON.parse(saved) as { event_id: string; at: number; decision: string });
+  const lastEvent =
+    none !== undefined && (lastNotification === undefined || none.at >= lastNotification.acceptedAt)
+      ? { eventId: none.event_id, at: none.at, decision: none.decision as 'silent' }
+      : lastNotification === undefined
+        ? undefined
+        : { eventId: lastNotification.eventId, at: lastNotification.acceptedAt, decision: 'queued' as const };
+  return {
+    platformId,
+    knownSegments: known === null ? 0 : (known.length - 20) / 6,
+    ...(lastEvent === undefined ? {} : { lastEvent }),
+    ...(lastNotification === undefined ? {} : { lastNotification }),
+  };
+}

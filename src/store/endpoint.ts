@@ -1,0 +1,123 @@
+/** An endpoint's health as people see it, and what operators and publishers may change of it. */
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { clientScript, runScript } from './script.js';
+
+export type EndpointState = 'active' | 'failing' | 'paused' | 'suspended';
+
+/** Times are ms since the epoch. */
+export interface Endpoint {
+  state: EndpointState;
+  /** The account is disabled: nothing is tried. */
+  held: boolean;
+  owed: number;
+  inFlight: number;
+  generation: number;
+  failures: number;
+  oldestOwedAt?: number;
+  firstFailureAt?: number;
+  lastSuccessAt?: number;
+  lastFailureAt?: number;
+  lastError?: string;
+  lastStatus?: number;
+  nextAttemptAt?: number;
+}
+
+export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
+  const keys = db.client(clientToken);
+  const answers = await db.redis
+    .pipeline()
+    .hgetall(keys.endpoint)
+    .hlen(keys.owed)
+    .zrangebyscore(keys.owedSince, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    .zrangebyscore(keys.dueLive, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    .zrangebyscore(keys.dueBackfill, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    .zcard(keys.inFlight)
+    .exec();
+  const value = <T>(i: number): T => {
+    const [err, result] = answers?.[i] ?? [new Error('no answer')];
+    if (err) throw err;
+    return result as T;
+  };
+  const fields = value<Record<string, string>>(0);
+  const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
+  const held = fields.held === '1';
+  const health = (fields.state ?? 'active') as EndpointState;
+  const state: EndpointState = fields.paused === '1' || held ? 'paused' : health;
+  const owed = value<number>(1);
+  const oldest = value<string[]>(2)[1];
+  const due = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
+  const now = Date.now() + db.clockOffsetMs();
+  let nextAttemptAt: number | undefined;
+  if (owed > 0 && (state === 'active' || state === 'failing')) {
+    nextAttemptAt = Math.max(now, Math.min(...due), number('not_before') ?? 0);
+    if (state === 'failing') nextAttemptAt = Math.max(number('probe_at') ?? 0, number('not_before') ?? 0);
+  }
+  const optional = <K extends keyof Endpoint>(key: K, v: Endpoint[K] | undefined): Partial<Endpoint> =>
+    v === undefined ? {} : ({ [key]: v } as Partial<Endpoint>);
+  return {
+    state,
+    held,
+    owed,
+    inFlight: value<number>(5),
+    generation: number('generation') ?? 0,
+    failures: number('failures') ?? 0,
+    ...optional('oldestOwedAt', oldest === undefined ? undefined : Number(oldest)),
+    ...optional('firstFailureAt', number('first_failure_at')),
+    ...optional('lastSuccessAt', number('last_success_at')),
+    ...optional('lastFailureAt', number('last_failure_at')),
+    ...optional('lastError', fields.last_error || undefined),
+    ...optional('lastStatus', number('last_status')),
+    ...optional('nextAttemptAt', nextAttemptAt),
+  };
+}
+
+/** ARGV: 2 field (paused | held), 3 '1' or '0' */
+const stop = clientScript(
+  `local before = field(ARGV[2]) == '1' and '1' or '0'
+if ARGV[3] == '1' then redis.call('HSET', E, ARGV[2], '1') else redis.call('HDEL', E, ARGV[2]) end
+sync_clock()
+return before == ARGV[3] and 0 or 1`,
+  endpointLua,
+);
+
+/** Holds all deliveries of a client until `unpauseEndpoint`. Answers whether that changed anything. */
+export async function pauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
+  return (await runScript(db, stop, clientToken, ['paused', 1])) === 1;
+}
+
+/** Ends a pause; the caller wakes catch-up. */
+export async function unpauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
+  return (await runScript(db, stop, clientToken, ['paused', 0])) === 1;
+}
+
+/** A disabled account's clients are held like paused ones. */
+export async function setHeld(db: Db, clientToken: string, held: boolean): Promise<boolean> {
+  return (await runScript(db, stop, clientToken, ['held', held ? 1 : 0])) === 1;
+}
+
+const resume = clientScript(
+  `local was = state()
+if was == 'active' then
+  redis.call('HDEL', E, 'not_before')
+  return 0
+end
+if was == 'suspended' then
+  -- Five days of failures are forgiven: a failing probe does not suspend it again at once.
+  redis.call('HSET', E, 'attempts_failed', 0)
+  redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
+end
+enter('failing')
+redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
+redis.call('HDEL', E, 'not_before')
+return 1`,
+  endpointLua,
+);
+
+/**
+ * A suspended or failing endpoint is probed at once, and drained when that succeeds; the caller wakes catch-up.
+ * Answers false for an active one (there is nothing to resume).
+ */
+export async function resumeEndpoint(db: Db, clientToken: string): Promise<boolean> {
+  return (await runScript(db, resume, clientToken, [])) === 1;
+}

@@ -1,0 +1,264 @@
+/** The records of notifications: reading, listing and what people may change of them. */
+import { assetSlot, idToBytes } from '../ids.js';
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { notificationLua } from './notificationLua.js';
+import { clientScript, runScript, text } from './script.js';
+import type { AttemptRecord } from './settle.js';
+
+export type NotificationState =
+  | 'waiting'
+  | 'delivered'
+  | 'superseded'
+  | 'not_needed'
+  | 'failed'
+  | 'cancelled';
+export const notificationStates: readonly NotificationState[] = [
+  'waiting',
+  'delivered',
+  'superseded',
+  'not_needed',
+  'failed',
+  'cancelled',
+];
+
+/** Times are ms since the epoch. */
+export interface NotificationRecord {
+  notificationId: string;
+  clientToken: string;
+  platformId: string;
+  eventId: string;
+  state: NotificationState;
+  priority: 'live' | 'backfill';
+  acceptedAt: number;
+  endedAt?: number;
+  nextAttemptAt?: number;
+  /** What took its place (`superseded`) or made it unnecessary (`not_needed`). */
+  by?: string;
+  /** Why it `failed`: `window` or `expired`. */
+  reason?: string;
+  attempts: AttemptRecord[];
+}
+
+export async function getNotification(
+  db: Db,
+  clientToken: string,
+  notificationId: string,
+): Promise<NotificationRecord | undefined> {
+  const [found] = await readRecords(db, clientToken, [notificationId]);
+  return found;
+}
+
+export interface NotificationFilter {
+  state?: NotificationState;
+  platformId?: string;
+  /** ms */
+  since?: number;
+  /** ms */
+  until?: number;
+  cursor?: string;
+  limit: number;
+}
+
+/** Bounds the work of one call where a filter matches little; the cursor then leads on. */
+const scannedAtMost = 2000;
+
+/**
+ * Newest first. Of what is waiting everything is listed; of the rest the newest 10,000.
+ * A page may be shorter than `limit` while there is a `nextCursor`.
+ */
+export async function listNotifications(
+  db: Db,
+  clientToken: string,
+  filter: NotificationFilter,
+): Promise<{ notifications: NotificationRecord[]; nextCursor?: string }> {
+  const keys = db.client(clientToken);
+  const waitingOnly = filter.state === 'waiting';
+  const log = waitingOnly ? keys.owedSince : keys.notifications;
+  let offset = filter.cursor === undefined ? 0 : Number(filter.cursor.split('.')[1]);
+  // New arrivals must not shift the pages: the cursor holds the newest score of the first page.
+  let upTo =
+    filter.cursor === undefined
+      ? (filter.until ?? Number.MAX_SAFE_INTEGER)
+      : Number(filter.cursor.split('.')[0]);
+  if (filter.cursor === undefined && filter.until === undefined) {
+    const newest = await db.redis.zrevrange(log, 0, 0, 'WITHSCORES');
+    upTo = Number(newest[1] ?? 0);
+  }
+  const notifications: NotificationRecord[] = [];
+  for (let scanned = 0; scanned < scannedAtMost; ) {
+    const members = await db.redis.zrevrangebyscore(log, upTo, filter.since ?? '-inf', 'LIMIT', offset, 100);
+    if (members.length === 0) return { notifications };
+    const ids = waitingOnly ? (await db.redis.hmget(keys.owed, ...members)).map((id) => id ?? '') : members;
+    const records = await readRecords(db, clientToken, ids);
+    for (const record of records) {
+      offset++;
+      scanned++;
+      if (record === undefined) continue;
+      if (filter.state !== undefined && record.state !== filter.state) continue;
+      if (filter.platformId !== undefined && record.platformId !== filter.platformId) continue;
+      notifications.push(record);
+      if (notifications.length === filter.limit) return { notifications, nextCursor: `${upTo}.${offset}` };
+    }
+  }
+  return { notifications, nextCursor: `${upTo}.${offset}` };
+}
+
+/** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
+export async function findNotification(
+  db: Db,
+  notificationId: string,
+): Promise<NotificationRecord | undefined> {
+  let cursor = '0';
+  do {
+    const [next, clientTokens] = await db.redis.sscan(db.global.clients, cursor, 'COUNT', 500);
+    cursor = next;
+    const pipeline = db.redis.pipeline();
+    for (const clientToken of clientTokens)
+      pipeline.exists(db.client(clientToken).notification(notificationId));
+    const answers = (await pipeline.exec()) ?? [];
+    const at = answers.findIndex(([, exists]) => exists === 1);
+    const owner = clientTokens[at];
+    if (owner !== undefined) return getNotification(db, owner, notificationId);
+  } while (cursor !== '0');
+  return undefined;
+}
+
+/** ARGV: 2 id */
+const cancel = clientScript(
+  `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
+if not asset or redis.call('HGET', base .. 'owed', asset) ~= ARGV[2] then return 0 end
+no_longer_owed(asset)
+finish(ARGV[2], 'cancelled')
+return 1`,
+  notificationLua,
+);
+
+/** An operator gives up a waiting notification. False when it does not wait (any more). */
+export async function cancelNotification(
+  db: Db,
+  clientToken: string,
+  notificationId: string,
+): Promise<boolean> {
+  return (await runScript(db, cancel, clientToken, [notificationId])) === 1;
+}
+
+/** ARGV: 2 id */
+const makeDueScript = clientScript(
+  `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
+if not asset then return 'unknown' end
+if redis.call('HGET', base .. 'owed', asset) ~= ARGV[2] then return 'ended' end
+if lease_end(asset) then return 'due' end
+redis.call('ZADD', base .. lane_of(asset), math.min(now, tonumber(redis.call('ZSCORE', base .. 'owed-since', asset))), asset)
+return 'due'`,
+  notificationLua,
+);
+
+/** A waiting notification is due at once; the caller wakes catch-up. `ended`: it is to be sent by `redeliver`. */
+export async function makeDue(
+  db: Db,
+  clientToken: string,
+  notificationId: string,
+): Promise<'due' | 'ended' | 'unknown'> {
+  return text(await runScript(db, makeDueScript, clientToken, [notificationId])) as
+    | 'due'
+    | 'ended'
+    | 'unknown';
+}
+
+/** ARGV: 2 id, 3 dry run, 4 bucket, 5 field, 6 id's bytes */
+const recover = clientScript(
+  `local key = record(ARGV[2])
+local r = redis.call('HMGET', key, 'state', 'asset', 'priority')
+if r[1] ~= 'failed' then return 0 end
+local asset = r[2]
+if redis.call('HEXISTS', base .. 'owed', asset) == 1 then return 0 end
+local packed = redis.call('HGET', base .. 'known:' .. ARGV[4], ARGV[5])
+if packed and string.sub(packed, 5, 20) ~= ARGV[6] then return 0 end
+if ARGV[3] == '1' then return 1 end
+owe(asset, ARGV[2], r[3] or 'live')
+redis.call('HSET', key, 'state', 'waiting', 'failures', 0, 'clock_since', clock())
+redis.call('HDEL', key, 'ended_at', 'reason')
+redis.call('PERSIST', key)
+return 1`,
+  endpointLua,
+  notificationLua,
+);
+
+/**
+ * What ended `failed` in that time, and was not followed by a newer notification of its asset, is owed again;
+ * the caller wakes catch-up. `dryRun` only counts.
+ */
+export async function recoverFailed(
+  db: Db,
+  clientToken: string,
+  range: { since: number; until: number; dryRun: boolean },
+): Promise<{ count: number }> {
+  let count = 0;
+  const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
+  for (let i = 0; i < ids.length; i += 200) {
+    for (const found of await readRecords(db, clientToken, ids.slice(i, i + 200))) {
+      if (found?.state !== 'failed' || found.endedAt === undefined) continue;
+      if (found.endedAt < range.since || found.endedAt > range.until) continue;
+      const slot = assetSlot(found.platformId);
+      count += Number(
+        await runScript(db, recover, clientToken, [
+          found.notificationId,
+          range.dryRun ? 1 : 0,
+          slot.bucket,
+          slot.field,
+          idToBytes(found.notificationId),
+        ]),
+      );
+    }
+  }
+  return { count };
+}
+
+/** Records in the order of the ids; undefined where there is none (any more). */
+async function readRecords(
+  db: Db,
+  clientToken: string,
+  ids: readonly string[],
+): Promise<(NotificationRecord | undefined)[]> {
+  const keys = db.client(clientToken);
+  const pipeline = db.redis.pipeline();
+  for (const id of ids) pipeline.hgetall(keys.notification(id));
+  const answers = (await pipeline.exec()) ?? [];
+  const records = answers.map(([err, fields], i) => {
+    if (err) throw err;
+    return recordOf(clientToken, ids[i] as string, fields as Record<string, string>);
+  });
+  const waiting = records.filter((r) => r?.state === 'waiting') as NotificationRecord[];
+  if (waiting.length > 0) {
+    const due = db.redis.pipeline();
+    for (const r of waiting) due.zscore(keys.dueLive, r.platformId).zscore(keys.dueBackfill, r.platformId);
+    const scores = (await due.exec()) ?? [];
+    waiting.forEach((r, i) => {
+      const score = scores[2 * i]?.[1] ?? scores[2 * i + 1]?.[1];
+      if (typeof score === 'string') r.nextAttemptAt = Number(score);
+    });
+  }
+  return records;
+}
+
+function recordOf(
+  clientToken: string,
+  id: string,
+  f: Record<string, string>,
+): NotificationRecord | undefined {
+  if (f.asset === undefined) return undefined;
+  return {
+    notificationId: id,
+    clientToken,
+    platformId: f.asset,
+    eventId: f.event ?? '',
+    state: (f.state ?? 'waiting') as NotificationState,
+    priority: f.priority === 'backfill' ? 'backfill' : 'live',
+    acceptedAt: Number(f.accepted_at),
+    ...(f.ended_at === undefined ? {} : { endedAt: Number(f.ended_at) }),
+    ...(f.by === undefined ? {} : { by: f.by }),
+    ...(f.reason === undefined ? {} : { reason: f.reason }),
+    attempts: f.attempts ? f.attempts.split('\n').map((line) => JSON.parse(line) as AttemptRecord) : [],
+  };
+}

@@ -1,0 +1,102 @@
+/** Which clients are owed something, and whether anybody works on it. */
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { notificationLua } from './notificationLua.js';
+import { clientScript, runScript } from './script.js';
+
+/** Long enough that a claim which announced itself has happened or never will. */
+const unclaimedMs = 600_000;
+
+/** Announces claims: written before the claim itself, so that no owed client is ever missing from the index. */
+export async function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> {
+  const at = Date.now() + db.clockOffsetMs();
+  const args: (string | number)[] = [];
+  for (const clientToken of new Set(clientTokens)) args.push(at, clientToken);
+  if (args.length > 0) await db.redis.zadd(db.global.owedClients, ...args);
+}
+
+/** Every client that may be owed something. */
+export async function* owedClients(db: Db): AsyncGenerator<string[]> {
+  let cursor = '0';
+  do {
+    const [next, flat] = await db.redis.zscan(db.global.owedClients, cursor, 'COUNT', 500);
+    cursor = next;
+    const page: string[] = [];
+    for (let i = 0; i < flat.length; i += 2) page.push(flat[i] as string);
+    if (page.length > 0) yield page;
+  } while (cursor !== '0');
+}
+
+/** Takes a client that is owed nothing off the index, unless a claim announced itself lately. */
+export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
+  const before = Date.now() + db.clockOffsetMs() - unclaimedMs;
+  await db.redis.eval(
+    `local at = redis.call('ZSCORE', KEYS[1], ARGV[1])
+     if at and tonumber(at) < tonumber(ARGV[2]) then return redis.call('ZREM', KEYS[1], ARGV[1]) end
+     return 0`,
+    1,
+    db.global.owedClients,
+    clientToken,
+    before,
+  );
+}
+
+export interface OwedOverview {
+  owed: number;
+  /** How long the earliest possible attempt is overdue, ms; negative: it lies ahead. */
+  overdueMs: number;
+  /** Since catch-up last planned for this client, ms; -1: never. */
+  plannedMsAgo: number;
+  inFlight: number;
+}
+
+/** ARGV: 2 retention ms */
+const overview = clientScript(
+  `
+local owed = redis.call('HLEN', base .. 'owed')
+if owed == 0 then return {0, 0, -1, 0} end
+local next_at = math.huge
+for _, lane in ipairs({'due:live', 'due:backfill'}) do
+  local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
+  if first[2] then next_at = math.min(next_at, tonumber(first[2])) end
+end
+local expires = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2]) + tonumber(ARGV[2])
+if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') == '1' or field('held') == '1'
+  or state() == 'suspended' then next_at = expires end
+next_at = math.max(next_at, number('not_before'))
+if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
+next_at = math.min(next_at, expires)
+redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
+local planned = number('planned_at')
+return {owed, now - next_at, planned > 0 and now - planned or -1, redis.call('ZCARD', base .. 'in-flight')}
+`,
+  endpointLua,
+  notificationLua,
+);
+
+export async function owedOverview(db: Db, clientToken: string, retentionMs: number): Promise<OwedOverview> {
+  const answer = (await runScript(db, overview, clientToken, [retentionMs])) as [
+    number,
+    number,
+    number,
+    number,
+  ];
+  return { owed: answer[0], overdueMs: answer[1], plannedMsAgo: answer[2], inFlight: answer[3] };
+}
+
+/** ARGV: 2 ms from now */
+const wake = clientScript(
+  `if redis.call('EXISTS', base .. 'owed') == 0 then return 0 end
+return wake_by(now + tonumber(ARGV[2]))`,
+  endpointLua,
+);
+
+/** Whether catch-up must be woken for something due in `inMs`; if so, it is expected awake by then from now on. */
+export async function mustWakeCatchUp(db: Db, clientToken: string, inMs: number): Promise<boolean> {
+  return (await runScript(db, wake, clientToken, [Math.max(0, Math.round(inMs))])) === 1;
+}
+
+/** After a wake-up that failed: the next one is sent again. */
+export async function forgetWakeUp(db: Db, clientToken: string): Promise<void> {
+  await db.redis.hdel(db.client(clientToken).endpoint, 'catch_up_until');
+}

@@ -1,0 +1,208 @@
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { notificationLua } from './notificationLua.js';
+import { clientScript, runScript, text } from './script.js';
+import type { Taken } from './take.js';
+
+/** When a failed attempt is followed by another, and what a failing endpoint gets. */
+export interface DeliverySchedule {
+  retryScheduleMs: readonly number[];
+  retryWindowMs: number;
+  failingAfter: number;
+  probeScheduleMs: readonly number[];
+  suspendAfterMs: number;
+}
+
+/** An endpoint is suspended after at least so many failed attempts since its last success (contract, section 3). */
+export const suspendMinimumAttempts = 20;
+
+export interface AttemptRecord {
+  at: number;
+  url: string;
+  milliseconds: number;
+  status?: number;
+  error?: string;
+  remote_address?: string;
+  response_excerpt?: string;
+}
+
+export interface Verdict {
+  clientToken: string;
+  platformId: string;
+  notificationId: string;
+  taken: Pick<Taken, 'token' | 'generation' | 'epoch'>;
+  ok: boolean;
+  retryAfterMs?: number;
+  attempt: AttemptRecord;
+  redeliver?: boolean;
+}
+
+export interface Settled {
+  outcome: 'delivered' | 'retry' | 'failed' | 'gone';
+  /** Until the next attempt of this notification, where it is still owed. */
+  inMs: number;
+  /** Failed attempts of this notification so far. */
+  failures: number;
+  /** The state that the endpoint has entered by this verdict. */
+  entered?: 'active' | 'failing' | 'suspended';
+}
+
+/**
+ * One attempt's verdict (DESIGN rule 4). Safe to repeat: it counts once, with its token.
+ *
+ * ARGV: 2 asset, 3 id, 4 token, 5 generation, 6 epoch, 7 ok, 8 status, 9 error, 10 Retry-After ms, 11 attempt's JSON,
+ * 12 schedules' JSON, 13 a random number from 0 to 1, 14 redeliver
+ */
+const settle = clientScript(
+  `
+local asset, id, token, ok = ARGV[2], ARGV[3], ARGV[4], ARGV[7] == '1'
+local redeliver = ARGV[14] == '1'
+local counted = redis.call('ZREM', base .. 'in-flight', token) == 1
+if redis.call('HGET', base .. 'leases', asset) == token then redis.call('HDEL', base .. 'leases', asset) end
+local key = record(id)
+if counted and redis.call('EXISTS', key) == 1 then
+  local before = redis.call('HGET', key, 'attempts')
+  -- 64 KiB hold the attempts of many days; the oldest go first.
+  local lines = before and (before .. '\\n' .. ARGV[11]) or ARGV[11]
+  while #lines > 65536 do
+    local cut = string.find(lines, '\\n', 1, true)
+    if not cut then break end
+    lines = string.sub(lines, cut + 1)
+  end
+  redis.call('HSET', key, 'attempts', lines)
+end
+local same_url = number('generation') == tonumber(ARGV[5])
+local same_epoch = number('epoch') == tonumber(ARGV[6])
+local current = redis.call('HGET', base .. 'owed', asset) == id
+local entered = ''
+local schedules = not ok and cjson.decode(ARGV[12]) or nil
+local function later(list, step)
+  return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * tonumber(ARGV[13])))
+end
+if same_url then
+  local probe = field('probe_token') == token
+  if ok then
+    redis.call('HSET', E, 'last_success_at', now)
+    if same_epoch then
+      if state() == 'failing' and (probe or redeliver) then
+        enter('active')
+        pull_forward()
+        entered = 'active'
+      elseif state() == 'active' and number('failures') > 0 then
+        redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
+        redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
+      end
+    end
+  elseif counted then
+    redis.call('HSET', E, 'last_failure_at', now, 'last_error', ARGV[9], 'last_status', ARGV[8])
+    local retry_after = tonumber(ARGV[10])
+    if retry_after > 0 then
+      redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + retry_after))
+    end
+    local failures = redis.call('HINCRBY', E, 'failures', 1)
+    local failed_attempts = redis.call('HINCRBY', E, 'attempts_failed', 1)
+    if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then redis.call('HSET', E, 'first_failure_clock', clock()) end
+    if same_epoch then
+      if ARGV[8] == '410' and state() ~= 'suspended' then
+        enter('suspended')
+        entered = 'suspended'
+      elseif state() == 'active' and failures >= schedules.failing_after then
+        enter('failing')
+        redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + later(schedules.probe, 1))
+        entered = 'failing'
+      elseif state() == 'failing' and probe then
+        local step = redis.call('HINCRBY', E, 'probe_step', 1)
+        redis.call('HSET', E, 'probe_at', now + later(schedules.probe, step))
+        redis.call('HDEL', E, 'probe_token')
+        if clock() - number('first_failure_clock') >= schedules.suspend_after and failed_attempts >= schedules.suspend_attempts then
+          enter('suspended')
+          entered = 'suspended'
+        end
+      end
+    end
+  end
+end
+local function answer(outcome, in_ms)
+  return {outcome, in_ms, tonumber(redis.call('HGET', key, 'failures') or '0'), entered}
+end
+if redeliver then
+  if ok then
+    if redis.call('EXISTS', key) == 1 and not current then finish(id, 'delivered') end
+    if current and same_url then no_longer_owed(asset) finish(id, 'delivered') end
+    return answer('delivered', -1)
+  end
+  local failures = redis.call('HINCRBY', key, 'redeliver_failures', 1)
+  redis.call('EXPIRE', key, KEEP_SECONDS)
+  return answer('retry', later(schedules.retry, failures))
+end
+if not current then
+  -- A newer notification took its place while it was under way: that one waited for this lease.
+  local newer = redis.call('HGET', base .. 'owed', asset)
+  if newer and not lease_end(asset) then
+    redis.call('ZADD', base .. lane_of(asset), tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now), asset)
+  end
+  return answer('gone', -1)
+end
+if ok and same_url then
+  no_longer_owed(asset)
+  finish(id, 'delivered')
+  return answer('delivered', -1)
+end
+if lease_end(asset) then return answer('retry', lease_end(asset) - now) end
+if not same_url then
+  redis.call('ZADD', base .. lane_of(asset), now, asset)
+  return answer('retry', 0)
+end
+if not counted then
+  -- A late failure: its lease had ended, and the entry is due by itself.
+  return answer('retry', 0)
+end
+local failures = redis.call('HINCRBY', key, 'failures', 1)
+local delay = later(schedules.retry, failures)
+local since = tonumber(redis.call('HGET', key, 'clock_since') or clock())
+local took_others = number('last_success_at') > tonumber(redis.call('HGET', key, 'accepted_at') or now)
+if clock() + delay - since > schedules.window and state() == 'active' and took_others then
+  no_longer_owed(asset)
+  finish(id, 'failed', nil, 'window')
+  return answer('failed', -1)
+end
+redis.call('ZADD', base .. lane_of(asset), now + delay, asset)
+return answer('retry', delay)
+`,
+  endpointLua,
+  notificationLua,
+);
+
+export async function settleAttempt(db: Db, verdict: Verdict, schedule: DeliverySchedule): Promise<Settled> {
+  const answer = (await runScript(db, settle, verdict.clientToken, [
+    verdict.platformId,
+    verdict.notificationId,
+    verdict.taken.token,
+    verdict.taken.generation,
+    verdict.taken.epoch,
+    verdict.ok ? 1 : 0,
+    verdict.attempt.status ?? '',
+    verdict.attempt.error ?? '',
+    verdict.retryAfterMs ?? 0,
+    JSON.stringify(verdict.attempt),
+    verdict.ok
+      ? ''
+      : JSON.stringify({
+          retry: schedule.retryScheduleMs,
+          probe: schedule.probeScheduleMs,
+          window: schedule.retryWindowMs,
+          failing_after: schedule.failingAfter,
+          suspend_after: schedule.suspendAfterMs,
+          suspend_attempts: suspendMinimumAttempts,
+        }),
+    Math.random(),
+    verdict.redeliver ? 1 : 0,
+  ])) as [Buffer, number, number, Buffer];
+  const entered = text(answer[3]);
+  return {
+    outcome: text(answer[0]) as Settled['outcome'],
+    inMs: answer[1],
+    failures: answer[2],
+    ...(entered === '' ? {} : { entered: entered as 'active' | 'failing' | 'suspended' }),
+  };
+}

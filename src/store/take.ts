@@ -1,0 +1,168 @@
+import { assetSlot } from '../ids.js';
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { knownLua, notificationLua } from './notificationLua.js';
+import { clientScript, runScript, text } from './script.js';
+
+/**
+ * Who asks for the attempt: `first` ignores the entry's due time, `retry` and `drain` keep it (`drain` is also
+ * held to the drain rate), `probe` is the only one that a failing endpoint admits, `redeliver` sends what has
+ * ended, whatever is newer.
+ */
+export type TakeMode = 'first' | 'retry' | 'drain' | 'probe' | 'redeliver';
+
+export type RefusedReason =
+  | 'no_registration'
+  | 'paused'
+  | 'suspended'
+  | 'failing'
+  | 'leased'
+  | 'not_before'
+  | 'not_due'
+  | 'rate'
+  | 'full';
+
+export interface Taken {
+  kind: 'taken';
+  /** Names this attempt: its lease, its place in the in-flight bound, its verdict. */
+  token: string;
+  generation: number;
+  epoch: number;
+  url: string;
+  /** Fields of the client's signing-secrets hash, as stored. */
+  secrets: Record<string, string>;
+}
+
+export type Take =
+  | Taken
+  /** `inMs`: when it may be asked again; -1 where only a change from outside helps. */
+  | { kind: 'refused'; reason: RefusedReason; inMs: number }
+  /** Nothing to do any more: delivered, superseded or ended some other way. */
+  | { kind: 'gone' }
+  /** Redis lost its last second and this claim with it: claim again. */
+  | { kind: 'reclaim' };
+
+/**
+ * The one gate before every POST (DESIGN rule 3).
+ *
+ * ARGV: 2 asset, 3 id, 4 token, 5 lease ms, 6 mode, 7 default in-flight bound, 8 claim number (0: not known),
+ * 9 bucket, 10 field, 11 drain rate per second
+ */
+const take = clientScript(
+  `
+local asset, id, token, mode = ARGV[2], ARGV[3], ARGV[4], ARGV[6]
+local redeliver = mode == 'redeliver'
+if not redeliver and redis.call('HGET', base .. 'owed', asset) ~= id then
+  local wanted = tonumber(ARGV[8])
+  if wanted > 0 and read_known(ARGV[9], ARGV[10]) < wanted then return {'reclaim'} end
+  return {'gone'}
+end
+local url = redis.call('HGET', base .. 'registration', 'url')
+if not url then return {'no_registration', -1} end
+local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe_token', 'generation', 'epoch', 'rate_at', 'drain_at')
+if e[2] == '1' or e[3] == '1' then return {'paused', -1} end
+if e[1] == 'suspended' then return {'suspended', -1} end
+local lease = lease_end(asset)
+if lease and not redeliver then return {'leased', lease - now} end
+local not_before = tonumber(e[4] or '0')
+if not_before > now then return {'not_before', not_before - now} end
+local lane = lane_of(asset)
+if mode == 'retry' or mode == 'drain' then
+  local due = tonumber(redis.call('ZSCORE', base .. lane, asset) or '0')
+  if due > now then return {'not_due', due - now} end
+end
+if e[1] == 'failing' and not redeliver then
+  local probe_at = tonumber(e[5] or '0')
+  if mode ~= 'probe' or probe_at > now then return {'failing', math.max(probe_at - now, 0)} end
+  local other = e[6] and redis.call('ZSCORE', base .. 'in-flight', e[6])
+  if other and tonumber(other) > now then return {'failing', tonumber(other) - now} end
+end
+redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
+local settings = redis.call('HMGET', base .. 'client', 'max_in_flight', 'max_per_second')
+local bound = tonumber(settings[1] or ARGV[7])
+-- Backfill leaves a quarter of the places to live events.
+if lane == 'due:backfill' and bound > 1 then bound = bound - math.max(1, math.floor(bound / 4)) end
+if redis.call('ZCARD', base .. 'in-flight') >= bound then
+  local first = redis.call('ZRANGE', base .. 'in-flight', 0, 0, 'WITHSCORES')
+  return {'full', math.max(1, tonumber(first[2] or now) - now)}
+end
+-- A place every 1000/rate ms; what was not used is kept for a tenth of a second.
+local function place(at, rate)
+  local next_at = math.max(tonumber(at or '0'), now - 100)
+  if next_at > now then return nil, next_at end
+  return string.format('%.3f', next_at + 1000 / rate), nil
+end
+local rate_next, drain_next, wait
+if settings[2] then
+  rate_next, wait = place(e[9], tonumber(settings[2]))
+  if wait then return {'rate', math.ceil(wait - now)} end
+end
+if mode == 'drain' then
+  drain_next, wait = place(e[10], tonumber(ARGV[11]))
+  if wait then return {'rate', math.ceil(wait - now)} end
+end
+if rate_next then redis.call('HSET', E, 'rate_at', rate_next) end
+if drain_next then redis.call('HSET', E, 'drain_at', drain_next) end
+local until_at = now + tonumber(ARGV[5])
+redis.call('ZADD', base .. 'in-flight', until_at, token)
+if not redeliver then
+  redis.call('HSET', base .. 'leases', asset, token)
+  redis.call('ZADD', base .. lane, until_at, asset)
+  if e[1] == 'failing' then redis.call('HSET', E, 'probe_token', token) end
+end
+return {'taken', tonumber(e[7] or '0'), tonumber(e[8] or '0'), url, redis.call('HGETALL', base .. 'signing-secrets')}
+`,
+  endpointLua,
+  notificationLua,
+  knownLua,
+);
+
+export interface TakeRequest {
+  clientToken: string;
+  platformId: string;
+  notificationId: string;
+  token: string;
+  mode: TakeMode;
+  /** Longer than an attempt can take. */
+  leaseMs: number;
+  maxInFlight: number;
+  drainPerSecond: number;
+  /** The claim's number where the asker knows it. */
+  claim?: number;
+}
+
+export async function takeAttempt(db: Db, request: TakeRequest): Promise<Take> {
+  const slot = assetSlot(request.platformId);
+  const answer = (await runScript(db, take, request.clientToken, [
+    request.platformId,
+    request.notificationId,
+    request.token,
+    request.leaseMs,
+    request.mode,
+    request.maxInFlight,
+    request.claim ?? 0,
+    slot.bucket,
+    slot.field,
+    request.drainPerSecond,
+  ])) as [Buffer, number, number, Buffer, Buffer[]];
+  const kind = text(answer[0]);
+  switch (kind) {
+    case 'gone':
+    case 'reclaim':
+      return { kind };
+    case 'taken': {
+      const secrets: Record<string, string> = {};
+      for (let i = 0; i + 1 < answer[4].length; i += 2) secrets[text(answer[4][i])] = text(answer[4][i + 1]);
+      return {
+        kind,
+        token: request.token,
+        generation: answer[1],
+        epoch: answer[2],
+        url: text(answer[3]),
+        secrets,
+      };
+    }
+    default:
+      return { kind: 'refused', reason: kind as RefusedReason, inMs: answer[1] };
+  }
+}
