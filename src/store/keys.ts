@@ -7,7 +7,7 @@
  *   accounts                      set of account ids
  *   account:<id>                  hash: name, client_id, scopes, secret_hash, generation, disabled, ...
  *   client-id:<client_id>         string: account id
- *   access-token:<sha256>         string: JSON, with a TTL
+ *   access-token:<sha256>         string: generation and scopes, with a TTL
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
@@ -40,6 +40,8 @@ export function globalKeys(prefix: string) {
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
     sweptAt: `${prefix}swept-at`,
+    /** Written before each wait for the disk (durable.ts). */
+    diskMark: `${prefix}disk-mark`,
   };
 }
 

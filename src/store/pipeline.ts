@@ -1,0 +1,12 @@
+import type { ChainableCommander } from 'ioredis';
+import { RedisUnavailable } from './db.js';
+
+/** The answers of commands sent together, in their order. @throws the first command's error */
+export async function runPipeline(commands: ChainableCommander): Promise<unknown[]> {
+  const answers = await commands.exec();
+  if (!answers) throw new RedisUnavailable('the transaction was not run');
+  return answers.map(([err, value]) => {
+    if (err) throw err;
+    return value;
+  });
+}
