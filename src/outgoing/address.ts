@@ -1,0 +1,147 @@
+import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
+import ipaddr from 'ipaddr.js';
+
+/** Where notifications may go. Public addresses always; the rest only as an operator opened it. */
+export interface TargetPolicy {
+  /** `http` URLs as well as `https`. */
+  allowHttp: boolean;
+  /** Ranges beside the public ones, such as `10.0.0.0/8`. */
+  allowedCidrs: readonly string[];
+  /** Ports of this service; refused on loopback and on every address of this machine, whatever is opened. */
+  ownPorts: readonly number[];
+  /** Addresses of this service that its network interfaces do not show (a load balancer, a NAT). */
+  ownAddresses?: readonly string[];
+}
+
+export type AddressVerdict = 'allowed' | 'not_public' | 'own_address';
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Cidr = [Address, number];
+
+/**
+ * May a connection go to this address and port? The address is one that the system connects to: a
+ * literal without brackets, in canonical or any other IPv6 spelling. What is no IP address is not allowed.
+ */
+export function isAllowedAddress(address: string, port: number, policy: TargetPolicy): boolean {
+  return judgeAddress(address, port, policy) === 'allowed';
+}
+
+/** Like {@link isAllowedAddress}, and says which rule refused. */
+export function judgeAddress(address: string, port: number, policy: TargetPolicy): AddressVerdict {
+  const parsed = parseAddress(address);
+  if (parsed === undefined) return 'not_public';
+  const cidrs = allowedRanges(policy);
+  const forms = formsOf(parsed);
+  for (const form of forms) if (!isPublic(form) && !isInside(form, cidrs)) return 'not_public';
+  if (policy.ownPorts.includes(port) && forms.some((form) => isOwn(form, policy))) return 'own_address';
+  return 'allowed';
+}
+
+/** @throws Error naming a range that is not a CIDR, so that a wrong setting shows at the start. */
+export function checkPolicy(policy: TargetPolicy): void {
+  allowedRanges(policy);
+}
+
+function parseAddress(address: string): Address | undefined {
+  // ipaddr.js alone would also take octal, hex and short forms.
+  if (isIP(address) === 0) return undefined;
+  const zone = address.indexOf('%');
+  return ipaddr.parse(zone === -1 ? address : address.slice(0, zone));
+}
+
+/**
+ * Every address that a packet to this one may end at. An IPv4-mapped address and the well-known NAT64
+ * prefix (RFC 6052) are only another spelling of the IPv4 address inside: that one is judged. Tunnels
+ * (6to4, Teredo, ISATAP, RFC 6145, local NAT64) are judged by both.
+ */
+function formsOf(address: Address): Address[] {
+  if (address.kind() === 'ipv4') return [address];
+  const v6 = address as ipaddr.IPv6;
+  const [p0 = 0, p1 = 0, p2 = 0, p3 = 0, p4 = 0, p5 = 0, p6 = 0, p7 = 0] = v6.parts;
+  const last = ipv4From(p6, p7);
+  const firstSixZero = p0 === 0 && p1 === 0 && p2 === 0 && p3 === 0 && p4 === 0;
+  if (firstSixZero && p5 === 0xffff) return [last];
+  if (p0 === 0x64 && p1 === 0xff9b) {
+    const wellKnown = p2 === 0 && p3 === 0 && p4 === 0 && p5 === 0;
+    return wellKnown ? [last] : [v6, last];
+  }
+  // IPv4-compatible (deprecated); `::` and `::1` are themselves.
+  if (firstSixZero && p5 === 0 && (p6 !== 0 || p7 > 1)) return [v6, last];
+  if (p0 === 0 && p1 === 0 && p2 === 0 && p3 === 0 && p4 === 0xffff && p5 === 0) return [v6, last];
+  if (p0 === 0x2002) return [v6, ipv4From(p1, p2)];
+  // RFC 4380: the server in the clear, the client with its bits inverted.
+  if (p0 === 0x2001 && p1 === 0) return [v6, ipv4From(p2, p3), ipv4From(p6 ^ 0xffff, p7 ^ 0xffff)];
+  // RFC 5214: ISATAP interface identifiers.
+  if ((p4 & 0xfdff) === 0 && p5 === 0x5efe) return [v6, last];
+  return [v6];
+}
+
+function ipv4From(high: number, low: number): ipaddr.IPv4 {
+  return new ipaddr.IPv4([high >> 8, high & 0xff, low >> 8, low & 0xff]);
+}
+
+function isPublic(address: Address): boolean {
+  if (address.range() !== 'unicast') return false;
+  // IANA has given out only 2000::/3 as global unicast; ipaddr.js calls all of the unassigned rest unicast.
+  return address.kind() === 'ipv4' || ((address as ipaddr.IPv6).parts[0] ?? 0) >> 13 === 1;
+}
+
+function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
+  for (const [network, bits] of cidrs) {
+    if (network.kind() === address.kind() && address.match(network, bits)) return true;
+  }
+  return false;
+}
+
+function isOwn(address: Address, policy: TargetPolicy): boolean {
+  // The unspecified address connects to this machine.
+  const range = address.range();
+  if (range === 'loopback' || range === 'unspecified') return true;
+  return ownAddresses(policy).has(address.toNormalizedString());
+}
+
+const parsedRanges = new WeakMap<TargetPolicy, Cidr[]>();
+
+function allowedRanges(policy: TargetPolicy): Cidr[] {
+  let ranges = parsedRanges.get(policy);
+  if (ranges === undefined) {
+    ranges = policy.allowedCidrs.map(parseCidr);
+    parsedRanges.set(policy, ranges);
+  }
+  return ranges;
+}
+
+function parseCidr(text: string): Cidr {
+  if (!ipaddr.isValidCIDR(text)) throw new Error(`not a CIDR range: ${text}`);
+  const [network, bits] = ipaddr.parseCIDR(text);
+  // Mapped addresses are judged as IPv4, so a range of them has to be IPv4 too.
+  if (network.kind() === 'ipv6' && (network as ipaddr.IPv6).isIPv4MappedAddress() && bits >= 96) {
+    return [(network as ipaddr.IPv6).toIPv4Address(), bits - 96];
+  }
+  return [network, bits];
+}
+
+/** Interfaces come and go (containers, VPNs); asking costs a system call per interface. */
+const interfacesKeptMs = 30_000;
+let interfaceAddresses: { readAtMs: number; addresses: string[] } | undefined;
+const ownSets = new WeakMap<TargetPolicy, { from: string[]; own: Set<string> }>();
+
+function ownAddresses(policy: TargetPolicy): Set<string> {
+  const nowMs = Date.now();
+  if (interfaceAddresses === undefined || nowMs - interfaceAddresses.readAtMs > interfacesKeptMs) {
+    const addresses = Object.values(networkInterfaces()).flatMap((list) =>
+      (list ?? []).map((i) => i.address),
+    );
+    interfaceAddresses = { readAtMs: nowMs, addresses };
+  }
+  const known = ownSets.get(policy);
+  if (known?.from === interfaceAddresses.addresses) return known.own;
+  const own = new Set<string>();
+  for (const text of [...interfaceAddresses.addresses, ...(policy.ownAddresses ?? [])]) {
+    const parsed = parseAddress(text);
+    if (parsed !== undefined) for (const form of formsOf(parsed)) own.add(form.toNormalizedString());
+  }
+  ownSets.set(policy, { from: interfaceAddresses.addresses, own });
+  return own;
+}

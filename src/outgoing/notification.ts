@@ -1,0 +1,47 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { sign } from './signature.js';
+
+/** What a receiver sees as `user-agent`: `<product>/<version>` of package.json. */
+export const userAgent: string = readUserAgent();
+
+/**
+ * Headers and body of one attempt, in the order of the contract.
+ * @param n.event `asset-update` unless it is the publisher's test
+ * @param secrets as for {@link sign}
+ * @param nowMs the time of this attempt
+ */
+export function notificationRequest(
+  n: { notificationId: string; clientToken: string; platformId: string; event?: 'asset-update' | 'test' },
+  secrets: readonly string[],
+  nowMs: number,
+): { headers: Record<string, string>; body: string } {
+  const body = `{"event":"${n.event ?? 'asset-update'}","platform_id":${JSON.stringify(n.platformId)}}`;
+  const timestampSeconds = Math.floor(nowMs / 1000);
+  return {
+    headers: {
+      'content-type': 'application/json',
+      'user-agent': userAgent,
+      'webhook-id': n.notificationId,
+      'webhook-timestamp': String(timestampSeconds),
+      'webhook-signature': sign(secrets, n.notificationId, timestampSeconds, body),
+      'webhook-client-token': n.clientToken,
+    },
+    body,
+  };
+}
+
+/** The package file is two folders up from the source and three from the build. */
+function readUserAgent(): string {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, 'package.json'))) {
+    const parent = dirname(folder);
+    if (parent === folder) throw new Error('package.json not found above the outgoing module');
+    folder = parent;
+  }
+  const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<
+    string,
+    string
+  >;
+  return `${name}/${version}`;
+}

@@ -1,0 +1,125 @@
+import { isIP } from 'node:net';
+import { type AddressVerdict, judgeAddress, type TargetPolicy } from './address.js';
+import { type Lookup, resolveHost, saysUnknownHost } from './resolve.js';
+
+export type { Lookup } from './resolve.js';
+
+export type TargetRefusal =
+  | 'not_absolute'
+  | 'scheme'
+  | 'too_long'
+  | 'credentials'
+  | 'fragment'
+  | 'unknown_host'
+  | 'not_public'
+  | 'own_address';
+
+/** The URL cannot be registered. The message names the rule, holds nothing of the URL, and may be shown. */
+export class TargetRefused extends Error {
+  override name = 'TargetRefused';
+  constructor(
+    readonly reason: TargetRefusal,
+    policy: TargetPolicy,
+  ) {
+    super(messages[reason](policy));
+  }
+}
+
+/** Whether the host exists could not be found out in time; nothing is wrong with the URL as far as is known. */
+export class ResolverUnavailable extends Error {
+  override name = 'ResolverUnavailable';
+  constructor(options?: ErrorOptions) {
+    super('The name in the url could not be looked up, please try again', options);
+  }
+}
+
+/**
+ * The rules that need no network: form, scheme, length, and the address where the host is one.
+ * @returns the URL as it will be used
+ * @throws TargetRefused
+ */
+export function checkTargetForm(url: string, policy: TargetPolicy): URL {
+  if (url.length > maxUrlLength) throw new TargetRefused('too_long', policy);
+  // URL() repairs much of this, and then what is registered is not what was written.
+  if (!absoluteForm.test(url) || unusualCharacters.test(url)) throw new TargetRefused('not_absolute', policy);
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  const scheme = url.slice(0, url.indexOf(':')).toLowerCase();
+  if (scheme !== 'https' && !(scheme === 'http' && policy.allowHttp))
+    throw new TargetRefused('scheme', policy);
+  if (parsed === undefined || parsed.hostname === '') throw new TargetRefused('not_absolute', policy);
+  // The normalised form is what is stored and sent: non-ASCII characters have grown in it.
+  if (parsed.href.length > maxUrlLength) throw new TargetRefused('too_long', policy);
+  if (withCredentials.test(url)) throw new TargetRefused('credentials', policy);
+  if (url.includes('#')) throw new TargetRefused('fragment', policy);
+  const host = hostOf(parsed);
+  if (isIP(host) !== 0) refuseUnlessAllowed(judgeAddress(host, portOf(parsed), policy), policy);
+  return parsed;
+}
+
+/**
+ * The check at registration: form, then every address that the name has. The connection of each attempt
+ * checks again, because a name may change its answer.
+ * @throws TargetRefused
+ * @throws ResolverUnavailable when DNS does not answer within `timeoutMs` (5 s)
+ */
+export async function checkTarget(
+  url: string,
+  policy: TargetPolicy,
+  opts: { lookup?: Lookup; timeoutMs?: number } = {},
+): Promise<void> {
+  const parsed = checkTargetForm(url, policy);
+  const host = hostOf(parsed);
+  if (isIP(host) !== 0) return;
+  const port = portOf(parsed);
+  const found = await lookUp(host, policy, opts.lookup ?? resolveHost, opts.timeoutMs ?? 5_000);
+  if (found.length === 0) throw new TargetRefused('unknown_host', policy);
+  for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, policy), policy);
+}
+
+/** Host name or IP literal, without the brackets of an IPv6 address. */
+export function hostOf(url: URL): string {
+  return url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname;
+}
+
+export function portOf(url: URL): number {
+  if (url.port !== '') return Number(url.port);
+  return url.protocol === 'http:' ? 80 : 443;
+}
+
+const maxUrlLength = 2_048;
+const absoluteForm = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const unusualCharacters = /[\u0000-\u0020\u007f]|^[^?#]*\\/;
+const withCredentials = /^[^/]*\/\/[^/?#]*@/;
+
+const messages: Record<TargetRefusal, (policy: TargetPolicy) => string> = {
+  not_absolute: (policy) =>
+    `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL, without spaces or backslashes`,
+  scheme: (policy) => `The url must start with ${policy.allowHttp ? 'https:// or http://' : 'https://'}`,
+  too_long: () => `The url must not be longer than ${maxUrlLength} characters`,
+  credentials: () => 'The url must not contain a user name or password',
+  fragment: () => 'The url must not contain a fragment (#)',
+  unknown_host: () => 'The host name of the url does not exist',
+  not_public: () => 'The host of the url must have public addresses only',
+  own_address: () => 'The url must not lead to this service itself',
+};
+
+function refuseUnlessAllowed(verdict: AddressVerdict, policy: TargetPolicy): void {
+  if (verdict !== 'allowed') throw new TargetRefused(verdict, policy);
+}
+
+async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new ResolverUnavailable()), timeoutMs);
+  });
+  try {
+    return await Promise.race([lookup(host), late]);
+  } catch (error) {
+    if (error instanceof ResolverUnavailable) throw error;
+    if (saysUnknownHost(error)) throw new TargetRefused('unknown_host', policy);
+    throw new ResolverUnavailable({ cause: error });
+  } finally {
+    clearTimeout(timer);
+  }
+}
