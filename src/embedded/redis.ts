@@ -1,0 +1,69 @@
+import { mkdir } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { redisBinary } from './binaries.js';
+import { type Child, startChild, waitUntilReady } from './child.js';
+import { freePort } from './ports.js';
+
+export interface RedisOptions {
+  /** Holds the append-only file and the log. */
+  dir: string;
+  /** A free one by default. */
+  port?: number;
+  binary?: string;
+  logFile?: string;
+  /** Added to the server's command line, after everything else. */
+  args?: readonly string[];
+}
+
+export interface RedisServer {
+  url: string;
+  port: number;
+  pid: number;
+  binary: string;
+  child: Child;
+  stop(): Promise<void>;
+}
+
+/** A Redis (or Valkey) on 127.0.0.1 that loses nothing it has answered; resolves once it answers a PING. */
+export async function startRedis(options: RedisOptions): Promise<RedisServer> {
+  const binary = options.binary ?? (await redisBinary());
+  const port = options.port ?? (await freePort());
+  await mkdir(options.dir, { recursive: true });
+  const child = await startChild({
+    name: 'redis',
+    command: binary,
+    args: [...settings(port, options.dir), ...(options.args ?? [])],
+    logFile: options.logFile ?? join(options.dir, 'redis.log'),
+  });
+  await waitUntilReady(child, () => answersPing(port), 30_000);
+  return { url: `redis://127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };
+}
+
+/**
+ * `appendfsync always`: what is answered is on disk. The listpack limits keep the packed sets of known segments in
+ * their compact form.
+ */
+function settings(port: number, dir: string): string[] {
+  return [
+    ...['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--daemonize', 'no'],
+    ...['--appendonly', 'yes', '--appendfsync', 'always', '--aof-load-truncated', 'yes', '--save', ''],
+    ...['--hash-max-listpack-entries', '512', '--hash-max-listpack-value', '256'],
+    ...['--maxmemory-policy', 'noeviction', '--loglevel', 'notice'],
+  ];
+}
+
+/** False also while it still loads its data (`-LOADING`). */
+function answersPing(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: '127.0.0.1' });
+    socket.setTimeout(1000, () => socket.destroy());
+    socket.once('connect', () => socket.write('PING\r\n'));
+    socket.once('data', (data) => {
+      resolve(data.toString().startsWith('+PONG'));
+      socket.destroy();
+    });
+    socket.once('error', () => resolve(false));
+    socket.once('close', () => resolve(false));
+  });
+}

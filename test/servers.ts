@@ -1,0 +1,70 @@
+/**
+ * The servers of one test run, started before the first test and stopped after the last one. Tests share them and
+ * keep apart by a key prefix and a task queue of their own (`uniquePrefix`).
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { TestWorkflowEnvironment } from '@temporalio/testing';
+import { timeSkippingServerBinary } from '../src/embedded/binaries.js';
+import { type RedisServer, startRedis } from '../src/embedded/redis.js';
+import { startTemporal, type TemporalServer } from '../src/embedded/temporal.js';
+
+let dir: string | undefined;
+let redis: RedisServer | undefined;
+let temporal: TemporalServer | undefined;
+let timeSkipping: Promise<TestWorkflowEnvironment> | undefined;
+
+export interface Servers {
+  redisUrl: string;
+  temporalAddress: string;
+  redisServerBinary: string;
+  temporalBinary: string;
+}
+
+export function servers(): Servers {
+  if (!redis || !temporal) throw new Error('the servers run only under mocha (see .mocharc.json)');
+  return {
+    redisUrl: redis.url,
+    temporalAddress: temporal.address,
+    redisServerBinary: redis.binary,
+    temporalBinary: temporal.binary,
+  };
+}
+
+/** Different in every test: a prefix of Redis keys, or the name of a task queue or client. */
+export function uniquePrefix(): string {
+  return `t${randomBytes(6).toString('hex')}-`;
+}
+
+/** A Temporal server whose clock jumps to the next timer: one for the run, started at first use. */
+export function startTimeSkippingServer(): Promise<TestWorkflowEnvironment> {
+  timeSkipping ??= timeSkippingServerBinary().then((path) =>
+    TestWorkflowEnvironment.createTimeSkipping({ server: { executable: { type: 'existing-path', path } } }),
+  );
+  return timeSkipping;
+}
+
+export async function mochaGlobalSetup(): Promise<void> {
+  dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+  [redis, temporal] = await Promise.all([
+    startRedis({ dir: join(dir, 'redis') }),
+    startTemporal({ dir: join(dir, 'temporal') }),
+  ]);
+}
+
+export async function mochaGlobalTeardown(): Promise<void> {
+  await (await timeSkipping)?.teardown();
+  await Promise.all([redis?.stop(), temporal?.stop()]);
+  if (dir) await rm(dir, { recursive: true, force: true });
+  endEvenWithOpenHandles();
+}
+
+/** What a test left open is worth knowing and must not hold up the run. */
+function endEvenWithOpenHandles(): void {
+  setTimeout(() => {
+    console.error(`open handles 10 s after the last test: ${process.getActiveResourcesInfo().join(', ')}`);
+    process.exit();
+  }, 10_000).unref();
+}
