@@ -1,0 +1,67 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+
+/** A process that can be told from a later one with the same pid. */
+export interface ProcessMark {
+  pid: number;
+  /** When it started and what it runs, as the system tells it. */
+  identity: string;
+}
+
+/** @returns undefined when there is no such process any more */
+export function markProcess(pid: number): ProcessMark | undefined {
+  const identity = existsSync('/proc/self/stat') ? fromProc(pid) : fromPs(pid);
+  return identity === undefined ? undefined : { pid, identity };
+}
+
+export function isSameProcess(mark: ProcessMark): boolean {
+  return markProcess(mark.pid)?.identity === mark.identity;
+}
+
+/** Ends a process, and only that one; resolves when it is gone. */
+export async function endProcess(mark: ProcessMark, graceMs: number): Promise<void> {
+  const killAt = Date.now() + graceMs;
+  for (let signal: NodeJS.Signals | undefined = 'SIGTERM'; isSameProcess(mark); ) {
+    if (signal) send(mark.pid, signal);
+    signal = Date.now() > killAt ? 'SIGKILL' : undefined;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (err) {
+    if (!(err instanceof Error && 'code' in err && err.code === 'ESRCH')) throw err;
+  }
+}
+
+/**
+ * Boot id and field 22 of /proc/<pid>/stat, the start in clock ticks since boot. The name in field 2 may hold
+ * spaces and parentheses, so fields are counted from its end. A zombie has ended.
+ */
+function fromProc(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const [state, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (state === 'Z' || state === 'X') return undefined;
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return `${boot} ${rest[18]}`;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Not the command line: Temporal's and Redis' may change theirs. */
+function fromPs(pid: number): string | undefined {
+  try {
+    const line = execFileSync('ps', ['-o', 'stat=,lstart=,comm=', '-p', String(pid)], {
+      encoding: 'utf8',
+      env: { ...process.env, LC_ALL: 'C' },
+    }).trim();
+    const [state, ...rest] = line.split(/\s+/);
+    return !state || state.startsWith('Z') ? undefined : rest.join(' ');
+  } catch {
+    return undefined;
+  }
+}
