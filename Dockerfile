@@ -1,0 +1,26 @@
+# Debian, not Alpine: Temporal's native core is built against glibc.
+FROM node:20.20.2-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY tsconfig.json ./
+COPY src ./src
+COPY workflows ./workflows
+COPY activities ./activities
+RUN npm run build && npm prune --omit=dev --ignore-scripts
+
+FROM node:20.20.2-bookworm-slim
+# For a Temporal server behind TLS; what Node itself calls brings its own roots.
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends ca-certificates \
+  && rm -rf /var/lib/apt/lists/*
+ENV NODE_ENV=production
+WORKDIR /app
+# Owned by root, run by node: the process cannot change its own code.
+COPY --from=build /app/package.json ./
+COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+COPY deploy/healthcheck.mjs ./deploy/
+USER node
+EXPOSE 3000 9464
+CMD ["node", "dist/src/main.js", "api"]

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { Ajv } from 'ajv';
+import { environmentSchema, readConfig } from '../../src/config.js';
+import { MissingVariable, readCompose } from './compose.js';
+
+const required = {
+  POSTGRES_PASSWORD: 'a-password',
+  SECRETS_KEY: `k1:${Buffer.alloc(32).toString('base64')}`,
+};
+const compose = readCompose(required);
+const ours = ['api', 'worker'].map((name) => ({ name, service: compose.services[name] }));
+
+describe('docker-compose.yml', () => {
+  it('is valid by the schema of the Compose Specification', () => {
+    const validate = new Ajv({ strict: false, allErrors: true, validateFormats: false }).compile(
+      composeSchema(),
+    );
+    assert.ok(validate(compose), JSON.stringify(validate.errors, null, 2));
+    assert.ok(!validate({ services: { api: { imagge: 'x' } } }), 'the schema refuses an unknown member');
+  });
+
+  it('runs Temporal on PostgreSQL with its UI, Redis, the API and two workers', () => {
+    assert.deepEqual(Object.keys(compose.services).sort(), [
+      'api',
+      'postgresql',
+      'redis',
+      'temporal',
+      'temporal-namespace',
+      'temporal-schema',
+      'temporal-ui',
+      'worker',
+    ]);
+    assert.equal(compose.services.worker?.deploy?.replicas, 2);
+    assert.equal(compose.services.temporal?.environment?.DB, 'postgres12');
+    const redis = compose.services.redis?.command?.join(' ') ?? '';
+    assert.match(redis, /--appendonly yes --appendfsync always/);
+  });
+
+  it('refuses to start without a password and a key', () => {
+    for (const name of Object.keys(required)) {
+      assert.throws(() => readCompose({ ...required, [name]: '' }), MissingVariable);
+    }
+  });
+
+  for (const { name, service } of ours) {
+    it(`gives the ${name} only settings that the service knows, with values that it takes`, () => {
+      const environment = stringEnvironment(service?.environment);
+      const known = new Set(Object.keys(environmentSchema.shape));
+      assert.deepEqual(
+        Object.keys(environment).filter((variable) => !known.has(variable)),
+        [],
+      );
+      const config = readConfig(environment);
+      assert.equal(config.TEMPORAL_ADDRESS, 'temporal:7233');
+      assert.equal(config.REDIS_URL, 'redis://redis:6379');
+      assert.equal(config.ALLOW_HTTP_TARGETS, false);
+    });
+
+    it(`passes on to the ${name} every setting that the stack leaves open`, () => {
+      const environment = service?.environment ?? {};
+      const missing = Object.keys(environmentSchema.shape).filter((variable) => !(variable in environment));
+      assert.deepEqual(
+        missing.filter((variable) => !/^TEMPORAL_(TLS|API_KEY)/.test(variable)),
+        [],
+      );
+    });
+
+    it(`confines the ${name}: no root, no capability, nothing to write to but /tmp`, () => {
+      assert.ok(service);
+      assert.equal(service.user, 'node');
+      assert.equal(service.read_only, true);
+      assert.deepEqual(service.cap_drop, ['ALL']);
+      assert.deepEqual(service.security_opt, ['no-new-privileges:true']);
+    });
+
+    it(`leaves the ${name} time to finish what is under way`, () => {
+      const graceSeconds = Number(service?.stop_grace_period?.replace(/s$/, ''));
+      const timeoutSeconds = readConfig({}).ATTEMPT_TIMEOUT_SECONDS;
+      assert.ok(graceSeconds > timeoutSeconds + 15, `${graceSeconds} s`);
+    });
+  }
+
+  it('checks the health of everything that goes on running', () => {
+    for (const [name, service] of Object.entries(compose.services)) {
+      const oneOff = Object.values(compose.services).some(
+        (other) => other.depends_on?.[name]?.condition === 'service_completed_successfully',
+      );
+      if (!oneOff && name !== 'temporal-ui') assert.ok(service.healthcheck, name);
+      for (const [dependency, { condition }] of Object.entries(service.depends_on ?? {})) {
+        if (condition === 'service_healthy') assert.ok(compose.services[dependency]?.healthcheck, dependency);
+      }
+    }
+  });
+
+  it('pins every image by version', () => {
+    for (const [name, { image }] of Object.entries(compose.services)) {
+      assert.match(image, /:\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$/, name);
+    }
+  });
+
+  it('publishes ports on 127.0.0.1 alone, and none of the stores', () => {
+    for (const [name, service] of Object.entries(compose.services)) {
+      for (const port of service.ports ?? []) assert.match(port, /^127\.0\.0\.1:\d+:\d+$/, name);
+    }
+    assert.deepEqual(
+      Object.entries(compose.services).flatMap(([name, service]) => (service.ports ? [name] : [])),
+      ['api', 'temporal-ui'],
+    );
+    assert.equal(compose.networks.stores?.internal, true);
+    for (const name of ['redis', 'postgresql', 'temporal']) {
+      assert.deepEqual(compose.services[name]?.networks, ['stores'], name);
+    }
+  });
+
+  it('keeps the data of both stores in volumes, and mounts only files that exist', () => {
+    const mounts = Object.values(compose.services).flatMap((service) => service.volumes ?? []);
+    const sources = mounts.map((mount) => mount.split(':')[0] ?? '');
+    assert.deepEqual(
+      sources.filter((source) => !source.startsWith('./')).sort(),
+      Object.keys(compose.volumes).sort(),
+    );
+    for (const file of sources.filter((source) => source.startsWith('./'))) assert.ok(existsSync(file), file);
+  });
+});
+
+function stringEnvironment(environment: Record<string, string | number> = {}): Record<string, string> {
+  return Object.fromEntries(Object.entries(environment).map(([name, value]) => [name, String(value)]));
+}
+
+/** dclint carries the specification's own schema, beside what it exports. */
+function composeSchema(): object {
+  const manifest = createRequire(import.meta.url).resolve('dclint/package.json');
+  const text = readFileSync(join(dirname(manifest), 'schemas', 'compose.schema.json'), 'utf8');
+  const { $schema: _, ...schema } = JSON.parse(text) as Record<string, unknown>;
+  return schema;
+}
