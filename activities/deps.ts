@@ -1,0 +1,26 @@
+import type { Client } from '@temporalio/client';
+import type { Delivery } from '../src/delivery.js';
+import type { Logger } from '../src/log.js';
+import type { Sender } from '../src/outgoing/post.js';
+import type { Db } from '../src/store/db.js';
+import type { SecretBox } from '../src/store/secretBox.js';
+
+/** What the activities need of the world; tests hand in their own. */
+export interface ActivityDeps {
+  db: Db;
+  sender: Sender;
+  secretBox: SecretBox;
+  delivery: Delivery;
+  temporal: Client;
+  taskQueue: string;
+  log: Logger;
+  metrics: DeliveryMetrics;
+  /** Attempts that go on after their activity returned; shutting down waits for them. */
+  underWay: Set<Promise<unknown>>;
+}
+
+export interface DeliveryMetrics {
+  attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
+  ended(state: string): void;
+  entered(state: string): void;
+}

@@ -1,0 +1,52 @@
+import { Context } from '@temporalio/activity';
+import { getAccount } from '../src/store/accounts.js';
+import { getClient } from '../src/store/clients.js';
+import { setHeld } from '../src/store/endpoint.js';
+import { forgetOwedClient, owedClients, owedOverview } from '../src/store/owed.js';
+import { replaceCatchUp, runningCatchUps, startCatchUp } from '../src/temporal/catchUp.js';
+import type { ActivityDeps } from './deps.js';
+
+/** Overdue for this long with nobody at it: the last plan lies as far back. */
+const overdueMs = 45_000;
+
+/**
+ * Compares the clients that are owed something with the running catch-ups; starts what is missing and replaces what
+ * is overdue and does nothing. Also mends the hold of clients whose account was disabled or enabled half-way.
+ */
+export async function sweepOwedClients(
+  deps: ActivityDeps,
+): Promise<{ looked: number; started: number; replaced: number }> {
+  const context = Context.current();
+  const running = await runningCatchUps(deps.temporal, deps.taskQueue);
+  const counts = { looked: 0, started: 0, replaced: 0 };
+  for await (const page of owedClients(deps.db)) {
+    context.heartbeat(counts);
+    for (const clientToken of page) {
+      counts.looked++;
+      await mendHold(deps, clientToken);
+      const overview = await owedOverview(deps.db, clientToken, deps.delivery.retentionMs);
+      if (overview.owed === 0) {
+        await forgetOwedClient(deps.db, clientToken);
+        continue;
+      }
+      const idle = overview.plannedMsAgo < 0 || overview.plannedMsAgo > overdueMs;
+      const overdue = overview.overdueMs > overdueMs && overview.inFlight === 0 && idle;
+      if (running.has(clientToken)) {
+        if (!overdue) continue;
+        await replaceCatchUp(deps.temporal, clientToken, deps.taskQueue);
+        counts.replaced++;
+      } else if (overview.overdueMs > overdueMs || idle) {
+        await startCatchUp(deps.temporal, clientToken, deps.taskQueue);
+        counts.started++;
+      }
+    }
+  }
+  return counts;
+}
+
+async function mendHold(deps: ActivityDeps, clientToken: string): Promise<void> {
+  const client = await getClient(deps.db, clientToken);
+  if (client === undefined) return;
+  const account = await getAccount(deps.db, client.accountId);
+  if (account !== undefined) await setHeld(deps.db, clientToken, account.disabled);
+}

@@ -1,0 +1,28 @@
+import type { Config } from './config.js';
+import type { DeliverySchedule } from './store/settle.js';
+
+/** Every setting that decides when and how notifications are sent. */
+export interface Delivery extends DeliverySchedule {
+  attemptTimeoutMs: number;
+  /** How long an attempt owns its asset: its timeout and the time to settle it. */
+  leaseMs: number;
+  maxInFlight: number;
+  drainPerSecond: number;
+  retentionMs: number;
+}
+
+export function deliveryOf(config: Config): Delivery {
+  const attemptTimeoutMs = config.ATTEMPT_TIMEOUT_SECONDS * 1000;
+  return {
+    retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
+    retryWindowMs: config.RETRY_WINDOW_SECONDS * 1000,
+    failingAfter: config.FAILING_AFTER,
+    probeScheduleMs: config.PROBE_SCHEDULE_SECONDS.map((s) => s * 1000),
+    suspendAfterMs: config.SUSPEND_AFTER_SECONDS * 1000,
+    attemptTimeoutMs,
+    leaseMs: attemptTimeoutMs + 5000,
+    maxInFlight: config.MAX_IN_FLIGHT,
+    drainPerSecond: config.DRAIN_PER_SECOND,
+    retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
+  };
+}

@@ -1,0 +1,43 @@
+/** One enrichment event as the platform sends it (contract, section 4), checked. */
+import { z } from 'zod';
+import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from './ids.js';
+import type { EnrichmentEvent } from './store/look.js';
+
+const controlCharacters = /\p{Cc}/u;
+const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
+
+const schema = z.strictObject({
+  event_id: z.string().regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
+  client_token: z.string().regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
+  platform_id: z.string().min(1).max(256).refine(noControl, 'must not have control characters'),
+  segments: z
+    .array(z.string().min(1).max(128).refine(noControl, 'must not have control characters'))
+    .max(200),
+  priority: z.enum(['live', 'backfill']).optional(),
+  notify: z.boolean().optional(),
+});
+
+/** @returns the event with its ids, or what is wrong with it, the path named from `at` on */
+export function readEnrichmentEvent(raw: unknown, at: string): EnrichmentEvent | { problem: string } {
+  const parsed = schema.safeParse(raw);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    return { problem: `${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? 'not valid'}` };
+  }
+  const { client_token, platform_id, segments, priority = 'live', notify = true } = parsed.data;
+  const event = {
+    clientToken: client_token,
+    platformId: platform_id,
+    eventId: parsed.data.event_id ?? newEventId(),
+    segments,
+  };
+  return { ...event, priority, notify, notificationId: notificationId(event) };
+}
+
+function pathOf(at: string, path: readonly PropertyKey[]): string {
+  let text = at;
+  for (const part of path) {
+    text += typeof part === 'number' ? `[${part}]` : `${text === '' ? '' : '.'}${String(part)}`;
+  }
+  return text === '' ? 'body' : text;
+}

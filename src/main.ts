@@ -1,0 +1,18 @@
+/** Roles: `api`, `worker`, or `all` of it in one process (what `npm start` runs). */
+
+import { ConfigError, readConfig } from './config.js';
+import { run } from './service.js';
+
+const role = process.argv[2];
+if (role !== 'api' && role !== 'worker' && role !== 'all') {
+  process.stderr.write('usage: node dist/src/main.js api|worker|all\n');
+  process.exit(2);
+}
+try {
+  await run(role, readConfig());
+} catch (err) {
+  process.stderr.write(
+    `${err instanceof ConfigError ? err.message : String(err instanceof Error ? err.stack : err)}\n`,
+  );
+  process.exit(1);
+}

@@ -1,0 +1,152 @@
+import type { Client } from '@temporalio/client';
+import type { Worker } from '@temporalio/worker';
+import type { ActivityDeps } from '../activities/deps.js';
+import { listenAdmin } from './api/admin.js';
+import { createApi } from './api/app.js';
+import { listen } from './api/server.js';
+import type { Config } from './config.js';
+import { deliveryOf } from './delivery.js';
+import { createLogger, type Logger } from './log.js';
+import { createMetrics } from './metrics.js';
+import { createSender } from './outgoing/post.js';
+import { openDb, waitForRedis } from './store/db.js';
+import { checkLayout } from './store/layout.js';
+import { createSecretBox } from './store/secretBox.js';
+import { clientOf, connect, connectNative } from './temporal/connection.js';
+import { createIntake } from './temporal/intake.js';
+import { ensureSearchAttributes } from './temporal/searchAttributes.js';
+import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
+import { createWorker, installRuntime } from './temporal/worker.js';
+
+export type Role = 'api' | 'worker' | 'all';
+
+/** Runs a role until SIGTERM or SIGINT, then ends it in order: no new work, what is under way finishes, connections close. */
+export async function run(role: Role, config: Config): Promise<void> {
+  const log = createLogger(config.LOG_LEVEL, role);
+  installRuntime(log);
+  const stop = stopSignal(log);
+  const metrics = createMetrics();
+  const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log });
+  await waitForRedis(db, 60_000);
+  await checkLayout(db);
+
+  const native = role === 'api' ? undefined : await connectNative(config, log);
+  const connection = native ?? (await connect(config, log));
+  const temporal = clientOf(connection, config);
+  const targetPolicy = {
+    allowHttp: config.ALLOW_HTTP_TARGETS,
+    allowedCidrs: config.ALLOWED_TARGET_CIDRS,
+    ownPorts: [config.PORT, config.ADMIN_PORT, ...config.OWN_PORTS],
+  };
+  const delivery = deliveryOf(config);
+  const sender = createSender({ policy: targetPolicy, timeoutMs: delivery.attemptTimeoutMs });
+  const secretBox = createSecretBox(config.SECRETS_KEY);
+  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored as they are');
+  if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
+    log.warn(
+      { http: config.ALLOW_HTTP_TARGETS, ranges: config.ALLOWED_TARGET_CIDRS },
+      'targets that are not public https are allowed',
+    );
+  }
+
+  const underWay = new Set<Promise<unknown>>();
+  const deps: ActivityDeps = {
+    db,
+    sender,
+    secretBox,
+    delivery,
+    temporal,
+    taskQueue: config.TASK_QUEUE,
+    log,
+    metrics,
+    underWay,
+  };
+  const worker = native === undefined ? undefined : await startWorker(config, native, deps, log);
+
+  const intake = createIntake({
+    temporal,
+    taskQueue: config.TASK_QUEUE,
+    log,
+    eager: role === 'all',
+    grouped: (events) => metrics.grouped(events),
+  });
+  const readiness = () => ready(db.redis.ping(), temporal);
+  const api =
+    role === 'worker'
+      ? undefined
+      : await listen(
+          config,
+          createApi({
+            config,
+            db,
+            log,
+            temporal,
+            intake,
+            sender,
+            secretBox,
+            metrics,
+            targetPolicy,
+            delivery,
+          }),
+        );
+  const admin = await listenAdmin(config, metrics, readiness);
+  log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
+
+  await Promise.race([stop, ...(worker === undefined ? [] : [worker.ended])]);
+  await api?.close();
+  await intake.close();
+  if (worker !== undefined) {
+    worker.shutdown();
+    await worker.ended;
+  }
+  await Promise.allSettled(underWay);
+  await sender.close();
+  await admin.close();
+  await connection.close();
+  db.redis.disconnect();
+  log.info('ended');
+}
+
+async function startWorker(
+  config: Config,
+  connection: Parameters<typeof createWorker>[1],
+  deps: ActivityDeps,
+  log: Logger,
+): Promise<{ shutdown(): void; ended: Promise<void> }> {
+  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
+  const worker: Worker = await createWorker(config, connection, deps);
+  await ensureSweepSchedule(deps.temporal, config.TASK_QUEUE);
+  const ended = worker.run();
+  ended.catch((err: unknown) => log.fatal({ err }, 'the worker broke off'));
+  return {
+    shutdown: () => {
+      if (worker.getState() === 'RUNNING') worker.shutdown();
+    },
+    ended,
+  };
+}
+
+/** Redis and Temporal reachable, within a second each. */
+async function ready(redis: Promise<unknown>, temporal: Client): Promise<boolean> {
+  const answered = await Promise.allSettled([
+    redis,
+    Promise.race([
+      temporal.workflowService.getSystemInfo({}),
+      new Promise((_, reject) =>
+        setTimeout(() => reject(new Error('Temporal did not answer')), 1000).unref(),
+      ),
+    ]),
+  ]);
+  return answered.every((a) => a.status === 'fulfilled');
+}
+
+function stopSignal(log: Logger): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.once(signal, () => {
+        log.info({ signal }, 'ending');
+        resolve();
+      });
+    }
+  });
+}

@@ -1,0 +1,217 @@
+/**
+ * The intake: accepted events become workflows. One start is in flight at a time; what arrives meanwhile goes
+ * together into the next (DESIGN fact 1). At light load every event has a workflow of its own, without waiting.
+ */
+import { createHash } from 'node:crypto';
+import type { Client } from '@temporalio/client';
+import type { AcceptedEvent } from '../../activities/outcome.js';
+import type { EnrichmentInput } from '../../workflows/enrichment.js';
+import {
+  clientTokenKey,
+  eventIdKey,
+  notificationStateKey,
+  platformIdKey,
+} from '../../workflows/searchAttributes.js';
+import type { Logger } from '../log.js';
+
+/** More waits than the intake holds, or Temporal does not answer. Whether the event was taken is unknown. */
+export class IntakeUnavailable extends Error {
+  override name = 'IntakeUnavailable';
+  constructor(
+    message: string,
+    readonly retryAfterSeconds: number,
+  ) {
+    super(message);
+  }
+}
+
+export interface Intake {
+  /** Resolves when the event is durable. @throws IntakeUnavailable */
+  accept(event: AcceptedEvent): Promise<void>;
+  waiting(): number;
+  /** Waits for what is under way. */
+  close(): Promise<void>;
+}
+
+export interface IntakeOptions {
+  temporal: Client;
+  taskQueue: string;
+  log: Logger;
+  /** The worker shares this process: its first workflow task comes back with the start. */
+  eager: boolean;
+  /** Resolves when delivery has room for more; absent: not known here. */
+  room?: () => Promise<void> | undefined;
+  grouped?: (events: number) => void;
+}
+
+const waitingAtMost = 5000;
+/** Of those for one client: one customer's flood leaves room for the others. */
+const waitingPerClient = 2500;
+const groupAtMost = 500;
+/** Temporal takes 2 MB per payload. */
+const groupBytes = 512 * 1024;
+/** One search attribute value takes 2,048 bytes (DESIGN fact 10). */
+const attributeBytes = 1900;
+const startWithinMs = 1700;
+
+interface Waiting {
+  event: AcceptedEvent;
+  resolve(): void;
+  reject(err: unknown): void;
+}
+
+export function createIntake(options: IntakeOptions): Intake {
+  const lanes = { live: [] as Waiting[], backfill: [] as Waiting[] };
+  const perClient = new Map<string, number>();
+  let waiting = 0;
+  let pumping: Promise<void> | undefined;
+
+  function leave(entry: Waiting): void {
+    waiting--;
+    const rest = (perClient.get(entry.event.clientToken) ?? 1) - 1;
+    if (rest === 0) perClient.delete(entry.event.clientToken);
+    else perClient.set(entry.event.clientToken, rest);
+  }
+
+  async function pump(): Promise<void> {
+    while (waiting > 0) {
+      await options.room?.();
+      const group = cutGroup(lanes);
+      for (const entry of group) leave(entry);
+      options.grouped?.(group.length);
+      await startGroup(options, group);
+    }
+  }
+
+  return {
+    accept(event) {
+      const ofClient = perClient.get(event.clientToken) ?? 0;
+      if (waiting >= waitingAtMost || ofClient >= waitingPerClient) {
+        return Promise.reject(new IntakeUnavailable('more events are waiting than the intake holds', 1));
+      }
+      return new Promise((resolve, reject) => {
+        lanes[event.priority].push({ event, resolve, reject });
+        waiting++;
+        perClient.set(event.clientToken, ofClient + 1);
+        pumping ??= Promise.resolve()
+          .then(pump)
+          .finally(() => {
+            pumping = undefined;
+          });
+      });
+    },
+    waiting: () => waiting,
+    async close() {
+      while (pumping !== undefined) await pumping;
+    },
+  };
+}
+
+function cutGroup(lanes: { live: Waiting[]; backfill: Waiting[] }): Waiting[] {
+  const lane = lanes.live.length > 0 ? lanes.live : lanes.backfill;
+  let bytes = 0;
+  let n = 0;
+  while (n < lane.length && n < groupAtMost) {
+    bytes += bytesOf((lane[n] as Waiting).event);
+    if (n > 0 && bytes > groupBytes) break;
+    n++;
+  }
+  return lane.splice(0, n);
+}
+
+function bytesOf(event: AcceptedEvent): number {
+  return 300 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
+}
+
+async function startGroup(options: IntakeOptions, group: Waiting[]): Promise<void> {
+  try {
+    await start(
+      options,
+      group.map((w) => w.event),
+    );
+    for (const w of group) w.resolve();
+  } catch (err) {
+    if (group.length === 1 || err instanceof IntakeUnavailable) {
+      for (const w of group) w.reject(err);
+      return;
+    }
+    // One bad event must not harm the others: each is tried by itself.
+    options.log.warn(
+      { err, events: group.length },
+      'a group could not be started; its events are tried apart',
+    );
+    for (const w of group) await startGroup(options, [w]);
+  }
+}
+
+async function start(options: IntakeOptions, events: AcceptedEvent[]): Promise<void> {
+  const input: EnrichmentInput = { events };
+  const started = options.temporal.workflow.start('enrichment', {
+    workflowId: workflowIdOf(events),
+    taskQueue: options.taskQueue,
+    args: [input],
+    // The same id means the same input: a repeat joins the one that runs.
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    requestEagerStart: options.eager,
+    staticSummary: summaryOf(events),
+    typedSearchAttributes: attributesOf(events),
+  });
+  await within(startWithinMs, started);
+}
+
+function workflowIdOf(events: AcceptedEvent[]): string {
+  const [only] = events;
+  if (events.length === 1 && only !== undefined) return enrichmentId(only.clientToken, only.notificationId);
+  const hash = createHash('sha256');
+  for (const event of events) hash.update(event.notificationId);
+  return `enrichment/group/${hash.digest('base64url')}`;
+}
+
+export function enrichmentId(clientToken: string, notificationId: string): string {
+  return `enrichment/${clientToken}/${notificationId}`;
+}
+
+function summaryOf(events: AcceptedEvent[]): string {
+  const [only] = events;
+  if (events.length === 1 && only !== undefined) {
+    return `asset-update of ${only.platformId.slice(0, 80)} to ${only.clientToken}`;
+  }
+  return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
+}
+
+/** The lists that fit; what a large group still has waiting after its first attempts is listed by the workflow. */
+function attributesOf(events: AcceptedEvent[]) {
+  const lists = [
+    { key: clientTokenKey, value: [...new Set(events.map((e) => e.clientToken))] },
+    { key: platformIdKey, value: [...new Set(events.map((e) => e.platformId))] },
+    { key: eventIdKey, value: [...new Set(events.map((e) => e.eventId))] },
+  ].filter((list) => list.value.reduce((sum, v) => sum + Buffer.byteLength(v) + 4, 0) < attributeBytes);
+  return [...lists, { key: notificationStateKey, value: 'claiming' }];
+}
+
+async function within(timeoutMs: number, started: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new IntakeUnavailable('Temporal did not answer in time', 2)), timeoutMs);
+  });
+  try {
+    await Promise.race([started, late]);
+  } catch (err) {
+    if (err instanceof IntakeUnavailable || !isUnavailable(err)) throw err;
+    throw new IntakeUnavailable('Temporal is away', 2);
+  } finally {
+    clearTimeout(timer);
+    started.catch(() => undefined);
+  }
+}
+
+/** gRPC codes that say nothing against the event: cancelled, deadline, exhausted, aborted, internal, unavailable. */
+const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
+
+function isUnavailable(err: unknown): boolean {
+  for (let e = err; e instanceof Error; e = e.cause) {
+    const { code } = e as Error & { code?: unknown };
+    if (typeof code === 'number') return unavailableCodes.has(code);
+  }
+  return false;
+}

@@ -1,0 +1,63 @@
+import {
+  condition,
+  continueAsNew,
+  defineSignal,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type { Activities } from '../activities/index.js';
+import type { DrainResult } from '../activities/outcome.js';
+import { notificationStateKey } from './searchAttributes.js';
+
+const { drain } = proxyActivities<Activities>({
+  startToCloseTimeout: '2m',
+  heartbeatTimeout: '15s',
+  summary: 'probe or drain what is owed',
+  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+});
+
+export const wakeSignal = defineSignal('wake');
+
+export interface CatchUpInput {
+  clientToken: string;
+}
+
+/** However long nothing is due, it looks again after this: a lost wake-up costs no more. */
+const longestSleepMs = 3_600_000;
+
+/** Works through what one client is owed, until nothing is. One per client. */
+export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
+  let woken = false;
+  setHandler(wakeSignal, () => {
+    woken = true;
+  });
+  let state = '';
+  for (;;) {
+    woken = false;
+    const result = await drain(clientToken);
+    setCurrentDetails(words(result));
+    if (result.reason !== state) {
+      state = result.reason;
+      upsertSearchAttributes([{ key: notificationStateKey, value: result.owed === 0 ? 'delivered' : state }]);
+    }
+    if (result.owed === 0) {
+      if (!woken) return;
+    } else if (!result.more) {
+      await condition(() => woken, Math.min(Math.max(result.inMs, 1), longestSleepMs));
+    }
+    if (workflowInfo().historyLength > 1000 || workflowInfo().continueAsNewSuggested) {
+      await continueAsNew<typeof catchUp>({ clientToken });
+    }
+  }
+}
+
+function words(result: DrainResult): string {
+  if (result.owed === 0) return 'Nothing is owed any more.';
+  const next = result.more ? 'going on at once' : `looking again in ${Math.ceil(result.inMs / 1000)} s`;
+  return `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${result.reason}${
+    result.lastError === undefined ? '' : ` (last error: ${result.lastError})`
+  }; ${next}. Delivered so far in this pass: ${result.delivered}.`;
+}

@@ -1,0 +1,156 @@
+import {
+  CancellationScope,
+  isCancellation,
+  proxyActivities,
+  proxyLocalActivities,
+  setCurrentDetails,
+  sleep,
+  upsertSearchAttributes,
+} from '@temporalio/workflow';
+import type { Activities } from '../activities/index.js';
+import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
+import { httpStatusKey, notificationStateKey } from './searchAttributes.js';
+
+const { claimAndAttempt } = proxyLocalActivities<Activities>({
+  startToCloseTimeout: '30s',
+  summary: 'claim, then the first attempt',
+  retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+});
+
+const { attempt, leaveToCatchUp, claimAgain } = proxyActivities<Activities>({
+  startToCloseTimeout: '90s',
+  summary: 'attempt',
+  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+});
+
+/** Retries that the workflow itself makes; what is still owed after them is catch-up's. */
+const shortRetries = 3;
+
+export interface EnrichmentInput {
+  events: AcceptedEvent[];
+}
+
+/**
+ * One event, or a group of them: claimed, attempted, retried for some minutes; then each has ended or is left to
+ * catch-up. Once started, cancelling or terminating it loses nothing: what is claimed is owed, and what is owed is
+ * picked up by catch-up or the sweep.
+ */
+export async function enrichment({ events }: EnrichmentInput): Promise<void> {
+  setCurrentDetails('Waiting for its claim.');
+  const outcomes = await CancellationScope.nonCancellable(() => claimAndAttempt(events));
+  describe(events, outcomes);
+
+  const byClient = new Map<string, number[]>();
+  outcomes.forEach((outcome, i) => {
+    if (outcome.kind === 'ended') return;
+    const clientToken = (events[i] as AcceptedEvent).clientToken;
+    byClient.set(clientToken, [...(byClient.get(clientToken) ?? []), i]);
+  });
+  if (byClient.size > 0) {
+    // One client's rest never waits for another's.
+    await Promise.all([...byClient.values()].map((indexes) => finish(events, outcomes, indexes)));
+    describe(events, outcomes);
+  }
+}
+
+async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
+  const clientToken = (events[indexes[0] as number] as AcceptedEvent).clientToken;
+  const unclaimed = indexes.filter((i) => outcomes[i]?.kind === 'unclaimed');
+  if (unclaimed.length > 0) {
+    const claimed = await CancellationScope.nonCancellable(() => claimAgain(pick(events, unclaimed)));
+    unclaimed.forEach((i, n) => {
+      outcomes[i] = claimed[n] as EventOutcome;
+    });
+  }
+  try {
+    await retryShortly(events, outcomes, indexes);
+  } catch (err) {
+    if (!isCancellation(err)) throw err;
+  }
+  const owed = stillOwed(outcomes, indexes);
+  if (owed.length === 0) return;
+  const inMs = Math.min(...owed.map((i) => (outcomes[i] as OwedOutcome).inMs));
+  await CancellationScope.nonCancellable(() => leaveToCatchUp({ clientToken, inMs }));
+}
+
+async function retryShortly(
+  events: AcceptedEvent[],
+  outcomes: EventOutcome[],
+  indexes: number[],
+): Promise<void> {
+  // A first attempt still under way is looked at again without counting as a retry.
+  for (let round = 0; round < shortRetries + 1; round++) {
+    const due = stillOwed(outcomes, indexes).filter((i) => isShort(outcomes[i] as OwedOutcome));
+    if (due.length === 0) return;
+    const inMs = Math.min(...due.map((i) => (outcomes[i] as OwedOutcome).inMs));
+    describe(events, outcomes);
+    await sleep(Math.max(inMs, 1));
+    const again = await attempt(
+      due.map((i) => ({ ...(events[i] as AcceptedEvent), claim: (outcomes[i] as OwedOutcome).claim })),
+    );
+    due.forEach((i, n) => {
+      outcomes[i] = again[n] as EventOutcome;
+    });
+  }
+}
+
+function isShort(outcome: OwedOutcome): boolean {
+  return outcome.reason === 'under_way' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
+}
+
+function stillOwed(outcomes: EventOutcome[], indexes: number[]): number[] {
+  return indexes.filter((i) => outcomes[i]?.kind === 'owed');
+}
+
+function pick<T>(from: T[], indexes: number[]): T[] {
+  return indexes.map((i) => from[i] as T);
+}
+
+/** State, last HTTP status and, in words, what is going on. */
+function describe(events: AcceptedEvent[], outcomes: EventOutcome[]): void {
+  const states = new Set(outcomes.map(stateOf));
+  const [only] = states;
+  const state = states.size === 1 && only !== undefined ? only : 'mixed';
+  const status = outcomes.find((o) => o.kind !== 'unclaimed' && o.status !== undefined);
+  upsertSearchAttributes([
+    { key: notificationStateKey, value: state },
+    ...(status !== undefined && status.kind !== 'unclaimed' && status.status !== undefined
+      ? [{ key: httpStatusKey, value: status.status }]
+      : []),
+  ]);
+  setCurrentDetails(events.length === 1 ? wordsOf(outcomes[0] as EventOutcome) : countsOf(outcomes));
+}
+
+function stateOf(outcome: EventOutcome): string {
+  switch (outcome.kind) {
+    case 'ended':
+      return outcome.state;
+    case 'owed':
+      return 'waiting';
+    case 'unclaimed':
+      return 'claiming';
+  }
+}
+
+function wordsOf(outcome: EventOutcome): string {
+  switch (outcome.kind) {
+    case 'ended':
+      return `Ended: ${outcome.state}${outcome.status === undefined ? '' : `, HTTP ${outcome.status}`}.`;
+    case 'owed': {
+      const why =
+        outcome.error === undefined
+          ? outcome.reason
+          : `${outcome.error}${outcome.status ? ` ${outcome.status}` : ''}`;
+      const next = outcome.inMs >= 0 ? `, next attempt in ${Math.ceil(outcome.inMs / 1000)} s` : '';
+      return `Owed after ${outcome.failures} failed attempts (${why})${next}. Beyond ${shortRetries} retries catch-up goes on.`;
+    }
+    case 'unclaimed':
+      return `Its claim failed and is tried again: ${outcome.error}.`;
+  }
+}
+
+function countsOf(outcomes: EventOutcome[]): string {
+  const counts = new Map<string, number>();
+  for (const outcome of outcomes) counts.set(stateOf(outcome), (counts.get(stateOf(outcome)) ?? 0) + 1);
+  return `${outcomes.length} events: ${[...counts].map(([state, n]) => `${n} ${state}`).join(', ')}.`;
+}

@@ -1,0 +1,5 @@
+/** Every workflow, under the type name that the Temporal UI shows. */
+export { catchUp as 'catch-up' } from './catchUp.js';
+export { enrichment } from './enrichment.js';
+export { redeliver } from './redeliver.js';
+export { sweep } from './sweep.js';

@@ -1,0 +1,42 @@
+import { proxyActivities, setCurrentDetails, sleep, upsertSearchAttributes } from '@temporalio/workflow';
+import type { Activities } from '../activities/index.js';
+import { httpStatusKey, notificationStateKey } from './searchAttributes.js';
+
+const { attemptRedelivery } = proxyActivities<Activities>({
+  startToCloseTimeout: '90s',
+  summary: 'send an ended notification again',
+  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+});
+
+export interface RedeliverInput {
+  clientToken: string;
+  platformId: string;
+  notificationId: string;
+}
+
+/** One attempt and the short retries, whatever is newer; refusals (a full or failing endpoint) are waited for. */
+export async function redeliver(input: RedeliverInput): Promise<void> {
+  const shortRetries = 3;
+  const longestWaitMs = 600_000;
+  let waitedMs = 0;
+  for (let failed = 0; failed <= shortRetries; ) {
+    const outcome = await attemptRedelivery(input);
+    const delivered = outcome.kind === 'ended' && outcome.state === 'delivered';
+    upsertSearchAttributes([
+      { key: notificationStateKey, value: delivered ? 'delivered' : 'waiting' },
+      ...(outcome.status === undefined ? [] : [{ key: httpStatusKey, value: outcome.status }]),
+    ]);
+    if (outcome.kind === 'ended') {
+      setCurrentDetails(`Ended: ${outcome.state}.`);
+      return;
+    }
+    if (outcome.reason === 'retry') failed++;
+    else waitedMs += Math.max(outcome.inMs, 1000);
+    if (outcome.inMs < 0 || waitedMs > longestWaitMs) break;
+    setCurrentDetails(
+      `Not delivered (${outcome.error ?? outcome.reason}); again in ${Math.ceil(outcome.inMs / 1000)} s.`,
+    );
+    await sleep(Math.max(outcome.inMs, 1000));
+  }
+  setCurrentDetails('Given up: its attempts are in the notification record.');
+}

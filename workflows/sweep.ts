@@ -1,0 +1,15 @@
+import { proxyActivities, setCurrentDetails } from '@temporalio/workflow';
+import type { Activities } from '../activities/index.js';
+
+const { sweepOwedClients } = proxyActivities<Activities>({
+  startToCloseTimeout: '5m',
+  heartbeatTimeout: '30s',
+  summary: 'find clients that are owed something and have nobody working on it',
+  retry: { maximumAttempts: 3 },
+});
+
+/** Run by a schedule, every minute: starts catch-up for clients that are owed something overdue. */
+export async function sweep(): Promise<void> {
+  const { looked, started, replaced } = await sweepOwedClients();
+  setCurrentDetails(`Looked at ${looked} clients: started catch-up for ${started}, replaced ${replaced}.`);
+}
