@@ -47,7 +47,12 @@ function parseAddress(address: string): Address | undefined {
   // ipaddr.js alone would also take octal, hex and short forms.
   if (isIP(address) === 0) return undefined;
   const zone = address.indexOf('%');
-  return ipaddr.parse(zone === -1 ? address : address.slice(0, zone));
+  const plain = zone === -1 ? address : address.slice(0, zone);
+  // ipaddr.js reads the deprecated `::1.2.3.4` as `::ffff:1.2.3.4`, which is another address.
+  const compatible = /^::(\d+\.\d+\.\d+\.\d+)$/.exec(plain)?.[1];
+  if (compatible === undefined) return ipaddr.parse(plain);
+  const [a = 0, b = 0, c = 0, d = 0] = compatible.split('.').map(Number);
+  return new ipaddr.IPv6([0, 0, 0, 0, 0, 0, (a << 8) | b, (c << 8) | d]);
 }
 
 /**

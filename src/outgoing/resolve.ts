@@ -39,7 +39,7 @@ const inFlight = new Map<string, Promise<readonly ResolvedAddress[]>>();
 
 async function resolve(hostname: string): Promise<readonly ResolvedAddress[]> {
   const name = hostname.endsWith('.') ? hostname.slice(0, -1) : hostname;
-  if (!name.includes('.') || name.endsWith('.localhost')) return askSystem(hostname);
+  if (!name.includes('.') || name.endsWith('.localhost')) return askSystem(name);
   const asked = currentResolver();
   const [v4, v6] = await Promise.allSettled([asked.resolve4(hostname), asked.resolve6(hostname)]);
   const found: ResolvedAddress[] = [];

@@ -1,0 +1,15 @@
+/** How much of a failed answer is kept for the publisher to read. */
+export const excerptBytes = 1_024;
+
+/**
+ * The first 1 KiB of an answer as text that is safe to show: valid UTF-8, a character cut at the end left
+ * out, white space as blanks, other control and direction-changing characters as U+FFFD.
+ */
+export function excerptOf(chunks: readonly Buffer[]): string {
+  const start = Buffer.concat(chunks).subarray(0, excerptBytes);
+  const text = new TextDecoder('utf-8').decode(start, { stream: true });
+  return text.replace(/[\t\n\r]+/g, ' ').replace(unsafeCharacters, '\ufffd');
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const unsafeCharacters = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { isAllowedAddress, judgeAddress, type TargetPolicy } from '../../src/outgoing/address.js';
+
+const publicOnly: TargetPolicy = { allowHttp: false, allowedCidrs: [], ownPorts: [3000] };
+
+const notPublic = [
+  ...['0.0.0.0', '0.1.2.3', '10.0.0.1', '100.64.0.1', '127.0.0.1', '127.255.255.254', '169.254.169.254'],
+  ...['172.16.0.1', '172.31.255.255', '192.0.0.1', '192.0.2.1', '192.168.1.1', '198.18.0.1', '198.51.100.1'],
+  ...['203.0.113.1', '224.0.0.1', '239.255.255.255', '240.0.0.1', '255.255.255.255'],
+  ...['::', '::1', 'fe80::1', 'fe80::1%eth0', 'fec0::1', 'fc00::1', 'fd12:3456::1', 'ff02::1', '100::1'],
+  ...['2001:db8::1', '2001:2::1', '2001:10::1', '3fff::1', '5f00::1', '4000::1', 'a000::1'],
+  // IPv4-mapped, -compatible and -translated
+  ...['::ffff:127.0.0.1', '::ffff:7f00:1', '::ffff:10.0.0.1', '0:0:0:0:0:ffff:a9fe:a9fe', '::127.0.0.1'],
+  ...['::8.8.8.8', '::ffff:0:127.0.0.1'],
+  // NAT64, also the local-use prefix
+  ...[
+    '64:ff9b::127.0.0.1',
+    '64:ff9b::10.0.0.1',
+    '64:ff9b::a9fe:a9fe',
+    '64:ff9b:1::8.8.8.8',
+    '64:ff9b:1::a00:1',
+  ],
+  // 6to4, Teredo, ISATAP
+  ...['2002:7f00:1::', '2002:a00:1::1', '2002:808:808::1', '2001::1', '2001:0:808:808::f5ff:fffe'],
+  '2a00:1450:4001::5efe:10.0.0.1',
+  // no addresses as the system writes them
+  ...[
+    '',
+    'localhost',
+    'example.com',
+    '127.1',
+    '0x7f000001',
+    '0177.0.0.1',
+    '2130706433',
+    '8.8.8.8.',
+    '[::1]',
+    ' 8.8.8.8',
+  ],
+];
+
+const allowed = [
+  ...['8.8.8.8', '1.1.1.1', '93.184.216.34', '172.15.0.1', '172.32.0.1', '100.128.0.1', '192.0.1.1'],
+  ...[
+    '2a00:1450:4001:81b::200e',
+    '2606:4700::1111',
+    '2001:4860:4860::8888',
+    '::ffff:8.8.8.8',
+    '64:ff9b::8.8.8.8',
+  ],
+];
+
+describe('outgoing guard: addresses', () => {
+  for (const address of notPublic) {
+    it(`refuses ${JSON.stringify(address)}`, () => {
+      assert.equal(judgeAddress(address, 443, publicOnly), 'not_public');
+    });
+  }
+
+  for (const address of allowed) {
+    it(`allows ${address}`, () => assert.equal(isAllowedAddress(address, 443, publicOnly), true));
+  }
+
+  it('judges every spelling of an IPv4 address as the address itself', () => {
+    fc.assert(
+      fc.property(fc.ipV4(), (v4) => {
+        const verdict = isAllowedAddress(v4, 443, publicOnly);
+        assert.equal(isAllowedAddress(`::ffff:${v4}`, 443, publicOnly), verdict);
+        assert.equal(isAllowedAddress(`64:ff9b::${v4}`, 443, publicOnly), verdict);
+        assert.equal(isAllowedAddress(`::${v4}`, 443, publicOnly), false);
+      }),
+    );
+  });
+
+  it('allows of IPv6 nothing outside 2000::/3 but spellings of IPv4', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0x4000, max: 0xffff }), fc.ipV6(), (first, rest) => {
+        const groups = rest.split(':');
+        fc.pre(groups.length === 8);
+        const address = [first.toString(16), ...groups.slice(1)].join(':');
+        assert.equal(isAllowedAddress(address, 443, publicOnly), false);
+      }),
+    );
+  });
+
+  describe('with ranges that an operator opened', () => {
+    const opened: TargetPolicy = {
+      allowHttp: true,
+      allowedCidrs: [
+        '127.0.0.0/8',
+        '::1/128',
+        '10.1.0.0/16',
+        '::ffff:10.2.0.0/112',
+        '2002::/16',
+        '0.0.0.0/8',
+      ],
+      ownPorts: [3000, 9464],
+      ownAddresses: ['10.1.0.7', '93.184.216.34'],
+    };
+
+    it('allows what is inside, in every spelling', () => {
+      for (const a of ['127.0.0.1', '::1', '10.1.2.3', '10.2.3.4', '::ffff:10.1.2.3', '64:ff9b::10.1.2.3']) {
+        assert.equal(judgeAddress(a, 8080, opened), 'allowed', a);
+      }
+    });
+
+    it('still refuses what is outside', () => {
+      for (const a of ['10.3.0.1', '192.168.0.1', 'fe80::1', '::ffff:10.3.0.1', '::127.0.0.1']) {
+        assert.equal(judgeAddress(a, 8080, opened), 'not_public', a);
+      }
+    });
+
+    it('judges a tunnel in an opened range by the address inside too', () => {
+      assert.equal(judgeAddress('2002:a01:203::1', 8080, opened), 'allowed');
+      assert.equal(judgeAddress('2002:c0a8:1::1', 8080, opened), 'not_public');
+    });
+
+    it('never opens the ports of the service on its own addresses', () => {
+      for (const a of [
+        '127.0.0.1',
+        '127.9.9.9',
+        '::1',
+        '::ffff:127.0.0.1',
+        '0.0.0.0',
+        '10.1.0.7',
+        '93.184.216.34',
+      ]) {
+        for (const port of opened.ownPorts) assert.equal(judgeAddress(a, port, opened), 'own_address', a);
+      }
+      assert.equal(judgeAddress('10.1.0.8', 3000, opened), 'allowed');
+    });
+
+    it('says which range is not one', () => {
+      const wrong = { ...opened, allowedCidrs: ['10.0.0.0/99'] };
+      assert.throws(() => isAllowedAddress('8.8.8.8', 443, wrong), /not a CIDR range: 10\.0\.0\.0\/99/);
+    });
+  });
+});

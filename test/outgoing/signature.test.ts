@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { Webhook } from 'standardwebhooks';
+import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
+import { newSigningSecret, sign } from '../../src/outgoing/signature.js';
+
+const nowMs = Date.now();
+const platformId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 256 });
+const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/);
+
+describe('notification: signature', () => {
+  it('is accepted by the public library, with each of the secrets in use', () => {
+    fc.assert(
+      fc.property(platformId, id, fc.integer({ min: 1, max: 3 }), (asset, notificationId, count) => {
+        const secrets = Array.from({ length: count }, newSigningSecret);
+        const { headers, body } = notificationRequest(
+          { notificationId, clientToken: 'SITE0042', platformId: asset },
+          secrets,
+          nowMs,
+        );
+        for (const secret of secrets) {
+          assert.deepEqual(new Webhook(secret).verify(body, headers), {
+            event: 'asset-update',
+            platform_id: asset,
+          });
+        }
+        assert.throws(() => new Webhook(newSigningSecret()).verify(body, headers));
+        assert.throws(() => new Webhook(secrets[0] ?? '').verify(`${body} `, headers));
+      }),
+    );
+  });
+
+  it('is the one that the public library makes', () => {
+    fc.assert(
+      fc.property(
+        fc.string(),
+        id,
+        fc.uint8Array({ minLength: 24, maxLength: 64 }),
+        (body, messageId, key) => {
+          const secret = `whsec_${Buffer.from(key).toString('base64')}`;
+          const expected = new Webhook(secret).sign(messageId, new Date(1_700_000_000_000), body);
+          assert.equal(sign([secret], messageId, 1_700_000_000, body), expected);
+        },
+      ),
+    );
+  });
+
+  it('needs a secret that is not empty', () => {
+    assert.throws(() => sign(['whsec_'], 'a', 1, '{}'), /empty/);
+  });
+
+  it('uses new secrets of 32 bytes', () => {
+    const secret = newSigningSecret();
+    assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+    assert.notEqual(secret, newSigningSecret());
+  });
+});
+
+describe('notification: request', () => {
+  const made = notificationRequest(
+    { notificationId: 'n-1', clientToken: 'SITE0042', platformId: 'a "quoted" \u2028 id' },
+    [newSigningSecret()],
+    1_700_000_000_999,
+  );
+
+  it('has exactly the headers of the contract, in its order', () => {
+    assert.deepEqual(Object.keys(made.headers), [
+      'content-type',
+      'user-agent',
+      'webhook-id',
+      'webhook-timestamp',
+      'webhook-signature',
+      'webhook-client-token',
+    ]);
+    assert.equal(made.headers['content-type'], 'application/json');
+    assert.equal(made.headers['user-agent'], userAgent);
+    assert.match(userAgent, /^asset-update-service\/\d+\.\d+\.\d+/);
+    assert.equal(made.headers['webhook-timestamp'], '1700000000');
+  });
+
+  it('has exactly two members in its body, in this order', () => {
+    assert.equal(
+      made.body,
+      `{"event":"asset-update","platform_id":${JSON.stringify('a "quoted" \u2028 id')}}`,
+    );
+    const test = notificationRequest(
+      { notificationId: 'n', clientToken: 'c', platformId: 'test', event: 'test' },
+      [newSigningSecret()],
+      nowMs,
+    );
+    assert.equal(test.body, '{"event":"test","platform_id":"test"}');
+  });
+});

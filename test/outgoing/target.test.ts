@@ -1,0 +1,205 @@
+import assert from 'node:assert/strict';
+import type { TargetPolicy } from '../../src/outgoing/address.js';
+import {
+  checkTarget,
+  checkTargetForm,
+  type Lookup,
+  ResolverUnavailable,
+  type TargetRefusal,
+  TargetRefused,
+} from '../../src/outgoing/target.js';
+
+const publicOnly: TargetPolicy = { allowHttp: false, allowedCidrs: [], ownPorts: [3000] };
+const local: TargetPolicy = { allowHttp: true, allowedCidrs: ['127.0.0.0/8', '::1/128'], ownPorts: [3000] };
+
+const refusedForms: [TargetRefusal, string[]][] = [
+  [
+    'not_absolute',
+    [
+      ...[
+        '',
+        'example.com',
+        '/hook',
+        '//example.com/hook',
+        'https:',
+        'https://',
+        'https:///hook',
+        'https:example.com',
+      ],
+      ...[
+        'https:\\\\example.com',
+        'https://example.com\\@10.0.0.1/',
+        ' https://example.com/',
+        'https://exa mple.com/',
+      ],
+      ...['https://example.com/\n', 'ht\ttps://example.com/', 'https://exam\u0000ple.com/', 'https://[::1/'],
+      ...[
+        'https://[fe80::1%25eth0]/',
+        'https://1.2.3.4.5/',
+        'https://example.com:99999/',
+        'https://?a',
+        'https://#',
+      ],
+    ],
+  ],
+  [
+    'scheme',
+    ['http://example.com/', 'ftp://example.com/', 'file://host/etc/passwd', 'javascript://x', 'wss://a.b/'],
+  ],
+  ['too_long', [`https://example.com/${'a'.repeat(2_029)}`, `https://example.com/${'ü'.repeat(700)}`]],
+  [
+    'credentials',
+    [
+      'https://user:password@example.com/',
+      'https://user@example.com/',
+      'https://@example.com/',
+      'https://:p@a.b/',
+    ],
+  ],
+  ['fragment', ['https://example.com/#a', 'https://example.com/#', 'https://example.com/?a#b']],
+  [
+    'not_public',
+    [
+      ...[
+        'https://127.0.0.1/',
+        'https://2130706433/',
+        'https://0177.0.0.1/',
+        'https://0x7f.0.0.1/',
+        'https://0x7f000001/',
+      ],
+      ...[
+        'https://127.1/',
+        'https://127.0.0.1./',
+        'https://017700000001/',
+        'https://①②⑦.0.0.1/',
+        'https://127。0。0。1/',
+      ],
+      ...[
+        'https://%31%32%37.0.0.1/',
+        'https://0/',
+        'https://0.0.0.0/',
+        'https://10.1:8443/',
+        'https://169.254.169.254/',
+      ],
+      ...['https://[::1]/', 'https://[::]/', 'https://[::ffff:127.0.0.1]/', 'https://[::ffff:7f00:1]/'],
+      ...[
+        'https://[64:ff9b::10.0.0.1]/',
+        'https://[2002:7f00:1::]/',
+        'https://[fd00::1]/',
+        'https://[::127.0.0.1]/',
+      ],
+      ...['https://[2001:0:808:808::f5ff:fffe]/', 'https://127.0.0.1:3000/'],
+    ],
+  ],
+];
+
+const answering =
+  (...addresses: string[]): Lookup =>
+  async () =>
+    addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+
+const failing =
+  (code: string): Lookup =>
+  async () => {
+    throw Object.assign(new Error(code), { code });
+  };
+
+const refusedAs = (reason: TargetRefusal) => (error: unknown) => {
+  assert.ok(error instanceof TargetRefused);
+  assert.equal(error.reason, reason);
+  return true;
+};
+
+describe('registration: the url', () => {
+  for (const [reason, urls] of refusedForms) {
+    for (const url of urls) {
+      it(`is refused as ${reason}: ${JSON.stringify(url.slice(0, 60))}`, () => {
+        assert.throws(() => checkTargetForm(url, publicOnly), refusedAs(reason));
+      });
+    }
+  }
+
+  it('may have 2,048 characters, a port, a query and a non-ASCII name', () => {
+    for (const url of [
+      `https://example.com/${'a'.repeat(2_028)}`,
+      'https://example.com:8443/a?b=c&d=%2F',
+      'https://bücher.example/',
+      'HTTPS://EXAMPLE.COM',
+      'https://example.com./',
+      'https://8.8.8.8/?at=a@b',
+    ]) {
+      assert.equal(checkTargetForm(url, publicOnly).protocol, 'https:');
+    }
+  });
+
+  it('may be http where the operator allows it', () => {
+    assert.equal(checkTargetForm('http://127.0.0.1:8080/', local).port, '8080');
+    assert.throws(() => checkTargetForm('ftp://example.com/', local), refusedAs('scheme'));
+  });
+
+  it('must not lead to the service itself', () => {
+    for (const url of ['http://127.0.0.1:3000/', 'http://[::1]:3000/', 'http://0x7f.1:3000/']) {
+      assert.throws(() => checkTargetForm(url, local), refusedAs('own_address'));
+    }
+  });
+
+  it('is refused with a message that holds nothing of the url', () => {
+    try {
+      checkTargetForm('https://user:password@example.com/', publicOnly);
+      assert.fail('not refused');
+    } catch (error) {
+      assert.ok(error instanceof TargetRefused);
+      assert.equal(error.message, 'The url must not contain a user name or password');
+    }
+  });
+});
+
+describe('registration: the name in the url', () => {
+  const check = (lookup: Lookup, policy = publicOnly) =>
+    checkTarget('https://hooks.example/', policy, { lookup });
+
+  it('is fine with public addresses', () => check(answering('93.184.216.34', '2606:4700::1111')));
+
+  it('is refused when one of its addresses is not public', async () => {
+    for (const inner of [
+      '127.0.0.1',
+      '10.0.0.1',
+      '::1',
+      '::ffff:192.168.0.1',
+      '64:ff9b::10.0.0.1',
+      '2002:a00:1::',
+    ]) {
+      await assert.rejects(check(answering('93.184.216.34', inner)), refusedAs('not_public'));
+    }
+  });
+
+  it('is refused when it leads to the service itself', async () => {
+    await assert.rejects(
+      checkTarget('https://hooks.example:3000/', local, { lookup: answering('127.0.0.1') }),
+      refusedAs('own_address'),
+    );
+  });
+
+  it('is refused when it does not exist', async () => {
+    await assert.rejects(check(failing('ENOTFOUND')), refusedAs('unknown_host'));
+    await assert.rejects(check(answering()), refusedAs('unknown_host'));
+    await assert.rejects(checkTarget('https://nowhere.invalid/', publicOnly), refusedAs('unknown_host'));
+  });
+
+  it('is refused when localhost is meant', async () => {
+    await assert.rejects(checkTarget('https://localhost/', publicOnly), refusedAs('not_public'));
+    await assert.rejects(checkTarget('https://localhost./', publicOnly), refusedAs('not_public'));
+    await checkTarget('https://localhost/', local);
+  });
+
+  it('is not judged when the resolver does not answer', async () => {
+    const silent: Lookup = () => new Promise(() => undefined);
+    await assert.rejects(
+      checkTarget('https://hooks.example/', publicOnly, { lookup: silent, timeoutMs: 20 }),
+      ResolverUnavailable,
+    );
+    await assert.rejects(check(failing('ESERVFAIL')), ResolverUnavailable);
+    await assert.rejects(check(failing('EAI_AGAIN')), ResolverUnavailable);
+    await assert.rejects(check(failing('ETIMEOUT')), ResolverUnavailable);
+  });
+});
