@@ -1,0 +1,56 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** A process of the benchmark itself, run from its TypeScript, that talks in typed messages. */
+export interface Child<To, From extends { kind: string }> {
+  pid: number;
+  send(message: To): void;
+  /** The next message of this kind. @throws when the process ends first */
+  next<K extends From['kind']>(kind: K): Promise<Extract<From, { kind: K }>>;
+  stop(): Promise<void>;
+}
+
+/** Starts `bench/<name>.ts` and waits until it says `ready`. */
+export async function startChild<To extends object, From extends { kind: string }>(
+  name: string,
+  env: Record<string, string> = {},
+): Promise<{ child: Child<To, From>; ready: From }> {
+  const process_ = fork(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), {
+    execArgv: ['--import', 'tsx'],
+    serialization: 'advanced',
+    env: { ...process.env, ...env },
+  });
+  const child = childOf<To, From>(name, process_);
+  return { child, ready: (await child.next('ready')) as From };
+}
+
+function childOf<To extends object, From extends { kind: string }>(
+  name: string,
+  child: ChildProcess,
+): Child<To, From> {
+  const exited = new Promise<void>((resolve) => {
+    child.once('exit', () => resolve());
+    child.once('error', () => resolve());
+  });
+  return {
+    pid: child.pid ?? 0,
+    send: (message) => {
+      child.send(message);
+    },
+    next: (kind) =>
+      new Promise((resolve, reject) => {
+        const onMessage = (message: unknown) => {
+          const from = message as From;
+          if (from.kind !== kind) return;
+          child.off('message', onMessage);
+          resolve(from as Extract<From, { kind: typeof kind }>);
+        };
+        child.on('message', onMessage);
+        exited.then(() => reject(new Error(`the benchmark's ${name} ended before it said "${kind}"`)));
+      }),
+    stop: async () => {
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}

@@ -1,0 +1,144 @@
+/**
+ * `npm run bench`: throughput, latency, CPU time and memory of the service, everything accounted for.
+ * What is measured and how: docs/benchmarks.md.
+ */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Command, InvalidArgumentError } from 'commander';
+import { projectDir } from '../src/embedded/projectDir.js';
+import { charts } from './charts.js';
+import { describeMachine } from './machine.js';
+import type { Pids } from './processUsage.js';
+import { markdown, type Report } from './report.js';
+import { runScenario } from './runScenario.js';
+import { curve, type Scenario, scenarios } from './scenarios.js';
+import { startTheatre, type TheatreOptions } from './theatre.js';
+
+const names = [...scenarios.map((s) => s.name), 'curve'];
+
+const program = new Command('bench')
+  .description(`Measures the service.\nScenarios: ${names.join(', ')}; all but curve when none is named.`)
+  .argument('[scenarios...]')
+  .option('--long', 'rounds of 60 s')
+  .option('--duration <seconds>', 'of one round (10)', positive)
+  .option('--warm-up <seconds>', 'before each round', positive, 2)
+  .option('--rounds <n>', 'of each scenario', positive, 3)
+  .option('--endpoints <n>', 'clients, each with an endpoint', positive)
+  .option('--assets <n>', 'of each client; 0: every event has one of its own', zeroOrMore, 0)
+  .option('--segments <n>', 'new ones in each event', positive, 3)
+  .option('--batch <n>', 'events in a request', positive)
+  .option('--concurrency <n>', 'requests at any time', positive)
+  .option('--rate <n>', 'requests per second, whatever the answers do', positive)
+  .option('--receiver-latency <ms>', 'before the receiver answers', zeroOrMore, 0)
+  .option('--split', 'API and worker as two processes')
+  .option('--profile', 'CPU profiles of the service beside the results')
+  .option('--pid <name=pid>', 'count this process too (of a server that was given)', pidOption, {})
+  .option('--out <folder>', 'for results.json, results.md and the pictures')
+  .action(run);
+
+await program.parseAsync();
+
+interface Options {
+  long?: true;
+  duration?: number;
+  warmUp: number;
+  rounds: number;
+  endpoints?: number;
+  assets: number;
+  segments: number;
+  batch?: number;
+  concurrency?: number;
+  rate?: number;
+  receiverLatency: number;
+  split?: true;
+  profile?: true;
+  pid: Pids;
+  out?: string;
+}
+
+async function run(named: string[], options: Options): Promise<void> {
+  const startedAt = new Date().toISOString();
+  const out = options.out ?? join(projectDir, 'bench/results', startedAt.replaceAll(/[:.]/g, '-'));
+  await mkdir(out, { recursive: true });
+  const report: Report = {
+    startedAt,
+    command: ['npm run bench --', ...process.argv.slice(2)].join(' '),
+    machine: describeMachine(),
+    results: [],
+  };
+  const chosen = choose(named).map((scenario) => changed(scenario, options));
+  const theatreOptions: TheatreOptions = {
+    split: options.split ?? false,
+    profileDir: options.profile ? out : undefined,
+    givenPids: options.pid,
+    receiverLatencyMs: options.receiverLatency,
+  };
+  const theatre = await startTheatre(theatreOptions);
+  const stopped = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+  try {
+    for (const scenario of chosen) {
+      if (stopped.signal.aborted) break;
+      process.stderr.write(`${scenario.name} `);
+      const result = await runScenario(scenario, theatre, {
+        rounds: options.rounds,
+        warmUpMs: options.warmUp * 1000,
+        durationMs: (options.duration ?? (options.long ? 60 : 10)) * 1000,
+        assets: options.assets,
+        segments: options.segments,
+        stopped: stopped.signal,
+        onRound: () => process.stderr.write('.'),
+      });
+      process.stderr.write('\n');
+      if (result.rounds.length > 0) report.results.push(result);
+    }
+  } finally {
+    await theatre.stop();
+  }
+  await writeFile(join(out, 'results.json'), `${JSON.stringify(report, null, 1)}\n`);
+  await writeFile(join(out, 'results.md'), `${markdown(report)}\n`);
+  for (const [name, svg] of charts(report)) await writeFile(join(out, name), svg);
+  console.log(`${markdown(report)}\n\nResults and pictures: ${out}`);
+}
+
+function choose(named: readonly string[]): Scenario[] {
+  if (named.length === 0) return [...scenarios];
+  return named.flatMap((name): readonly Scenario[] => {
+    if (name === 'curve') return curve;
+    const scenario = scenarios.find((s) => s.name === name);
+    if (!scenario) program.error(`unknown scenario ${name}; there are: ${names.join(', ')}`, { exitCode: 2 });
+    return scenario ? [scenario] : [];
+  });
+}
+
+function changed(scenario: Scenario, options: Options): Scenario {
+  if (scenario.kind !== 'events') return scenario;
+  return {
+    ...scenario,
+    endpoints: options.endpoints ?? scenario.endpoints,
+    batchSize: options.batch ?? scenario.batchSize,
+    pace: options.rate
+      ? { kind: 'rate', requestsPerSecond: options.rate }
+      : options.concurrency
+        ? { kind: 'concurrency', publishers: options.concurrency }
+        : scenario.pace,
+  };
+}
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new InvalidArgumentError('must be a positive number');
+  return value;
+}
+
+function zeroOrMore(text: string): number {
+  const value = Number(text);
+  if (!(value >= 0) || text === '') throw new InvalidArgumentError('must be a number, 0 or more');
+  return value;
+}
+
+function pidOption(text: string, before: Pids): Pids {
+  const [name, pid] = text.split('=');
+  if (!name || !Number.isInteger(Number(pid))) throw new InvalidArgumentError('must be <name>=<pid>');
+  return { ...before, [name]: Number(pid) };
+}

@@ -1,0 +1,179 @@
+import { type Accounting, account } from './accounting.js';
+import type { Child } from './child.js';
+import type {
+  Arrivals,
+  FromPublisher,
+  FromReceiver,
+  Job,
+  Published,
+  ToPublisher,
+  ToReceiver,
+} from './jobs.js';
+import { monotonicMs } from './monotonicMs.js';
+import { percentile } from './percentile.js';
+import { type Pids, type Usages, usageOf } from './processUsage.js';
+
+export type Publisher = Child<ToPublisher, FromPublisher>;
+export type Receiver = Child<ToReceiver, FromReceiver>;
+
+export interface Latency {
+  p50: number;
+  p99: number;
+  max: number;
+}
+
+/** One second of a round. */
+export interface Second {
+  second: number;
+  perSecond: number;
+  p50: number;
+  p99: number;
+}
+
+/** One round of one scenario. Times in ms. */
+export interface Round {
+  seconds: number;
+  /** Answered with success in the window (requests, a batch is one). */
+  requestsPerSecond: number;
+  /** From sent (or due) to answered. */
+  answer: Latency;
+  /** Arrived at the receiver in the window; absent when nothing is delivered. */
+  delivery?: {
+    perSecond: number;
+    /** From sent (or due) to arrived, of what was sent in the window, whenever it arrived. */
+    latency: Latency;
+    accounting: Omit<Accounting, 'deliveries'>;
+    /** From the end of sending until the last arrival. */
+    drainedAfterMs: number;
+  };
+  /** Of each process, in the window, divided by what was done in it: notifications, or requests where there are none. */
+  cpuMsPerUnit: Record<string, number>;
+  /** Share of one core. */
+  cpuShare: Record<string, number>;
+  /** At the window's end. */
+  rssMb: Record<string, number>;
+  timeline: Second[];
+  refusals: Record<string, number>;
+  givenUp: number;
+  oddity?: string;
+}
+
+/** Runs one job, waits until everything it caused has arrived, and accounts for it. */
+export async function measure(
+  job: Job,
+  publisher: Publisher,
+  receiver: Receiver | undefined,
+  pids: Pids,
+): Promise<Round> {
+  const measuring = publisher.next('measuring');
+  const measured = publisher.next('measured');
+  const ended = publisher.next('published');
+  publisher.send({ kind: 'publish', job });
+  await measuring;
+  const before = { at: monotonicMs(), usages: usageOf(pids) };
+  await measured;
+  const after = { at: monotonicMs(), usages: usageOf(pids) };
+  const { published } = await ended;
+  const answered = published.answers.answeredAt;
+  if (receiver === undefined) {
+    return { ...basics(published, before, after, countBetween(answered, before.at, after.at)) };
+  }
+
+  const arrivals = await drain(receiver, published);
+  const { deliveries, ...rest } = account(published.events, arrivals);
+  const arrivedAt = deliveries.map((d) => d.arrivedAt);
+  const inWindow = deliveries.filter((d) => d.acceptedAt >= published.from && d.acceptedAt < published.to);
+  const windowSeconds = (published.to - published.from) / 1000;
+  return {
+    ...basics(published, before, after, countBetween(arrivedAt, before.at, after.at)),
+    delivery: {
+      perSecond: countBetween(arrivedAt, published.from, published.to) / windowSeconds,
+      latency: latency(inWindow.map((d) => d.arrivedAt - d.acceptedAt)),
+      accounting: rest,
+      drainedAfterMs: Math.max(0, arrivedAt.reduce((a, b) => Math.max(a, b), 0) - published.to),
+    },
+    timeline: timeline(
+      inWindow.map((d) => ({ at: d.acceptedAt, ms: d.arrivedAt - d.acceptedAt })),
+      arrivedAt,
+      published,
+    ),
+  };
+}
+
+interface Sample {
+  at: number;
+  usages: Usages;
+}
+
+function basics(published: Published, before: Sample, after: Sample, units: number): Round {
+  const { at, answeredAt } = published.answers;
+  const sent = at
+    .map((sentAt, i) => ({ at: sentAt, ms: (answeredAt[i] ?? 0) - sentAt }))
+    .filter((r) => r.at >= published.from && r.at < published.to);
+  const seconds = (published.to - published.from) / 1000;
+  const cpuMs = (name: string) => (after.usages[name]?.cpuMs ?? 0) - (before.usages[name]?.cpuMs ?? 0);
+  const each = (value: (name: string) => number) =>
+    Object.fromEntries(Object.keys(after.usages).map((name) => [name, value(name)]));
+  return {
+    seconds,
+    requestsPerSecond: countBetween(answeredAt, published.from, published.to) / seconds,
+    answer: latency(sent.map((r) => r.ms)),
+    cpuMsPerUnit: each((name) => cpuMs(name) / units),
+    cpuShare: each((name) => cpuMs(name) / (after.at - before.at)),
+    rssMb: each((name) => (after.usages[name]?.rssBytes ?? 0) / 2 ** 20),
+    timeline: timeline(sent, answeredAt, published),
+    refusals: published.refusals,
+    givenUp: published.givenUp,
+    ...(published.oddity === undefined ? {} : { oddity: published.oddity }),
+  };
+}
+
+/** What has not arrived when nothing has for this long is missing. */
+const stalledMs = 10_000;
+
+async function drain(receiver: Receiver, published: Published): Promise<Arrivals> {
+  const expected = published.events.down.filter((down) => !down).length;
+  let last = { count: -1, at: monotonicMs() };
+  for (;;) {
+    const counted = receiver.next('counted');
+    receiver.send({ kind: 'count' });
+    const { count } = await counted;
+    const now = monotonicMs();
+    if (count !== last.count) last = { count, at: now };
+    if (count >= expected || now - last.at > stalledMs) break;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  // A duplicate would come right behind.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  const collected = receiver.next('collected');
+  receiver.send({ kind: 'collect' });
+  return (await collected).arrivals;
+}
+
+function countBetween(times: readonly number[], from: number, to: number): number {
+  return times.reduce((n, at) => (at >= from && at < to ? n + 1 : n), 0);
+}
+
+function latency(values: number[]): Latency {
+  const sorted = Float64Array.from(values).sort();
+  return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), max: percentile(sorted, 1) };
+}
+
+function timeline(
+  sent: readonly { at: number; ms: number }[],
+  done: readonly number[],
+  { from, to }: Published,
+): Second[] {
+  const seconds = Math.max(1, Math.floor((to - from) / 1000));
+  const latencies: number[][] = Array.from({ length: seconds }, () => []);
+  const counts = new Array<number>(seconds).fill(0);
+  for (const { at, ms } of sent) latencies[Math.floor((at - from) / 1000)]?.push(ms);
+  for (const at of done) {
+    const second = Math.floor((at - from) / 1000);
+    if (at >= from && second < seconds) counts[second] = (counts[second] ?? 0) + 1;
+  }
+  return latencies.map((ms, second) => {
+    const { p50, p99 } = latency(ms);
+    return { second, perSecond: counts[second] ?? 0, p50, p99 };
+  });
+}

@@ -1,0 +1,17 @@
+/** The value below which the share `p` (0 to 1) of `sorted` (ascending) lies: nearest rank; NaN of nothing. */
+export function percentile(sorted: ArrayLike<number>, p: number): number {
+  if (sorted.length === 0) return Number.NaN;
+  return sorted[Math.max(0, Math.ceil(p * sorted.length) - 1)] ?? Number.NaN;
+}
+
+export interface Spread {
+  min: number;
+  median: number;
+  max: number;
+}
+
+/** Of one figure over several rounds. */
+export function spread(values: readonly number[]): Spread {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+  return { min: percentile(sorted, 0), median: percentile(sorted, 0.5), max: percentile(sorted, 1) };
+}

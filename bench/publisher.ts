@@ -1,0 +1,132 @@
+/**
+ * A process: sends what a job says and remembers when each request was sent and answered. At a fixed rate a
+ * request's time is the one at which it should have been sent, so that a slow answer delays no later one on
+ * paper (no coordinated omission).
+ */
+import { Pool } from 'undici';
+import type { FromPublisher, Job, Pace, Published, ToPublisher } from './jobs.js';
+import { monotonicMs } from './monotonicMs.js';
+import { type Outgoing, type RequestSource, requestSource } from './requestSource.js';
+
+process.on('message', async (message: ToPublisher) => {
+  tell({ kind: 'published', published: await publish(message.job) });
+});
+process.on('disconnect', () => process.exit());
+tell({ kind: 'ready' });
+
+async function publish(job: Job): Promise<Published> {
+  const pool = new Pool(job.baseUrl, { connections: job.connections, pipelining: 1 });
+  const source = requestSource(job.request);
+  const start = monotonicMs();
+  const from = start + job.warmUpMs;
+  const end = from + job.durationMs;
+  const published: Published = {
+    from,
+    to: end,
+    answers: { at: [], answeredAt: [] },
+    events: source.events,
+    refusals: {},
+    givenUp: 0,
+  };
+  setTimeout(() => tell({ kind: 'measuring' }), job.warmUpMs);
+  const measured = setTimeout(() => tell({ kind: 'measured' }), job.warmUpMs + job.durationMs);
+  const send = (outgoing: Outgoing, at: number) => sendUntilTaken(pool, outgoing, at, end, published);
+  if (job.pace.kind === 'concurrency') await closedLoop(job.pace, source, end, send);
+  else await openLoop(job.pace, source, start, end, send);
+  const now = monotonicMs();
+  if (now < end) {
+    clearTimeout(measured);
+    published.to = now;
+    tell({ kind: 'measured' });
+  }
+  await pool.close();
+  return published;
+}
+
+type Send = (outgoing: Outgoing, at: number) => Promise<void>;
+
+async function closedLoop(
+  pace: Extract<Pace, { kind: 'concurrency' }>,
+  source: RequestSource,
+  end: number,
+  send: Send,
+): Promise<void> {
+  const one = async () => {
+    for (;;) {
+      const now = monotonicMs();
+      const outgoing = now < end ? source.next() : undefined;
+      if (outgoing === undefined) return;
+      await send(outgoing, now);
+    }
+  };
+  await Promise.all(Array.from({ length: pace.publishers }, one));
+}
+
+async function openLoop(
+  pace: Extract<Pace, { kind: 'rate' }>,
+  source: RequestSource,
+  start: number,
+  end: number,
+  send: Send,
+): Promise<void> {
+  const intervalMs = 1000 / pace.requestsPerSecond;
+  const sent: Promise<void>[] = [];
+  for (let i = 0; ; i++) {
+    const at = start + i * intervalMs;
+    if (at >= end) break;
+    const waitMs = at - monotonicMs();
+    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+    const outgoing = source.next();
+    if (outgoing === undefined) break;
+    sent.push(send(outgoing, at));
+  }
+  await Promise.all(sent);
+}
+
+/** How long after the end a request that keeps being refused with 503 is still sent again. */
+const patienceMs = 10_000;
+
+async function sendUntilTaken(
+  pool: Pool,
+  outgoing: Outgoing,
+  at: number,
+  end: number,
+  published: Published,
+): Promise<void> {
+  for (;;) {
+    let waitMs = 100;
+    try {
+      const { statusCode, headers, body } = await pool.request(outgoing.request);
+      const text = await body.text();
+      if (statusCode >= 200 && statusCode < 300) {
+        published.answers.at.push(at);
+        published.answers.answeredAt.push(monotonicMs());
+        const oddity = outgoing.onSuccess(text, at);
+        if (oddity !== undefined) published.oddity ??= oddity;
+        return;
+      }
+      count(published, String(statusCode));
+      if (statusCode !== 503) {
+        published.oddity ??= `${statusCode} ${text.slice(0, 300)}`;
+        published.givenUp++;
+        return;
+      }
+      waitMs = Math.min(1000, Number(headers['retry-after'] ?? 1) * 1000);
+    } catch (err) {
+      count(published, err instanceof Error && 'code' in err ? String(err.code) : String(err));
+    }
+    if (monotonicMs() + waitMs > end + patienceMs) {
+      published.givenUp++;
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+}
+
+function count(published: Published, what: string): void {
+  published.refusals[what] = (published.refusals[what] ?? 0) + 1;
+}
+
+function tell(message: FromPublisher): void {
+  process.send?.(message);
+}

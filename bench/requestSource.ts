@@ -1,0 +1,145 @@
+import type { Dispatcher } from 'undici';
+import type { EventsRequest, Job, PublishedEvents, RegistrationRequest, TokenRequest } from './jobs.js';
+
+export interface Outgoing {
+  request: Dispatcher.RequestOptions;
+  /** Takes the answer's body; returns what was not as it should be. */
+  onSuccess(body: string, at: number): string | undefined;
+}
+
+export interface RequestSource {
+  /** The next request; none when there is nothing left to send. */
+  next(): Outgoing | undefined;
+  /** What the events of the answered requests have become; filled as the answers arrive. */
+  events: PublishedEvents;
+}
+
+/** The requests of a job, one after the other. */
+export function requestSource(request: Job['request']): RequestSource {
+  switch (request.kind) {
+    case 'events':
+      return eventRequests(request);
+    case 'token':
+      return tokenRequests(request);
+    case 'registration':
+      return registrationRequests(request);
+  }
+}
+
+const noEvents = (): PublishedEvents => ({ notificationIds: [], at: [], down: [], assets: [] });
+
+/** Of five events one goes to the endpoint that is down, where there is one. */
+const downShare = 5;
+
+function eventRequests(options: EventsRequest): RequestSource {
+  const events: PublishedEvents = noEvents();
+  const headers = {
+    'content-type': 'application/json',
+    authorization: `Bearer ${options.accessToken}`,
+  };
+  const clients = options.clientTokens;
+  const assets = options.assets * clients.length;
+  let made = 0;
+  const nextEvent = () => {
+    const n = made++;
+    const down = options.downClientToken !== undefined && n % downShare === 0;
+    const asset = assets > 0 ? n % assets : n;
+    return {
+      down,
+      event: {
+        event_id: `${options.round}-${n}`,
+        client_token: (down ? options.downClientToken : clients[n % clients.length]) ?? '',
+        platform_id: `${options.round}-v${asset}`,
+        segments: Array.from({ length: options.segments }, (_, s) => `iab:${n}-${s}`),
+      },
+    };
+  };
+  const take = (
+    result: { notification?: string; notification_id?: string },
+    at: number,
+    { down, event }: ReturnType<typeof nextEvent>,
+  ) => {
+    if (result.notification !== 'queued' || result.notification_id === undefined) {
+      return `not queued: ${JSON.stringify(result).slice(0, 300)}`;
+    }
+    events.notificationIds.push(result.notification_id);
+    events.at.push(at);
+    events.down.push(down);
+    events.assets.push(
+      `/${event.client_token} {"event":"asset-update","platform_id":"${event.platform_id}"}`,
+    );
+    return undefined;
+  };
+  const next = (): Outgoing => {
+    const batch = Array.from({ length: options.batchSize }, nextEvent);
+    const single = batch.length === 1 ? batch[0] : undefined;
+    return {
+      request: {
+        path: '/enrichments',
+        method: 'POST',
+        headers,
+        body: JSON.stringify(single ? single.event : { events: batch.map(({ event }) => event) }),
+      },
+      onSuccess: (body, at) => {
+        const answer = JSON.parse(body);
+        if (single) return take(answer, at, single);
+        let oddity: string | undefined;
+        batch.forEach((one, i) => {
+          const wrong = take(answer.results?.[i] ?? {}, at, one);
+          oddity ??= wrong;
+        });
+        return oddity;
+      },
+    };
+  };
+  return { next, events };
+}
+
+function tokenRequests(options: TokenRequest): RequestSource {
+  const bodies = options.accounts.map(({ clientId, clientSecret }) =>
+    new URLSearchParams({
+      grant_type: 'none',
+      client_id: clientId,
+      client_secret: clientSecret,
+      scope: options.scope,
+    }).toString(),
+  );
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  let made = 0;
+  return {
+    events: noEvents(),
+    next: () => ({
+      request: {
+        path: '/oauth/access_token',
+        method: 'POST',
+        headers,
+        body: bodies[made++ % bodies.length] ?? '',
+      },
+      onSuccess: (body) => (body.includes('"access_token"') ? undefined : `no token: ${body.slice(0, 300)}`),
+    }),
+  };
+}
+
+function registrationRequests(options: RegistrationRequest): RequestSource {
+  let made = 0;
+  return {
+    events: noEvents(),
+    next: () => {
+      const clientToken = options.clientTokens[made++];
+      if (clientToken === undefined) return undefined;
+      const query = new URLSearchParams({
+        client_token: clientToken,
+        url: `${options.receiverUrl}/${clientToken}`,
+      });
+      return {
+        request: {
+          path: `/register_push_notifications?${query}`,
+          method: 'POST',
+          headers: { authorization: `Bearer ${options.accessToken}` },
+        },
+        onSuccess: (body) =>
+          body.includes('"success":true') ? undefined : `not registered: ${body.slice(0, 300)}`,
+      };
+    },
+  };
+}

@@ -1,0 +1,43 @@
+import type { Pace } from './jobs.js';
+
+export interface EventsScenario {
+  kind: 'events';
+  name: string;
+  pace: Pace;
+  batchSize: number;
+  endpoints: number;
+  /** One more endpoint, that refuses connections, gets a fifth of the events. */
+  oneDown: boolean;
+}
+
+export type Scenario =
+  | EventsScenario
+  | { kind: 'tokens'; name: string; publishers: number }
+  | { kind: 'registrations'; name: string; publishers: number };
+
+const events = (
+  name: string,
+  pace: Pace,
+  more: Partial<Pick<EventsScenario, 'batchSize' | 'endpoints' | 'oneDown'>> = {},
+): EventsScenario => ({ kind: 'events', name, pace, batchSize: 1, endpoints: 50, oneDown: false, ...more });
+
+const publishers = (n: number): Pace => ({ kind: 'concurrency', publishers: n });
+const perSecond = (n: number): Pace => ({ kind: 'rate', requestsPerSecond: n });
+
+/** What `npm run bench` measures when nothing is named, in this order. */
+export const scenarios: readonly Scenario[] = [
+  { kind: 'tokens', name: 'tokens', publishers: 64 },
+  { kind: 'registrations', name: 'registrations', publishers: 64 },
+  events('single-64', publishers(64)),
+  events('single-256', publishers(256)),
+  events('batch-100', publishers(8), { batchSize: 100 }),
+  events('rate-10', perSecond(10)),
+  events('rate-100', perSecond(100)),
+  events('rate-400', perSecond(400)),
+  events('one-down', publishers(64), { endpoints: 49, oneDown: true }),
+];
+
+/** Throughput over load, only when named (`curve`). */
+export const curve: readonly EventsScenario[] = [1, 4, 16, 64, 128, 256].map((n) =>
+  events(`curve-${n}`, publishers(n)),
+);
