@@ -32,7 +32,7 @@ const disks = new WeakMap<Redis, Disk>();
 function diskOf(redis: Redis): Disk {
   const known = disks.get(redis);
   if (known) return known;
-  const connection = redis.duplicate({ commandTimeout: 3000, enableOfflineQueue: true });
+  const connection = redis.duplicate({ commandTimeout: 2500, enableOfflineQueue: true });
   connection.on('error', ignore);
   redis.once('end', () => connection.disconnect());
   const disk: Disk = { connection, current: Promise.resolve(), next: undefined };

@@ -40,6 +40,9 @@ export function globalKeys(prefix: string) {
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
     sweptAt: `${prefix}swept-at`,
+    /** Before the keys of the rate limits: failed token calls, calls that send something. */
+    tokenFailures: `${prefix}token-failures`,
+    sendLimit: `${prefix}send-limit`,
     /** Written before each wait for the disk (durable.ts). */
     diskMark: `${prefix}disk-mark`,
   };

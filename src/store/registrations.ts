@@ -24,8 +24,8 @@ export interface Registration {
 }
 
 export type RegisterResult =
-  /** Stored by this call; `markAnswered` with the nonce once the 200 is out. */
-  | { outcome: 'stored'; nonce: string; wakeCatchUp: boolean }
+  /** Stored by this call, sent to Redis at `storingSinceMs`; `markAnswered` with the nonce once the 200 is out. */
+  | { outcome: 'stored'; nonce: string; storingSinceMs: number; wakeCatchUp: boolean }
   /** The client has a URL. */
   | { outcome: 'taken' };
 
@@ -47,6 +47,7 @@ export async function register(
   await createSigningSecret(db, box, wanted.clientToken);
   const nonce = randomUUID();
   for (;;) {
+    const storingSinceMs = Date.now();
     const answer = await runScript(db, registerScript, wanted.clientToken, [
       wanted.url,
       wanted.accountId,
@@ -54,11 +55,20 @@ export async function register(
       takeOverAfterMs,
     ]);
     const [outcome, wake] = (answer as unknown[]).map(text);
-    if (outcome === 'stored') return { outcome, nonce, wakeCatchUp: wake === '1' };
+    if (outcome === 'stored') return { outcome, nonce, storingSinceMs, wakeCatchUp: wake === '1' };
     if (outcome === 'taken') return { outcome };
     await sleep(pollMs);
   }
 }
+
+/** What is owed goes to the new URL at once. '1': there is something, and catch-up must be woken for it. */
+const dueNowLua = `
+local function due_now()
+  if redis.call('HLEN', base .. 'owed') == 0 then return '0' end
+  pull_forward()
+  return '1'
+end
+`;
 
 // ARGV 2 url, 3 account id, 4 nonce, 5 age (ms) from which an unanswered one is taken over.
 // Answers {'stored', wake} | {'taken'} | {'pending'}.
@@ -68,25 +78,19 @@ local R = base .. 'registration'
 local url, account, answered, since, nonce =
   unpack(redis.call('HMGET', R, 'url', 'account_id', 'answered', 'pending_since', 'nonce'))
 if url then
-  if nonce == ARGV[4] then return {'stored', '0'} end
+  if nonce == ARGV[4] then return {'stored', due_now()} end
   if answered == '1' or url ~= ARGV[2] or account ~= ARGV[3] then return {'taken'} end
   if now - tonumber(since or '0') < tonumber(ARGV[5]) then return {'pending'} end
   redis.call('HSET', R, 'nonce', ARGV[4], 'pending_since', now)
-  return {'stored', tostring(wake_for_owed())}
+  return {'stored', due_now()}
 end
 redis.call('HSET', R, 'url', ARGV[2], 'account_id', ARGV[3], 'nonce', ARGV[4],
   'answered', '0', 'pending_since', now, 'registered_at', now)
 redis.call('HSET', R, 'generation', new_generation())
-return {'stored', tostring(wake_for_owed())}
+return {'stored', due_now()}
 `,
   endpointLua,
-  `
-local function wake_for_owed()
-  if redis.call('HLEN', base .. 'owed') == 0 then return 0 end
-  pull_forward()
-  return wake_by(now)
-end
-`,
+  dueNowLua,
 );
 
 /** The 200 is out: from now on a repeat is refused. Changes nothing when another call took it over. */
@@ -158,8 +162,8 @@ export async function changeRegistration(
 ): Promise<{ previous_url: string; url: string; wakeCatchUp: boolean } | undefined> {
   const answer = await runScript(db, changeScript, clientToken, [url, randomUUID()]);
   if (answer === null) return undefined;
-  const [previous, wake] = answer as [Buffer, number];
-  return { previous_url: text(previous), url, wakeCatchUp: wake === 1 };
+  const [previous, wake] = (answer as unknown[]).map(text);
+  return { previous_url: previous ?? '', url, wakeCatchUp: wake === '1' };
 }
 
 // ARGV 2 url, 3 nonce: an unanswered call of the API can no longer mark it.
@@ -171,14 +175,10 @@ if not previous then return false end
 redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
 redis.call('HDEL', R, 'pending_since')
 redis.call('HSET', R, 'generation', new_generation())
-local wake = 0
-if redis.call('HLEN', base .. 'owed') > 0 then
-  pull_forward()
-  wake = wake_by(now)
-end
-return {previous, wake}
+return {previous, due_now()}
 `,
   endpointLua,
+  dueNowLua,
 );
 
 function toRegistration(clientToken: string, record: Record<string, string>): Registration | undefined {

@@ -1,0 +1,64 @@
+import type { Context } from 'koa';
+import type { Logger } from '../log.js';
+import { ResolverUnavailable } from '../outgoing/target.js';
+import { isRedisUnavailable } from '../store/db.js';
+import { ApiError, unavailable } from './apiError.js';
+import type { Step } from './endpoint.js';
+
+/** The one place where an error becomes an answer: RFC 6749 JSON under /oauth, else msg, code, request_id. */
+export function answerErrors(log: Logger): Step {
+  return async (ctx, next) => {
+    try {
+      await next();
+      if (ctx.status >= 400 && !ctx.body) throw unanswered(ctx.status);
+    } catch (err) {
+      const known = toApiError(err);
+      if (!known) log.error({ err: describe(err), request_id: ctx.state.requestId }, 'unexpected error');
+      answer(ctx, known ?? new ApiError(500, 'server_error', 'Something went wrong on our side'));
+    }
+  };
+}
+
+function answer(ctx: Context, err: ApiError): void {
+  ctx.status = err.status;
+  ctx.set(err.headers);
+  // What is left of a body that was too long is not waited for.
+  if (err.status === 413) ctx.set('Connection', 'close');
+  ctx.body = ctx.path.startsWith('/oauth/')
+    ? { error: err.code, error_description: err.message }
+    : { msg: err.message, code: err.code, request_id: ctx.state.requestId };
+}
+
+function toApiError(err: unknown): ApiError | undefined {
+  if (err instanceof ApiError) return err;
+  if (isRedisUnavailable(err)) return unavailable();
+  if (err instanceof ResolverUnavailable) {
+    return new ApiError(503, 'resolver_unavailable', err.message, { 'Retry-After': '5' });
+  }
+  return fromBodyParser(err);
+}
+
+/** The parsers' errors carry the raw body: only their status is looked at (koa-body, raw-body, inflation). */
+function fromBodyParser(err: unknown): ApiError | undefined {
+  if (!(err instanceof Error)) return undefined;
+  const { status, code } = err as Error & { status?: number; code?: string };
+  if (status === 413) return new ApiError(413, 'invalid_request', 'The body is too long');
+  if (status === 415)
+    return new ApiError(415, 'invalid_request', 'The encoding of the body is not supported');
+  if (status === 400 || code?.startsWith('Z_') || err instanceof SyntaxError) {
+    return new ApiError(400, 'invalid_request', 'The body cannot be read');
+  }
+  return undefined;
+}
+
+function unanswered(status: number): ApiError {
+  if (status === 404) return new ApiError(404, 'not_found', 'There is nothing at this address');
+  if (status === 405) return new ApiError(405, 'invalid_request', 'This method is not allowed here');
+  return new ApiError(status, 'invalid_request', 'The request cannot be answered');
+}
+
+/** Never the error itself: a Redis error carries its command with the arguments. */
+function describe(err: unknown): { type: string; message: string; stack?: string | undefined } {
+  if (!(err instanceof Error)) return { type: typeof err, message: 'not an error' };
+  return { type: err.name, message: err.message, stack: err.stack };
+}

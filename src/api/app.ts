@@ -1,0 +1,30 @@
+import Router from '@koa/router';
+import Koa from 'koa';
+import { accessTokenEndpoint } from './accessToken.js';
+import { answerErrors } from './answerErrors.js';
+import type { ApiDeps } from './deps.js';
+import { healthzEndpoint, readyzEndpoint } from './health.js';
+import { observe } from './observe.js';
+import { registerPushNotificationsEndpoint } from './registerPushNotifications.js';
+import { nameRequest } from './requestId.js';
+
+export type { ApiDeps } from './deps.js';
+
+/** The HTTP edge. */
+export function createApi(deps: ApiDeps): Koa {
+  const router = new Router();
+  router.post('/oauth/access_token', ...accessTokenEndpoint(deps));
+  router.post('/register_push_notifications', ...registerPushNotificationsEndpoint(deps));
+  router.get('/healthz', ...healthzEndpoint);
+  router.get('/readyz', ...readyzEndpoint(deps));
+
+  const app = new Koa();
+  app.use(nameRequest as Koa.Middleware);
+  app.use(observe(deps.log, deps.metrics) as Koa.Middleware);
+  app.use(answerErrors(deps.log) as Koa.Middleware);
+  app.use(router.routes());
+  app.use(router.allowedMethods());
+  // What happens after the answer was handed over, such as a caller that hung up.
+  app.on('error', (err: NodeJS.ErrnoException) => deps.log.debug({ reason: err.code }, 'connection error'));
+  return app;
+}

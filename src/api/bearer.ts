@@ -1,0 +1,33 @@
+import type { Context } from 'koa';
+import { type AccessToken, findAccessToken } from '../store/accessTokens.js';
+import type { Db } from '../store/db.js';
+import { ApiError } from './apiError.js';
+import type { Step } from './endpoint.js';
+
+export interface TokenState {
+  token: AccessToken;
+}
+
+/** The token of `Authorization: Bearer`; undefined when the header is absent or of another scheme. */
+export function bearerToken(ctx: Context): string | undefined {
+  return /^bearer +(\S+) *$/i.exec(ctx.get('authorization'))?.[1];
+}
+
+/** Whom the bearer token stands for, as state.token; anything else is a 401. */
+export const requireToken =
+  (db: Db): Step<TokenState> =>
+  async (ctx, next) => {
+    ctx.state.token = await tokenOrRefuse(db, bearerToken(ctx as Context));
+    await next();
+  };
+
+/** @throws ApiError 401 */
+export async function tokenOrRefuse(db: Db, token: string | undefined): Promise<AccessToken> {
+  const found = token === undefined ? undefined : await findAccessToken(db, token);
+  if (found) return found;
+  // RFC 6750, section 3.1: no error code where no credentials were given.
+  const challenge = token === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
+  throw new ApiError(401, 'invalid_token', 'The access token is no longer valid', {
+    'WWW-Authenticate': challenge,
+  });
+}

@@ -1,0 +1,32 @@
+import type { IncomingMessage } from 'node:http';
+import ipaddr from 'ipaddr.js';
+
+/**
+ * Where a request comes from. Proxies within `trusted` are believed about who called them: X-Forwarded-For is read
+ * from its end as long as the address before was a trusted one.
+ */
+export function clientAddress(req: IncomingMessage, trusted: readonly string[]): string {
+  let address = normal(req.socket.remoteAddress ?? '') ?? 'unknown';
+  if (trusted.length === 0) return address;
+  const header = req.headers['x-forwarded-for'];
+  const hops = (Array.isArray(header) ? header.join(',') : (header ?? '')).split(',').reverse();
+  for (const hop of hops) {
+    const before = normal(hop.trim());
+    if (!before || !isTrusted(address, trusted)) break;
+    address = before;
+  }
+  return address;
+}
+
+function normal(address: string): string | undefined {
+  return ipaddr.isValid(address) ? ipaddr.process(address).toString() : undefined;
+}
+
+function isTrusted(address: string, ranges: readonly string[]): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  const parsed = ipaddr.process(address);
+  return ranges.some((range) => {
+    const [network, bits] = ipaddr.parseCIDR(range);
+    return parsed.kind() === network.kind() && parsed.match(network, bits);
+  });
+}

@@ -1,0 +1,22 @@
+import type { Client } from '@temporalio/client';
+import type { Config } from '../config.js';
+import type { Logger } from '../log.js';
+import type { Metrics } from '../metrics.js';
+import type { TargetPolicy } from '../outgoing/address.js';
+import type { Sender } from '../outgoing/post.js';
+import type { Db } from '../store/db.js';
+import type { SecretBox } from '../store/secretBox.js';
+import type { Intake } from '../temporal/intake.js';
+
+/** What the endpoints need of the world. */
+export interface ApiDeps {
+  config: Config;
+  db: Db;
+  log: Logger;
+  temporal: Client;
+  intake: Intake;
+  sender: Sender;
+  secretBox: SecretBox;
+  metrics: Metrics;
+  targetPolicy: TargetPolicy;
+}

@@ -1,0 +1,21 @@
+import type { Logger } from '../log.js';
+import type { Metrics } from '../metrics.js';
+import type { Step } from './endpoint.js';
+
+/** One log line and one measurement per request; the route's pattern, never the path, query or headers. */
+export function observe(log: Logger, metrics: Metrics): Step {
+  return async (ctx, next) => {
+    const begun = performance.now();
+    await next();
+    const ms = performance.now() - begun;
+    const route = String((ctx as { _matchedRoute?: string | RegExp })._matchedRoute ?? 'none');
+    const { status } = ctx;
+    metrics.answered({ method: knownMethods.has(ctx.method) ? ctx.method : 'other', route, status }, ms);
+    log.info(
+      { route, method: ctx.method, status, ms: Math.round(ms * 10) / 10, request_id: ctx.state.requestId },
+      'request',
+    );
+  };
+}
+
+const knownMethods = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'DELETE', 'PATCH']);

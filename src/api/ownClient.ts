@@ -1,0 +1,30 @@
+import { type Client, getClient } from '../store/clients.js';
+import type { Db } from '../store/db.js';
+import { ApiError } from './apiError.js';
+import type { TokenState } from './bearer.js';
+import type { Step } from './endpoint.js';
+
+export interface ClientState {
+  client: Client;
+}
+
+/** The client of the query's client_token, as state.client; it must be a child of the token's account. */
+export const requireOwnClient =
+  (db: Db): Step<TokenState & ClientState> =>
+  async (ctx, next) => {
+    const given = ctx.query.client_token;
+    if (Array.isArray(given)) throw badParameter('The parameter client_token is repeated');
+    if (given === undefined) throw badParameter('The parameter client_token is missing');
+    if (given === '') throw badParameter('The parameter client_token is empty');
+    ctx.state.client = await ownClientOrRefuse(db, given, ctx.state.token.accountId);
+    await next();
+  };
+
+/** @throws ApiError 401, the same for a client that does not exist and for somebody else's */
+export async function ownClientOrRefuse(db: Db, clientToken: string, accountId: string): Promise<Client> {
+  const client = await getClient(db, clientToken);
+  if (client?.accountId === accountId) return client;
+  throw new ApiError(401, 'invalid_client_token', 'The client token is not valid for this account');
+}
+
+export const badParameter = (message: string): ApiError => new ApiError(400, 'invalid_request', message);

@@ -1,0 +1,90 @@
+import { koaBody } from 'koa-body';
+import { ApiError } from './apiError.js';
+import type { Step } from './endpoint.js';
+
+/** The values of each field, trimmed, in the order given. */
+export type Form = ReadonlyMap<string, readonly string[]>;
+
+const maxBodyBytes = 16 * 1024;
+const urlencoded = 'application/x-www-form-urlencoded';
+const multipart = 'multipart/form-data';
+const charsets = ['', 'utf-8', 'utf8', 'us-ascii'];
+
+/** Only the two encodings of a form, in UTF-8. */
+export const acceptForm: Step = async (ctx, next) => {
+  const type = ctx.request.type.toLowerCase();
+  if (type !== urlencoded && type !== multipart) {
+    throw new ApiError(415, 'invalid_request', `The content type must be ${urlencoded} or ${multipart}`);
+  }
+  const { charset } = ctx.request;
+  if (!charsets.includes(charset.toLowerCase())) {
+    throw new ApiError(415, 'invalid_request', 'The charset must be UTF-8');
+  }
+  await next();
+};
+
+/** The body's bytes, as Latin-1 text: whichever form it is, it is read once, with one limit, and decoded below. */
+export const readBytes: Step = koaBody({
+  text: true,
+  textTypes: ['urlencoded', 'multipart'],
+  textLimit: maxBodyBytes,
+  encoding: 'latin1',
+  json: false,
+  urlencoded: false,
+  multipart: false,
+}) as Step;
+
+/** The body's fields, as state.form. */
+export const readForm: Step<{ form: Form }> = async (ctx, next) => {
+  const body = typeof ctx.request.body === 'string' ? ctx.request.body : '';
+  const isMultipart = ctx.request.type.toLowerCase() === multipart;
+  ctx.state.form = isMultipart ? await fieldsOfMultipart(body, ctx.get('content-type')) : fieldsOfForm(body);
+  await next();
+};
+
+function fieldsOfForm(body: string): Form {
+  const fields = new Map<string, string[]>();
+  for (const pair of body.split('&')) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const name = equals < 0 ? pair : pair.slice(0, equals);
+    add(fields, decode(name), decode(equals < 0 ? '' : pair.slice(equals + 1)));
+  }
+  return fields;
+}
+
+function decode(encoded: string): string {
+  if (plain.test(encoded)) return encoded;
+  try {
+    const bytes = Buffer.from(encoded.replaceAll('+', ' '), 'latin1');
+    return decodeURIComponent(utf8.decode(bytes));
+  } catch {
+    throw unreadable();
+  }
+}
+
+const plain = /^[A-Za-z0-9._~:/-]*$/;
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+async function fieldsOfMultipart(body: string, contentType: string): Promise<Form> {
+  const fields = new Map<string, string[]>();
+  const bytes = Buffer.from(body, 'latin1');
+  const data = await new Response(bytes, { headers: { 'content-type': contentType } })
+    .formData()
+    .catch(() => {
+      throw unreadable();
+    });
+  for (const [name, value] of data) {
+    if (typeof value !== 'string') throw new ApiError(400, 'invalid_request', 'A file is not accepted here');
+    add(fields, name, value);
+  }
+  return fields;
+}
+
+function add(fields: Map<string, string[]>, name: string, value: string): void {
+  const values = fields.get(name);
+  if (values) values.push(value.trim());
+  else fields.set(name, [value.trim()]);
+}
+
+const unreadable = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');

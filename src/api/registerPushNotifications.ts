@@ -1,0 +1,186 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Context, Middleware } from 'koa';
+import { checkTarget, TargetRefused } from '../outgoing/target.js';
+import type { AccessToken } from '../store/accessTokens.js';
+import type { Client } from '../store/clients.js';
+import { type Db, isRedisUnavailable } from '../store/db.js';
+import { waitForDisk } from '../store/durable.js';
+import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
+import { wakeCatchUp } from '../temporal/catchUp.js';
+import { ApiError, unavailable } from './apiError.js';
+import { bearerToken, tokenOrRefuse } from './bearer.js';
+import type { ApiDeps } from './deps.js';
+import { endpoint, type Step } from './endpoint.js';
+import { badParameter, ownClientOrRefuse } from './ownClient.js';
+
+/** POST /register_push_notifications: the one URL of a client (contract, section 2). */
+export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<RegistrationState>(
+    readParameters,
+    checkAccessToken(deps),
+    checkClientToken(deps),
+    refuseRegistered(deps),
+    checkUrl(deps),
+    storeUrl(deps),
+  );
+}
+
+interface RegistrationState {
+  parameters: { access_token: string; client_token: string; url: string };
+  token: AccessToken;
+  client: Client;
+}
+
+const readParameters: Step<RegistrationState> = async (ctx, next) => {
+  const bearer = bearerToken(ctx as Context);
+  const given = parametersOf(ctx.querystring);
+  if (bearer !== undefined && given.has('access_token')) {
+    throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
+  }
+  if (bearer !== undefined) given.set('access_token', bearer);
+  const read = (name: string): string => {
+    const value = given.get(name);
+    if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
+    if (value === '') throw badParameter(`The parameter ${name} is empty`);
+    return value;
+  };
+  ctx.state.parameters = {
+    access_token: read('access_token'),
+    client_token: read('client_token'),
+    url: read('url'),
+  };
+  await next();
+};
+
+const parameterNames = ['access_token', 'client_token', 'url'];
+
+/** Decoded once as form values; a url may be raw as long as it has no `&`. */
+function parametersOf(querystring: string): Map<string, string> {
+  const found = new Map<string, string>();
+  const pairs = querystring.split('&').filter((pair) => pair !== '');
+  const hint = pairs.some((pair) => /^url=[^?]*:\/\//i.test(pair))
+    ? '; a url with & in it must be percent-encoded'
+    : '';
+  for (const pair of pairs) {
+    const equals = pair.indexOf('=');
+    const name = formDecoded(equals < 0 ? pair : pair.slice(0, equals), 'name');
+    if (!parameterNames.includes(name)) {
+      throw badParameter(`The parameter ${shown(name)} is not known${hint}`);
+    }
+    if (found.has(name)) throw badParameter(`The parameter ${name} is repeated${hint}`);
+    found.set(name, formDecoded(equals < 0 ? '' : pair.slice(equals + 1), name));
+  }
+  return found;
+}
+
+function formDecoded(value: string, name: string): string {
+  try {
+    return decodeURIComponent(value.replaceAll('+', ' '));
+  } catch {
+    throw badParameter(`The parameter ${name} is not correctly percent-encoded`);
+  }
+}
+
+const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');
+
+const checkAccessToken =
+  ({ db }: ApiDeps): Step<RegistrationState> =>
+  async (ctx, next) => {
+    ctx.state.token = await tokenOrRefuse(db, ctx.state.parameters.access_token);
+    await next();
+  };
+
+const checkClientToken =
+  ({ db }: ApiDeps): Step<RegistrationState> =>
+  async (ctx, next) => {
+    const { client_token: clientToken } = ctx.state.parameters;
+    ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
+    await next();
+  };
+
+/** Comes before the url is looked at; what only an equal unanswered call has stored is left to storeUrl. */
+const refuseRegistered =
+  ({ db, config }: ApiDeps): Step<RegistrationState> =>
+  async (ctx, next) => {
+    const there = await getRegistration(db, ctx.state.client.clientToken);
+    const mayBeOurs =
+      there &&
+      !there.answered &&
+      there.url === ctx.state.parameters.url &&
+      there.accountId === ctx.state.token.accountId;
+    if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
+    await next();
+  };
+
+const alreadyRegistered = (contact: string): ApiError =>
+  new ApiError(400, 'already_registered', `A url is already registered. Please contact ${contact}`);
+
+const checkUrl =
+  ({ targetPolicy }: ApiDeps): Step<RegistrationState> =>
+  async (ctx, next) => {
+    try {
+      await checkTarget(ctx.state.parameters.url, targetPolicy);
+    } catch (err) {
+      if (err instanceof TargetRefused) throw new ApiError(400, `url_${err.reason}`, err.message);
+      throw err;
+    }
+    await next();
+  };
+
+const storeUrl =
+  (deps: ApiDeps): Step<RegistrationState> =>
+  async (ctx) => {
+    const { db, secretBox, config } = deps;
+    const { url } = ctx.state.parameters;
+    const { clientToken } = ctx.state.client;
+    const { accountId } = ctx.state.token;
+    const result = await register(db, secretBox, { clientToken, accountId, url });
+    if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
+    // From here on the caller hears 200, or 503 while a repeat may still take this over: never later.
+    await within(result.storingSinceMs + answerWithinMs - Date.now(), waitForDisk(db));
+    if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable();
+    ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
+    if (result.wakeCatchUp) void wake(deps, clientToken);
+    ctx.body = { success: true, url };
+  };
+
+async function within(timeoutMs: number, work: Promise<unknown>): Promise<void> {
+  const late = new AbortController();
+  const timeout = sleep(Math.max(0, timeoutMs), undefined, { signal: late.signal }).then(() => {
+    throw unavailable();
+  });
+  timeout.catch(() => undefined);
+  try {
+    await Promise.race([work, timeout]);
+  } finally {
+    late.abort();
+  }
+}
+
+const markTries = 8;
+const markPauseMs = 100;
+
+/** The 200 is out; until this is written a repeat would hear 200 as well. */
+async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce: string): Promise<void> {
+  for (let tried = 1; ; tried++) {
+    try {
+      await markAnswered(db as Db, clientToken, nonce);
+      return;
+    } catch (err) {
+      if (tried === markTries || !isRedisUnavailable(err)) {
+        log.warn({ client_token: clientToken }, 'a registration could not be marked as answered');
+        return;
+      }
+      await sleep(markPauseMs * tried);
+    }
+  }
+}
+
+/** What is owed goes to the new URL. Should this fail, the sweep finds it within two minutes. */
+async function wake({ temporal, db, config, log }: ApiDeps, clientToken: string): Promise<void> {
+  try {
+    await wakeCatchUp(temporal, db, clientToken, { taskQueue: config.TASK_QUEUE });
+  } catch {
+    log.warn({ client_token: clientToken }, 'catch-up could not be woken');
+  }
+}

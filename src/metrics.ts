@@ -1,0 +1,98 @@
+/** What the service counts. No account, client, asset or URL is ever a label. */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { DeliveryMetrics } from '../activities/deps.js';
+
+export interface Metrics extends DeliveryMetrics {
+  registry: Registry;
+  answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
+  tokenMinted(): void;
+  /** One workflow start and how many events were in it. */
+  groupStarted(events: number): void;
+  /** Reads a number at each scrape; a read that fails leaves the metric out of that scrape. */
+  watch(name: WatchedMetric, read: () => number | Promise<number>): void;
+}
+
+const watched = {
+  asset_update_owed_notifications: 'Notifications that clients are owed',
+  asset_update_catch_ups_running: 'Catch-up workflows that run',
+  asset_update_intake_waiting_events: 'Accepted calls whose events wait for their workflow start',
+  asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
+} as const;
+
+export type WatchedMetric = keyof typeof watched;
+
+const latencyBuckets = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+export function createMetrics(): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+
+  const requests = new Histogram({
+    name: 'asset_update_http_request_duration_seconds',
+    help: 'HTTP requests by route and status',
+    labelNames: ['method', 'route', 'status'],
+    buckets: latencyBuckets,
+    registers,
+  });
+  const tokens = new Counter({
+    name: 'asset_update_access_tokens_minted_total',
+    help: 'Access tokens minted',
+    registers,
+  });
+  const attempts = new Histogram({
+    name: 'asset_update_attempt_duration_seconds',
+    help: 'Attempts by outcome and error class',
+    labelNames: ['outcome', 'error'],
+    buckets: latencyBuckets,
+    registers,
+  });
+  const ended = new Counter({
+    name: 'asset_update_notifications_ended_total',
+    help: 'Notifications by the state they ended in',
+    labelNames: ['state'],
+    registers,
+  });
+  const entered = new Counter({
+    name: 'asset_update_endpoint_state_changes_total',
+    help: 'Changes of state of endpoints, by the state entered',
+    labelNames: ['state'],
+    registers,
+  });
+  const groups = new Histogram({
+    name: 'asset_update_group_events',
+    help: 'Events per enrichment workflow',
+    buckets: [1, 2, 5, 10, 25, 50, 100, 250, 500],
+    registers,
+  });
+
+  return {
+    registry,
+    answered: ({ method, route, status }, milliseconds) =>
+      requests.observe({ method, route, status }, milliseconds / 1000),
+    tokenMinted: () => tokens.inc(),
+    attempted: (result, milliseconds) =>
+      attempts.observe(
+        { outcome: result.ok ? 'delivered' : 'failed', error: result.error ?? '' },
+        milliseconds / 1000,
+      ),
+    ended: (state) => ended.inc({ state }),
+    entered: (state) => entered.inc({ state }),
+    groupStarted: (events) => groups.observe(events),
+    watch(name, read) {
+      new Gauge({
+        name,
+        help: watched[name],
+        registers,
+        async collect() {
+          this.reset();
+          const value = await Promise.resolve()
+            .then(read)
+            .catch(() => undefined);
+          if (value === undefined) this.remove();
+          else this.set(value);
+        },
+      });
+    },
+  };
+}
