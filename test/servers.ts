@@ -11,10 +11,17 @@ import { timeSkippingServerBinary } from '../src/embedded/binaries.js';
 import { type RedisServer, startRedis } from '../src/embedded/redis.js';
 import { startTemporal, type TemporalServer } from '../src/embedded/temporal.js';
 
-let dir: string | undefined;
-let redis: RedisServer | undefined;
-let temporal: TemporalServer | undefined;
-let timeSkipping: Promise<TestWorkflowEnvironment> | undefined;
+interface Run {
+  dir?: string;
+  redis?: RedisServer;
+  temporal?: TemporalServer;
+  timeSkipping?: Promise<TestWorkflowEnvironment>;
+}
+
+/** mocha may load this module once by `require` and once by `import`: both must see the same servers. */
+const held = globalThis as typeof globalThis & { assetUpdateTestRun?: Run };
+held.assetUpdateTestRun ??= {};
+const run: Run = held.assetUpdateTestRun;
 
 export interface Servers {
   redisUrl: string;
@@ -24,6 +31,7 @@ export interface Servers {
 }
 
 export function servers(): Servers {
+  const { redis, temporal } = run;
   if (!redis || !temporal) throw new Error('the servers run only under mocha (see .mocharc.json)');
   return {
     redisUrl: redis.url,
@@ -40,24 +48,25 @@ export function uniquePrefix(): string {
 
 /** A Temporal server whose clock jumps to the next timer: one for the run, started at first use. */
 export function startTimeSkippingServer(): Promise<TestWorkflowEnvironment> {
-  timeSkipping ??= timeSkippingServerBinary().then((path) =>
+  run.timeSkipping ??= timeSkippingServerBinary().then((path) =>
     TestWorkflowEnvironment.createTimeSkipping({ server: { executable: { type: 'existing-path', path } } }),
   );
-  return timeSkipping;
+  return run.timeSkipping;
 }
 
 export async function mochaGlobalSetup(): Promise<void> {
-  dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
-  [redis, temporal] = await Promise.all([
+  const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+  run.dir = dir;
+  [run.redis, run.temporal] = await Promise.all([
     startRedis({ dir: join(dir, 'redis') }),
     startTemporal({ dir: join(dir, 'temporal') }),
   ]);
 }
 
 export async function mochaGlobalTeardown(): Promise<void> {
-  await (await timeSkipping)?.teardown();
-  await Promise.all([redis?.stop(), temporal?.stop()]);
-  if (dir) await rm(dir, { recursive: true, force: true });
+  await (await run.timeSkipping)?.teardown();
+  await Promise.all([run.redis?.stop(), run.temporal?.stop()]);
+  if (run.dir) await rm(run.dir, { recursive: true, force: true });
   endEvenWithOpenHandles();
 }
 
