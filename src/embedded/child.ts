@@ -17,6 +17,8 @@ export interface ChildOptions {
   logFile: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
+  /** Told at once, long before the child is ready. */
+  onStart?: ((child: Child) => void) | undefined;
 }
 
 export interface Child {
@@ -66,6 +68,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
       clearTimeout(timer);
     },
   };
+  options.onStart?.(started);
   return started;
 }
 

@@ -12,6 +12,7 @@ export interface RedisOptions {
   port?: number;
   binary?: string;
   logFile?: string;
+  onStart?: (child: Child) => void;
   /** Added to the server's command line, after everything else. */
   args?: readonly string[];
 }
@@ -35,6 +36,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
     command: binary,
     args: [...settings(port, options.dir), ...(options.args ?? [])],
     logFile: options.logFile ?? join(options.dir, 'redis.log'),
+    onStart: options.onStart,
   });
   await waitUntilReady(child, () => answersPing(port), 30_000);
   return { url: `redis://127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };

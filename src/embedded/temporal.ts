@@ -15,6 +15,7 @@ export interface TemporalOptions {
   namespace?: string;
   binary?: string;
   logFile?: string;
+  onStart?: (child: Child) => void;
 }
 
 export interface TemporalServer {
@@ -44,6 +45,7 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
       ...limits.flatMap((name) => ['--dynamic-config-value', `${name}=${perSecond}`]),
     ],
     logFile: options.logFile ?? join(options.dir, 'temporal.log'),
+    onStart: options.onStart,
   });
   await waitUntilReady(child, () => hasNamespace(port, namespace), 60_000);
   return { address: `127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };
