@@ -18,6 +18,8 @@ export async function startChild<To extends object, From extends { kind: string 
   const process_ = fork(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), {
     execArgv: ['--import', 'tsx'],
     serialization: 'advanced',
+    // Ctrl-C reaches only the benchmark, which then ends its processes in order.
+    detached: true,
     env: { ...process.env, ...env },
   });
   const child = childOf<To, From>(name, process_);

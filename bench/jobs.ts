@@ -86,8 +86,6 @@ export interface Arrivals {
   assets: string[];
 }
 
-export type ToReceiver = { kind: 'latency'; latencyMs: number } | { kind: 'count' } | { kind: 'collect' };
-export type FromReceiver =
-  | { kind: 'ready'; port: number }
-  | { kind: 'counted'; count: number }
-  | { kind: 'collected'; arrivals: Arrivals };
+/** `collect` hands over what arrived since the last time, and forgets it. */
+export type ToReceiver = { kind: 'latency'; latencyMs: number } | { kind: 'collect' };
+export type FromReceiver = { kind: 'ready'; port: number } | { kind: 'collected'; arrivals: Arrivals };

@@ -128,26 +128,29 @@ function basics(published: Published, before: Sample, after: Sample, units: numb
   };
 }
 
-/** What has not arrived when nothing has for this long is missing. */
-const stalledMs = 10_000;
+/** Long enough for two retries (after 5 s and 30 s): what has not arrived when nothing has for so long is missing. */
+const stalledMs = 45_000;
+/** A duplicate comes right behind. */
+const quietMs = 500;
 
 async function drain(receiver: Receiver, published: Published): Promise<Arrivals> {
-  const expected = published.events.down.filter((down) => !down).length;
-  let last = { count: -1, at: monotonicMs() };
+  const all: Arrivals = { ids: [], at: [], assets: [] };
+  let lastAt = monotonicMs();
   for (;;) {
-    const counted = receiver.next('counted');
-    receiver.send({ kind: 'count' });
-    const { count } = await counted;
+    const collected = receiver.next('collected');
+    receiver.send({ kind: 'collect' });
+    const { arrivals } = await collected;
+    arrivals.ids.forEach((id, i) => {
+      all.ids.push(id);
+      all.at.push(arrivals.at[i] ?? 0);
+      all.assets.push(arrivals.assets[i] ?? '');
+    });
     const now = monotonicMs();
-    if (count !== last.count) last = { count, at: now };
-    if (count >= expected || now - last.at > stalledMs) break;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    if (arrivals.ids.length > 0) lastAt = now;
+    else if (now - lastAt > stalledMs) return all;
+    else if (now - lastAt > quietMs && account(published.events, all).missing === 0) return all;
+    await new Promise((resolve) => setTimeout(resolve, 200));
   }
-  // A duplicate would come right behind.
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  const collected = receiver.next('collected');
-  receiver.send({ kind: 'collect' });
-  return (await collected).arrivals;
 }
 
 function countBetween(times: readonly number[], from: number, to: number): number {

@@ -13,5 +13,7 @@ export interface Spread {
 /** Of one figure over several rounds. */
 export function spread(values: readonly number[]): Spread {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
-  return { min: percentile(sorted, 0), median: percentile(sorted, 0.5), max: percentile(sorted, 1) };
+  const lower = percentile(sorted, 0.5);
+  const upper = sorted[Math.floor(sorted.length / 2)] ?? lower;
+  return { min: percentile(sorted, 0), median: (lower + upper) / 2, max: percentile(sorted, 1) };
 }

@@ -74,8 +74,10 @@ async function openLoop(
   for (let i = 0; ; i++) {
     const at = start + i * intervalMs;
     if (at >= end) break;
-    const waitMs = at - monotonicMs();
-    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+    // Timers fire up to 1 ms early: a request sent before its time would look faster than it was.
+    for (let waitMs = at - monotonicMs(); waitMs > 0; waitMs = at - monotonicMs()) {
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
     const outgoing = source.next();
     if (outgoing === undefined) break;
     sent.push(send(outgoing, at));

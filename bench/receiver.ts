@@ -37,9 +37,6 @@ process.on('message', (message: ToReceiver) => {
     case 'latency':
       latencyMs = message.latencyMs;
       return;
-    case 'count':
-      tell({ kind: 'counted', count: arrivals.ids.length });
-      return;
     case 'collect':
       tell({ kind: 'collected', arrivals });
       arrivals = { ids: [], at: [], assets: [] };

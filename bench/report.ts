@@ -25,7 +25,7 @@ export function markdown(report: Report): string {
   const all = [...events, ...requests];
   return [
     `\`${report.command}\`, ${report.startedAt}: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGb} GB, Linux ${machine.kernel}, Node ${machine.node}; load average of the minute before ${machine.loadBefore.toFixed(2)}. Figures are minimum / **median** / maximum over the rounds; times in ms.`,
-    ...(events.length ? [deliveryTable(events)] : []),
+    ...(events.length ? [deliveryTable(events), ...oneDownLine(events)] : []),
     ...(requests.length ? [requestTable(requests)] : []),
     ...(all.length ? [cpuTable(all), memoryTable(all), wrongTable(all)] : []),
   ].join('\n\n');
@@ -56,6 +56,20 @@ function deliveryTable(results: readonly ScenarioResult[]): string {
       over(r.rounds, (x) => x.answer.p99),
     ]),
   );
+}
+
+/** How much the healthy clients feel of one that is down. */
+function oneDownLine(results: readonly ScenarioResult[]): string[] {
+  const healthy = results.find((r) => r.name === 'single-64');
+  const sick = results.find((r) => r.name === 'one-down');
+  if (!healthy || !sick) return [];
+  const ratio = (value: (x: Round) => number | undefined) => {
+    const median = (r: ScenarioResult) => spread(r.rounds.map((x) => value(x) ?? Number.NaN)).median;
+    return (median(sick) / median(healthy)).toFixed(2);
+  };
+  return [
+    `Healthy clients beside one that is down (\`one-down\` against \`single-64\`): ${ratio((x) => x.delivery?.perSecond)} of the throughput, though only four of five events are theirs; ${ratio((x) => x.delivery?.latency.p99)} of the p99.`,
+  ];
 }
 
 function requestTable(results: readonly ScenarioResult[]): string {
