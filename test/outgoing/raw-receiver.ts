@@ -31,7 +31,7 @@ export interface RawReceiver {
  */
 export async function startRawReceiver(opts: {
   tls?: boolean;
-  answer?: (socket: Socket, count: number) => void;
+  answer?: (socket: Socket, count: number) => unknown;
   onConnection?: (socket: Socket) => void;
 }): Promise<RawReceiver> {
   const sockets = new Set<Socket>();

@@ -1,0 +1,370 @@
+import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
+import { createSender, type PostResult, type Sender } from '../../src/outgoing/post.js';
+import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './raw-receiver.js';
+
+const timeoutMs = 300;
+/** For attempts that end otherwise than by their timeout, however busy the machine is. */
+const longTimeoutMs = 20_000;
+const kib = 1_024;
+
+/** Writes `bytes` again and again, as fast as they are taken or every `everyMs`. */
+function keepWriting(socket: Socket, bytes: string, everyMs?: number): void {
+  if (socket.destroyed) return;
+  if (everyMs !== undefined) {
+    socket.write(bytes);
+    setTimeout(() => keepWriting(socket, bytes, everyMs), everyMs).unref();
+  } else if (socket.write(bytes)) setImmediate(() => keepWriting(socket, bytes));
+  else socket.once('drain', () => keepWriting(socket, bytes));
+}
+
+type Expected = { [K in keyof PostResult]?: PostResult[K] | undefined } & { ok: boolean };
+
+const cases: { receiver: string; answer: (socket: Socket) => unknown; ends: Expected }[] = [
+  {
+    receiver: 'answers 200 without a body',
+    answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n'),
+    ends: { ok: true, status: 204 },
+  },
+  {
+    receiver: 'answers 200 with an endless body',
+    answer: (s) => {
+      s.write('HTTP/1.1 200 OK\r\n\r\n');
+      keepWriting(s, 'x'.repeat(kib));
+    },
+    ends: { ok: true, status: 200 },
+  },
+  {
+    receiver: 'answers 200 with endless chunks',
+    answer: (s) => {
+      s.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+      keepWriting(s, `400\r\n${'x'.repeat(kib)}\r\n`);
+    },
+    ends: { ok: true, status: 200 },
+  },
+  {
+    receiver: 'answers 200 with a body of one byte at a time',
+    answer: (s) => {
+      s.write('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n');
+      keepWriting(s, 'x', 20);
+    },
+    ends: { ok: true, status: 200 },
+  },
+  {
+    receiver: 'answers 200 with a broken chunk',
+    answer: (s) => s.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nnot a chunk\r\n'),
+    ends: { ok: true, status: 200 },
+  },
+  {
+    receiver: 'answers 200 in HTTP/1.0 and closes',
+    answer: (s) => s.end('HTTP/1.0 200 OK\r\n\r\nthanks'),
+    ends: { ok: true, status: 200 },
+  },
+  {
+    receiver: 'sends 103 before its 200',
+    answer: (s) => s.write('HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'),
+    ends: { ok: true, status: 200 },
+  },
+  {
+    receiver: 'answers 500 with an endless body',
+    answer: (s) => {
+      s.write('HTTP/1.1 500 No\r\n\r\n');
+      keepWriting(s, 'x'.repeat(kib));
+    },
+    ends: { ok: false, status: 500, error: 'http_status', responseExcerpt: 'x'.repeat(kib) },
+  },
+  {
+    receiver: 'answers 500 with a body of one byte at a time',
+    answer: (s) => {
+      s.write('HTTP/1.1 500 No\r\ncontent-length: 1000\r\n\r\nwhy');
+      keepWriting(s, 'y', 60_000);
+    },
+    ends: { ok: false, status: 500, error: 'http_status', responseExcerpt: 'whyy' },
+  },
+  {
+    receiver: 'answers 500 with a broken chunk',
+    answer: (s) => s.write('HTTP/1.1 500 No\r\ntransfer-encoding: chunked\r\n\r\n3\r\nwhy\r\nbroken\r\n'),
+    ends: { ok: false, status: 500, error: 'http_status', responseExcerpt: 'why' },
+  },
+  {
+    receiver: 'answers 500 and closes in the middle of its body',
+    answer: (s) => s.end('HTTP/1.1 500 No\r\ncontent-length: 1000\r\n\r\nwhy'),
+    ends: { ok: false, status: 500, error: 'http_status', responseExcerpt: 'why' },
+  },
+  {
+    receiver: 'answers 404 with control characters and half a character',
+    answer: (s) =>
+      s.end(
+        Buffer.concat([
+          Buffer.from('HTTP/1.0 404 No\r\n\r\na\u0000b\u001b[31m\r\nc\u202ed é'),
+          Buffer.from([0xc3]),
+        ]),
+      ),
+    ends: { ok: false, status: 404, error: 'http_status', responseExcerpt: 'a\ufffdb\ufffd[31m c\ufffdd é' },
+  },
+  {
+    receiver: 'answers 410',
+    answer: (s) => s.write('HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n'),
+    ends: { ok: false, status: 410, error: 'http_status' },
+  },
+  ...[300, 301, 302, 303, 304, 307, 308].map((status) => ({
+    receiver: `redirects to itself with ${status}`,
+    answer: (s: Socket) =>
+      s.write(`HTTP/1.1 ${status} There\r\nlocation: /hook\r\ncontent-length: 0\r\n\r\n`),
+    ends: { ok: false, status, error: 'redirect' as const },
+  })),
+  {
+    receiver: 'asks for a huge Retry-After',
+    answer: (s) =>
+      s.write('HTTP/1.1 429 Slow\r\nretry-after: 99999999999999999999\r\ncontent-length: 0\r\n\r\n'),
+    ends: { ok: false, status: 429, error: 'http_status', retryAfterMs: 86_400_000 },
+  },
+  {
+    receiver: 'asks for a Retry-After of seconds',
+    answer: (s) => s.write('HTTP/1.1 503 Later\r\nRetry-After: 120\r\ncontent-length: 0\r\n\r\n'),
+    ends: { ok: false, status: 503, error: 'http_status', retryAfterMs: 120_000 },
+  },
+  {
+    receiver: 'asks for a Retry-After on 500, where it has no meaning',
+    answer: (s) => s.write('HTTP/1.1 500 No\r\nretry-after: 120\r\ncontent-length: 0\r\n\r\n'),
+    ends: { ok: false, status: 500, error: 'http_status', retryAfterMs: undefined },
+  },
+  {
+    receiver: 'sends endless headers',
+    answer: (s) => {
+      s.write('HTTP/1.1 200 OK\r\n');
+      keepWriting(s, `x-more: ${'x'.repeat(kib)}\r\n`);
+    },
+    ends: { ok: false, error: 'protocol' },
+  },
+  {
+    receiver: 'sends one endless header',
+    answer: (s) => {
+      s.write('HTTP/1.1 200 OK\r\nx-more: ');
+      keepWriting(s, 'x'.repeat(kib));
+    },
+    ends: { ok: false, error: 'protocol' },
+  },
+  {
+    receiver: 'sends one byte of a header at a time',
+    answer: (s) => {
+      s.write('HTTP/1.1 200 OK\r\nx-more: ');
+      keepWriting(s, 'x', 20);
+    },
+    ends: { ok: false, error: 'timeout' },
+  },
+  {
+    receiver: 'sends 103 for ever',
+    answer: (s) => keepWriting(s, 'HTTP/1.1 103 Early Hints\r\n\r\n', 10),
+    ends: { ok: false, error: 'timeout' },
+  },
+  { receiver: 'keeps silent', answer: () => undefined, ends: { ok: false, error: 'timeout' } },
+  {
+    receiver: 'sends a 100 that nobody asked for',
+    answer: (s) => s.write('HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'),
+    ends: { ok: false, error: 'protocol' },
+  },
+  {
+    receiver: 'switches protocols',
+    answer: (s) => s.write('HTTP/1.1 101 Switching\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n'),
+    ends: { ok: false, error: 'protocol' },
+  },
+  {
+    receiver: 'does not speak HTTP',
+    answer: (s) => s.write('220 mail.example ESMTP\r\n'),
+    ends: { ok: false, error: 'protocol' },
+  },
+  { receiver: 'closes without an answer', answer: (s) => s.end(), ends: { ok: false, error: 'protocol' } },
+  {
+    receiver: 'closes in the middle of its headers',
+    answer: (s) => s.end('HTTP/1.1 200 OK\r\nx-mo'),
+    ends: { ok: false, error: 'protocol' },
+  },
+  {
+    receiver: 'sends two content lengths',
+    answer: (s) => s.write('HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab'),
+    ends: { ok: false, error: 'protocol' },
+  },
+];
+
+describe('an attempt whose receiver', () => {
+  let receiver: RawReceiver | undefined;
+  let sender: Sender | undefined;
+
+  afterEach(async () => {
+    await sender?.close();
+    await receiver?.close();
+  });
+
+  const post = async (at: RawReceiver, withinMs: number): Promise<PostResult> => {
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: withinMs, ca: certificate });
+    const result = await sender.post({ url: at.url, headers: { 'webhook-id': 'n-1' }, body: '{"a":1}' });
+    assert.equal(sender.inFlight(), 0);
+    assert.ok(!JSON.stringify(result).includes('hidden-in-query'));
+    return result;
+  };
+
+  const assertEnds = (result: PostResult, ends: Expected): void => {
+    const wanted = Object.keys(ends) as (keyof PostResult)[];
+    assert.deepEqual(Object.fromEntries(wanted.map((k) => [k, result[k]])), ends);
+    assert.equal(result.ok ? undefined : typeof result.detail, result.ok ? undefined : 'string');
+  };
+
+  for (const tls of [false, true]) {
+    for (const { receiver: does, answer, ends } of cases) {
+      it(`${does}${tls ? ', over TLS,' : ''} ends as ${ends.ok ? 'ok' : ends.error}`, async () => {
+        receiver = await startRawReceiver({ tls, answer });
+        const result = await post(receiver, ends.error === 'timeout' ? timeoutMs : longTimeoutMs);
+        assertEnds(result, ends);
+        assert.equal(receiver.received().split('POST ').length - 1, 1, 'exactly one request');
+        assert.equal(result.remoteAddress, '127.0.0.1');
+      });
+    }
+  }
+
+  it('sends an endless body has its connection cut', async () => {
+    receiver = await startRawReceiver({
+      answer: (s) => {
+        s.write('HTTP/1.1 200 OK\r\n\r\n');
+        keepWriting(s, 'x'.repeat(kib));
+      },
+    });
+    assert.equal((await post(receiver, longTimeoutMs)).ok, true);
+    await until(() => receiver?.open() === 0);
+  });
+
+  it('resets without an answer ends as protocol', async () => {
+    receiver = await startRawReceiver({ answer: (s) => s.resetAndDestroy() });
+    assertEnds(await post(receiver, longTimeoutMs), { ok: false, error: 'protocol' });
+  });
+
+  it('never ends its body has its connection cut when the time of the attempt is over', async () => {
+    receiver = await startRawReceiver({
+      answer: (s) => s.write('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n'),
+    });
+    assert.equal((await post(receiver, 2_000)).ok, true);
+    await until(() => receiver?.open() === 0);
+  });
+
+  it('asks for a Retry-After until a date ends with the time until then', async () => {
+    const dates: [string, number, number][] = [
+      [new Date(Date.now() + 3_600_000).toUTCString(), 3_590_000, 3_600_000],
+      [new Date(Date.now() + 99 * 86_400_000).toUTCString(), 86_400_000, 86_400_000],
+      ['Sun, 06 Nov 1994 08:49:37 GMT', 0, 0],
+      ['Sunday, 06-Nov-94 08:49:37 GMT', 0, 0],
+      ['Sun Nov  6 08:49:37 1994', 0, 0],
+    ];
+    let asked = 0;
+    receiver = await startRawReceiver({
+      answer: (s) =>
+        s.write(`HTTP/1.1 503 Later\r\nretry-after: ${dates[asked++]?.[0]}\r\ncontent-length: 0\r\n\r\n`),
+    });
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
+    for (const [date, least, most] of dates) {
+      const { retryAfterMs } = await sender.post({ url: receiver.url, headers: {}, body: '{}' });
+      assert.ok(retryAfterMs !== undefined && retryAfterMs >= least && retryAfterMs <= most, date);
+    }
+  });
+
+  it('asks for a Retry-After that cannot be read ends without one', async () => {
+    const values = ['soon', '-1', '1.5', '', 'Sun, 99 Nov 2026'];
+    let asked = 0;
+    receiver = await startRawReceiver({
+      answer: (s) =>
+        s.write(`HTTP/1.1 503 Later\r\nretry-after: ${values[asked++]}\r\ncontent-length: 0\r\n\r\n`),
+    });
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
+    for (const value of values) {
+      const result = await sender.post({ url: receiver.url, headers: {}, body: '{}' });
+      assert.equal(result.status, 503);
+      assert.ok(!('retryAfterMs' in result), value);
+    }
+  });
+
+  it('shows a self-signed certificate ends as tls', async () => {
+    receiver = await startRawReceiver({ tls: true });
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
+    assertEnds(await sender.post({ url: receiver.url, headers: {}, body: '{}' }), {
+      ok: false,
+      error: 'tls',
+      detail: 'DEPTH_ZERO_SELF_SIGNED_CERT',
+    });
+    assert.equal(receiver.received(), '');
+  });
+
+  it('shows a certificate for another name ends as tls', async () => {
+    receiver = await startRawReceiver({ tls: true, answer: (s) => s.write('HTTP/1.1 204 OK\r\n\r\n') });
+    sender = createSender({
+      policy: loopbackPolicy,
+      timeoutMs: longTimeoutMs,
+      ca: certificate,
+      lookup: async () => [{ address: '127.0.0.1', family: 4 }],
+    });
+    const at = (host: string) => ({ url: `https://${host}:${receiver?.port}/`, headers: {}, body: '{}' });
+    assertEnds(await sender.post(at('other.example')), {
+      ok: false,
+      error: 'tls',
+      detail: 'ERR_TLS_CERT_ALTNAME_INVALID',
+    });
+    assert.equal(receiver.received(), '');
+    assertEnds(await sender.post(at('receiver.example')), { ok: true, status: 204 });
+    assertEnds(await sender.post(at('receiver.example.')), { ok: true, status: 204 });
+  });
+
+  it('does not speak TLS where it should ends as tls', async () => {
+    receiver = await startRawReceiver({
+      onConnection: (s) => s.once('data', () => s.write('HTTP/1.1 400 No\r\n\r\n')),
+    });
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
+    const url = receiver.url.replace('http:', 'https:');
+    assertEnds(await sender.post({ url, headers: {}, body: '{}' }), { ok: false, error: 'tls' });
+  });
+
+  it('breaks off the TLS handshake ends as tls', async () => {
+    receiver = await startRawReceiver({ onConnection: (s) => s.once('data', () => s.end()) });
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
+    const url = receiver.url.replace('http:', 'https:');
+    assertEnds(await sender.post({ url, headers: {}, body: '{}' }), { ok: false, error: 'tls' });
+  });
+
+  it('stalls in the TLS handshake ends as timeout, and its connection is cut', async () => {
+    receiver = await startRawReceiver({});
+    sender = createSender({ policy: loopbackPolicy, timeoutMs });
+    const url = receiver.url.replace('http:', 'https:');
+    assertEnds(await sender.post({ url, headers: {}, body: '{}' }), { ok: false, error: 'timeout' });
+    await until(() => receiver?.open() === 0);
+  });
+
+  it('does not listen ends as connect', async () => {
+    receiver = await startRawReceiver({});
+    const { url } = receiver;
+    await receiver.close();
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
+    for (const at of [url, url.replace('http:', 'https:')]) {
+      assertEnds(await sender.post({ url: at, headers: {}, body: '{}' }), {
+        ok: false,
+        error: 'connect',
+        detail: 'ECONNREFUSED',
+      });
+    }
+  });
+
+  it('has no name ends as dns', async () => {
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
+    const result = await sender.post({ url: 'https://nowhere.invalid/', headers: {}, body: '{}' });
+    assertEnds(result, { ok: false, error: 'dns' });
+  });
+
+  it('has a name server that breaks ends as dns', async () => {
+    const lookup = () => Promise.reject(Object.assign(new Error('broken'), { code: 'ESERVFAIL' }));
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs, lookup });
+    const result = await sender.post({ url: 'https://hooks.example/', headers: {}, body: '{}' });
+    assertEnds(result, { ok: false, error: 'dns', detail: 'no answer (ESERVFAIL)' });
+  });
+
+  it('has a name server that keeps silent ends as timeout', async () => {
+    sender = createSender({ policy: loopbackPolicy, timeoutMs, lookup: () => new Promise(() => undefined) });
+    const result = await sender.post({ url: 'https://hooks.example/', headers: {}, body: '{}' });
+    assertEnds(result, { ok: false, error: 'timeout' });
+  });
+});

@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Webhook } from 'standardwebhooks';
+import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
+import { createSender, type Sender } from '../../src/outgoing/post.js';
+import { newSigningSecret } from '../../src/outgoing/signature.js';
+import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './raw-receiver.js';
+
+const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
+
+describe('outgoing post', () => {
+  const open: { close(): Promise<unknown> }[] = [];
+
+  afterEach(async () => {
+    for (const one of open.splice(0).reverse()) await one.close();
+  });
+
+  const start = async (opts: Parameters<typeof startRawReceiver>[0]): Promise<RawReceiver> => {
+    const receiver = await startRawReceiver(opts);
+    open.push(receiver);
+    return receiver;
+  };
+
+  const sending = (opts: Partial<Parameters<typeof createSender>[0]> = {}): Sender => {
+    const sender = createSender({ policy: loopbackPolicy, timeoutMs: 20_000, ca: certificate, ...opts });
+    open.push(sender);
+    return sender;
+  };
+
+  const request = (url: string) => ({ url, headers: { 'webhook-id': 'n-1' }, body: '{"event":"test"}' });
+
+  it('sends exactly the headers and body of the contract, and its signature verifies', async () => {
+    const receiver = await start({ answer: (s) => s.write(noContent) });
+    const secret = newSigningSecret();
+    const { headers, body } = notificationRequest(
+      { notificationId: 'n-1', clientToken: 'SITE0042', platformId: 'vidéo 9' },
+      [secret],
+      Date.now(),
+    );
+    const result = await sending().post({ url: receiver.url, headers, body });
+    assert.equal(result.ok, true);
+    const [head = '', received = ''] = receiver.received().split('\r\n\r\n');
+    const lines = head.split('\r\n');
+    assert.equal(lines[0], 'POST /hook?key=hidden-in-query HTTP/1.1');
+    assert.deepEqual(
+      lines.slice(1).map((line) => line.slice(0, line.indexOf(':'))),
+      ['host', 'connection', ...Object.keys(headers), 'content-length'],
+    );
+    assert.ok(lines.includes(`user-agent: ${userAgent}`));
+    assert.equal(received, '{"event":"asset-update","platform_id":"vidéo 9"}');
+    const sent = Object.fromEntries(lines.slice(1).map((line) => line.split(': ') as [string, string]));
+    assert.deepEqual(new Webhook(secret).verify(received, sent), {
+      event: 'asset-update',
+      platform_id: 'vidéo 9',
+    });
+  });
+
+  for (const tls of [false, true]) {
+    it(`uses a connection again${tls ? ', over TLS' : ''}`, async () => {
+      const receiver = await start({
+        tls,
+        answer: (s) => s.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'),
+      });
+      const sender = sending();
+      for (let i = 0; i < 10; i++) assert.equal((await sender.post(request(receiver.url))).ok, true);
+      assert.equal(receiver.accepted(), 1);
+    });
+  }
+
+  it('uses a connection again after a failed answer', async () => {
+    const receiver = await start({
+      answer: (s) => s.write('HTTP/1.1 500 No\r\ncontent-length: 3\r\n\r\nwhy'),
+    });
+    const sender = sending();
+    for (let i = 0; i < 5; i++)
+      assert.equal((await sender.post(request(receiver.url))).responseExcerpt, 'why');
+    assert.equal(receiver.accepted(), 1);
+  });
+
+  it('replaces a kept connection that the receiver closes in the moment of its next use', async () => {
+    const receiver = await start({ answer: (s, count) => (count === 2 ? s.destroy() : s.write(noContent)) });
+    const sender = sending();
+    assert.equal((await sender.post(request(receiver.url))).ok, true);
+    assert.equal((await sender.post(request(receiver.url))).ok, true);
+    assert.equal(receiver.accepted(), 2);
+    assert.equal(receiver.received().split('webhook-id: n-1').length - 1, 3);
+  });
+
+  it('replaces it once, not for ever', async () => {
+    const receiver = await start({ answer: (s, count) => (count > 1 ? s.end() : s.write(noContent)) });
+    const sender = sending();
+    assert.equal((await sender.post(request(receiver.url))).ok, true);
+    assert.equal((await sender.post(request(receiver.url))).error, 'protocol');
+    assert.equal(receiver.accepted(), 2);
+  });
+
+  it('does not send again after a byte of an answer', async () => {
+    const receiver = await start({
+      answer: (s, count) => (count > 1 ? s.end('HTTP/1.1 2') : s.write(noContent)),
+    });
+    const sender = sending();
+    assert.equal((await sender.post(request(receiver.url))).ok, true);
+    assert.equal((await sender.post(request(receiver.url))).error, 'protocol');
+    assert.equal(receiver.accepted(), 1);
+  });
+
+  it('finds out that a resting connection was closed, and opens another', async () => {
+    const receiver = await start({ answer: (s) => s.end(noContent) });
+    const sender = sending();
+    for (let i = 0; i < 3; i++) {
+      assert.equal((await sender.post(request(receiver.url))).ok, true);
+      await until(() => receiver.open() === 0);
+    }
+    assert.equal(receiver.accepted(), 3);
+  });
+
+  it('opens no more connections to an origin than its bound; what is over waits for its turn', async () => {
+    let most = 0;
+    const receiver = await start({
+      answer: (s) => {
+        most = Math.max(most, receiver.open());
+        setImmediate(() => s.write(noContent));
+      },
+    });
+    const sender = sending({ connectionsPerOrigin: 3 });
+    const results = await Promise.all(Array.from({ length: 50 }, () => sender.post(request(receiver.url))));
+    assert.ok(results.every((r) => r.ok));
+    assert.equal(most, 3);
+    assert.equal(receiver.accepted(), 3);
+  });
+
+  it('does not let a silent origin hold up another', async () => {
+    const silent = await start({});
+    const quick = await start({ answer: (s) => s.write(noContent) });
+    const sender = sending({ connectionsPerOrigin: 1, timeoutMs: 2_000 });
+    const stuck = Array.from({ length: 5 }, () => sender.post(request(silent.url)));
+    for (let i = 0; i < 5; i++) assert.equal((await sender.post(request(quick.url))).ok, true);
+    assert.equal(sender.inFlight(), 5);
+    for (const result of await Promise.all(stuck)) assert.equal(result.error, 'timeout');
+    assert.equal(silent.accepted(), 1);
+    await until(() => silent.open() === 0);
+  });
+
+  it('keeps connections of a bounded number of origins, however many there are', async () => {
+    const origins = 300;
+    const receiver = await start({ answer: (s) => s.write(noContent) });
+    const sender = sending({ maxOrigins: 20, lookup: async () => [{ address: '127.0.0.1', family: 4 }] });
+    for (let i = 0; i < origins; i++) {
+      const result = await sender.post(request(`http://site-${i}.example:${receiver.port}/`));
+      assert.equal(result.ok, true);
+    }
+    assert.equal(receiver.accepted(), origins);
+    await until(() => receiver.open() === 20);
+  });
+
+  it('ends by the signal of its caller with the reason of it, and cuts the connection', async () => {
+    const receiver = await start({});
+    const sender = sending();
+    const controller = new AbortController();
+    const posting = sender.post({ ...request(receiver.url), signal: controller.signal });
+    await until(() => receiver.received().endsWith('}'));
+    const reason = new Error('cancelled');
+    controller.abort(reason);
+    await assert.rejects(posting, reason);
+    assert.equal(sender.inFlight(), 0);
+    await until(() => receiver.open() === 0);
+    await assert.rejects(sender.post({ ...request(receiver.url), signal: controller.signal }), reason);
+    assert.equal(receiver.accepted(), 1);
+  });
+
+  it('closes when what is in flight has its answer, and takes nothing more', async () => {
+    const receiver = await start({ answer: (s) => setTimeout(() => s.write(noContent), 50) });
+    const sender = sending();
+    const posting = sender.post(request(receiver.url));
+    assert.equal(sender.inFlight(), 1);
+    const closing = sender.close();
+    assert.equal((await sender.post(request(receiver.url))).detail, 'the sender is closed');
+    await closing;
+    assert.equal((await posting).ok, true);
+    await until(() => receiver.open() === 0);
+  });
+
+  it('does not send a header that would split the request', async () => {
+    const receiver = await start({ answer: (s) => s.write(noContent) });
+    const sender = sending();
+    const result = await sender.post({ ...request(receiver.url), headers: { 'webhook-id': 'a\r\nx: y' } });
+    assert.equal(result.error, 'protocol');
+    assert.equal(receiver.received(), '');
+  });
+
+  it('delivers to an ordinary HTTP server, each post once', async () => {
+    const ids = new Map<string, number>();
+    const server = createServer((req: IncomingMessage, res) => {
+      const id = String(req.headers['webhook-id']);
+      ids.set(id, (ids.get(id) ?? 0) + 1);
+      req.resume().on('end', () => res.end('thanks'));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    open.push({ close: () => new Promise((resolve) => server.close(resolve)) });
+    const sender = sending({ connectionsPerOrigin: 16 });
+    const url = `http://localhost:${(server.address() as AddressInfo).port}/`;
+    const results = await Promise.all(
+      Array.from({ length: 500 }, (_, i) =>
+        sender.post({ url, headers: { 'webhook-id': `n-${i}` }, body: '{}' }),
+      ),
+    );
+    assert.ok(results.every((r) => r.ok && r.status === 200));
+    assert.equal(ids.size, 500);
+    assert.ok([...ids.values()].every((count) => count === 1));
+  });
+});
