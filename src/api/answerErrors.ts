@@ -2,6 +2,7 @@ import type { Context } from 'koa';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../store/db.js';
+import { IntakeUnavailable } from '../temporal/intake.js';
 import { ApiError, unavailable } from './apiError.js';
 import type { Step } from './endpoint.js';
 
@@ -34,6 +35,10 @@ function toApiError(err: unknown): ApiError | undefined {
   if (isRedisUnavailable(err)) return unavailable();
   if (err instanceof ResolverUnavailable) {
     return new ApiError(503, 'resolver_unavailable', err.message, { 'Retry-After': '5' });
+  }
+  if (err instanceof IntakeUnavailable) {
+    const headers = { 'Retry-After': String(err.retryAfterSeconds) };
+    return new ApiError(503, 'temporarily_unavailable', err.message, headers);
   }
   return fromBodyParser(err);
 }

@@ -4,6 +4,7 @@ import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
+import type { Lookup } from '../outgoing/target.js';
 import type { Db } from '../store/db.js';
 import type { SecretBox } from '../store/secretBox.js';
 import type { Intake } from '../temporal/intake.js';
@@ -19,4 +20,6 @@ export interface ApiDeps {
   secretBox: SecretBox;
   metrics: Metrics;
   targetPolicy: TargetPolicy;
+  /** Resolves the names of URLs to register; tests hand in their own. */
+  lookup?: Lookup;
 }

@@ -3,7 +3,7 @@ import type { Context, Middleware } from 'koa';
 import { checkTarget, TargetRefused } from '../outgoing/target.js';
 import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
-import { type Db, isRedisUnavailable } from '../store/db.js';
+import { isRedisUnavailable } from '../store/db.js';
 import { waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { wakeCatchUp } from '../temporal/catchUp.js';
@@ -116,10 +116,10 @@ const alreadyRegistered = (contact: string): ApiError =>
   new ApiError(400, 'already_registered', `A url is already registered. Please contact ${contact}`);
 
 const checkUrl =
-  ({ targetPolicy }: ApiDeps): Step<RegistrationState> =>
+  ({ targetPolicy, lookup }: ApiDeps): Step<RegistrationState> =>
   async (ctx, next) => {
     try {
-      await checkTarget(ctx.state.parameters.url, targetPolicy);
+      await checkTarget(ctx.state.parameters.url, targetPolicy, lookup && { lookup });
     } catch (err) {
       if (err instanceof TargetRefused) throw new ApiError(400, `url_${err.reason}`, err.message);
       throw err;
@@ -164,7 +164,7 @@ const markPauseMs = 100;
 async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce: string): Promise<void> {
   for (let tried = 1; ; tried++) {
     try {
-      await markAnswered(db as Db, clientToken, nonce);
+      await markAnswered(db, clientToken, nonce);
       return;
     } catch (err) {
       if (tried === markTries || !isRedisUnavailable(err)) {

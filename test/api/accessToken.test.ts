@@ -1,0 +1,414 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import { findAccessToken, mintAccessToken } from '../../src/store/accessTokens.js';
+import { authenticate, createAccount, rotateSecret, setDisabled } from '../../src/store/accounts.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+
+const run = promisify(execFile);
+
+describe('POST /oauth/access_token', () => {
+  let api: RunningApi;
+  let account: Awaited<ReturnType<typeof newCustomer>>;
+
+  before(async () => {
+    api = await startApi();
+    account = await newCustomer(api, ['push_notifications', 'reports']);
+  });
+  after(() => api.close());
+
+  const post = (
+    body: string | URLSearchParams | FormData | Uint8Array,
+    headers: Record<string, string> = {},
+  ) =>
+    fetch(`${api.url}/oauth/access_token`, {
+      method: 'POST',
+      body,
+      headers: {
+        ...(typeof body === 'string' && { 'content-type': 'application/x-www-form-urlencoded' }),
+        ...headers,
+      },
+    });
+
+  async function assertError(answer: Response, status: number, error: string, says?: RegExp): Promise<void> {
+    const body = (await answer.json()) as Record<string, string>;
+    assert.deepEqual([answer.status, body.error], [status, error]);
+    assert.deepEqual(Object.keys(body), ['error', 'error_description']);
+    if (says) assert.match(body.error_description ?? '', says);
+    assert.equal(answer.headers.get('cache-control'), 'no-store');
+    assert.ok(answer.headers.get('x-request-id'));
+  }
+
+  describe('200', () => {
+    const curl = async (...args: string[]): Promise<Record<string, unknown>> => {
+      const { stdout } = await run('curl', [
+        '-sS',
+        '--max-time',
+        '10',
+        ...args,
+        `${api.url}/oauth/access_token`,
+      ]);
+      return JSON.parse(stdout) as Record<string, unknown>;
+    };
+    const fieldsAs = (flag: string) =>
+      Object.entries(tokenFields(account)).flatMap(([name, value]) => [flag, `${name}=${value}`]);
+
+    before(async function () {
+      await run('curl', ['--version']).catch(() => this.skip());
+    });
+
+    for (const [encoding, flag] of [
+      ['application/x-www-form-urlencoded', '--data-urlencode'],
+      ['multipart/form-data', '-F'],
+    ] as const) {
+      it(`a token for ${encoding}, sent by curl`, async () => {
+        const { access_token: token, ...rest } = await curl(...fieldsAs(flag));
+        assert.deepEqual(rest, {
+          token_type: 'Bearer',
+          expires_in: 3600,
+          scope: 'push_notifications reports',
+        });
+        assert.deepEqual(await findAccessToken(api.deps.db, String(token)), {
+          accountId: account.account_id,
+          scopes: ['push_notifications', 'reports'],
+        });
+      });
+    }
+
+    it('Cache-Control: no-store and Pragma: no-cache', async () => {
+      const answer = await post(new URLSearchParams(tokenFields(account)));
+      assert.equal(answer.headers.get('cache-control'), 'no-store');
+      assert.equal(answer.headers.get('pragma'), 'no-cache');
+    });
+
+    it('whitespace around a value is ignored', async () => {
+      const padded = Object.fromEntries(
+        Object.entries(tokenFields(account)).map(([k, v]) => [k, ` \t${v}\r\n`]),
+      );
+      assert.equal((await post(new URLSearchParams(padded))).status, 200);
+    });
+
+    it('a subset of the scopes, and only that', async () => {
+      const answer = await post(new URLSearchParams({ ...tokenFields(account), scope: 'reports' }));
+      const { access_token: token, scope } = (await answer.json()) as { access_token: string; scope: string };
+      assert.equal(scope, 'reports');
+      assert.deepEqual((await findAccessToken(api.deps.db, token))?.scopes, ['reports']);
+    });
+
+    it('a charset of UTF-8, a compressed body and an unknown parameter are taken', async () => {
+      const fields = new URLSearchParams({ ...tokenFields(account), extra: 'ü' }).toString();
+      const type = 'Application/X-WWW-Form-urlencoded; charset="UTF-8"';
+      assert.equal((await post(fields, { 'content-type': type })).status, 200);
+      const zipped = await post(gzipSync(fields), { 'content-type': type, 'content-encoding': 'gzip' });
+      assert.equal(zipped.status, 200);
+    });
+  });
+
+  describe('another content type: 415 invalid_request', () => {
+    for (const type of [
+      'application/json',
+      'text/plain',
+      'application/x-www-form-urlencoded; charset=utf-16',
+    ]) {
+      it(type, async () => {
+        await assertError(await post('{}', { 'content-type': type }), 415, 'invalid_request');
+      });
+    }
+    it('none', async () => {
+      await assertError(await post(new Uint8Array(3)), 415, 'invalid_request');
+    });
+  });
+
+  describe('body over 16 KiB; a file part; unreadable body: 413; 400; 400 invalid_request', () => {
+    const long = 'x'.repeat(17_000);
+
+    it('over 16 KiB', async () => {
+      await assertError(await post(`client_id=${long}`), 413, 'invalid_request');
+    });
+    it('over 16 KiB, without a length', async () => {
+      const stream = new ReadableStream({
+        start(controller) {
+          controller.enqueue(Buffer.from(`client_id=${long}`));
+          controller.close();
+        },
+      });
+      const answer = await fetch(`${api.url}/oauth/access_token`, {
+        method: 'POST',
+        body: stream,
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        duplex: 'half',
+      } as RequestInit);
+      await assertError(answer, 413, 'invalid_request');
+    });
+    it('over 16 KiB once it is unpacked', async () => {
+      const bomb = gzipSync(`client_id=${'x'.repeat(5_000_000)}`);
+      const headers = { 'content-type': 'application/x-www-form-urlencoded', 'content-encoding': 'gzip' };
+      await assertError(await post(bomb, headers), 413, 'invalid_request');
+    });
+    it('over 16 KiB as multipart', async () => {
+      const form = new FormData();
+      form.set('client_id', long);
+      await assertError(await post(form), 413, 'invalid_request');
+    });
+    it('a file part', async () => {
+      const form = new FormData();
+      for (const [name, value] of Object.entries(tokenFields(account))) form.set(name, value);
+      form.set('client_secret', new Blob([account.client_secret]), 'secret.txt');
+      await assertError(await post(form), 400, 'invalid_request', /file/);
+    });
+    it('a file part, sent by curl', async function () {
+      await run('curl', ['--version']).catch(() => this.skip());
+      const dir = await mkdtemp(join(tmpdir(), 'token-'));
+      await writeFile(join(dir, 'secret'), account.client_secret);
+      const args = ['-sS', '-F', 'grant_type=none', '-F', `client_secret=@${dir}/secret`];
+      const { stdout } = await run('curl', [...args, `${api.url}/oauth/access_token`]);
+      await rm(dir, { recursive: true });
+      assert.equal((JSON.parse(stdout) as { error: string }).error, 'invalid_request');
+    });
+    for (const [name, body, headers] of [
+      ['a broken percent-encoding', 'client_id=%zz', {}],
+      ['bytes that are no UTF-8', 'client_id=%ff', {}],
+      [
+        'multipart without its end',
+        '--b\r\ncontent-disposition: form-data; name="a"\r\n\r\nx',
+        { 'content-type': 'multipart/form-data; boundary=b' },
+      ],
+      ['multipart without a boundary', '--b--\r\n', { 'content-type': 'multipart/form-data' }],
+      ['gzip that is none', 'client_id=x', { 'content-encoding': 'gzip' }],
+    ] as [string, string, Record<string, string>][]) {
+      it(name, async () => {
+        await assertError(await post(body, headers), 400, 'invalid_request');
+      });
+    }
+  });
+
+  describe('a field missing, empty or repeated: 400 invalid_request, naming it', () => {
+    for (const name of ['grant_type', 'client_id', 'client_secret', 'scope']) {
+      it(`${name} missing`, async () => {
+        const fields = new URLSearchParams(tokenFields(account));
+        fields.delete(name);
+        await assertError(await post(fields), 400, 'invalid_request', new RegExp(name));
+      });
+      it(`${name} empty`, async () => {
+        const fields = new URLSearchParams({ ...tokenFields(account), [name]: '  ' });
+        await assertError(await post(fields), 400, 'invalid_request', new RegExp(name));
+      });
+      it(`${name} repeated`, async () => {
+        const fields = new FormData();
+        for (const [key, value] of Object.entries(tokenFields(account))) fields.append(key, value);
+        fields.append(name, 'again');
+        await assertError(await post(fields), 400, 'invalid_request', new RegExp(name));
+      });
+    }
+    it('an empty body', async () => {
+      await assertError(await post(''), 400, 'invalid_request', /grant_type/);
+    });
+  });
+
+  it('another grant_type: 400 unsupported_grant_type', async () => {
+    const fields = { ...tokenFields(account), grant_type: 'client_credentials', client_secret: 'wrong' };
+    await assertError(await post(new URLSearchParams(fields)), 400, 'unsupported_grant_type');
+  });
+
+  describe('too many requests for one client_id, or failures for one client_id from one address: 429 with Retry-After', () => {
+    it('too many requests: the tokens of one second, and no more', async () => {
+      const slow = await startApi({ prefix: api.prefix, env: { TOKEN_RATE_PER_SECOND: '3' } });
+      try {
+        const customer = await newCustomer(slow);
+        const answers = await Promise.all(
+          Array.from({ length: 12 }, () =>
+            fetch(`${slow.url}/oauth/access_token`, {
+              method: 'POST',
+              body: new URLSearchParams(tokenFields(customer)),
+            }),
+          ),
+        );
+        const refused = answers.filter((answer) => answer.status === 429);
+        assert.ok(refused.length > 0 && answers.every((answer) => [200, 429].includes(answer.status)));
+        assert.ok(Number(refused[0]?.headers.get('retry-after')) >= 1);
+      } finally {
+        await slow.close();
+      }
+    });
+
+    it('failures, over all processes; the customer goes on from another address', async () => {
+      const env = { TRUSTED_PROXIES: '127.0.0.0/8' };
+      const apis = await Promise.all([1, 2].map(() => startApi({ prefix: api.prefix, env })));
+      try {
+        const call = (i: number, secret: string, address: string) =>
+          fetch(`${apis[i % 2]?.url}/oauth/access_token`, {
+            method: 'POST',
+            headers: { 'x-forwarded-for': `198.51.100.1, ${address}` },
+            body: new URLSearchParams({ ...tokenFields(account), client_secret: secret }),
+          });
+        const statuses: number[] = [];
+        for (let i = 0; i < 14; i++) statuses.push((await call(i, 'guess', '203.0.113.7')).status);
+        assert.deepEqual(statuses, [...Array(10).fill(401), ...Array(4).fill(429)]);
+        assert.equal((await call(0, account.client_secret, '203.0.113.7')).status, 429);
+        assert.equal((await call(0, account.client_secret, '203.0.113.8')).status, 200);
+      } finally {
+        await Promise.all(apis.map((other) => other.close()));
+      }
+    });
+
+    it('who is no trusted proxy cannot name another address', async () => {
+      const customer = await newCustomer(api);
+      const statuses: number[] = [];
+      for (let i = 0; i < 11; i++) {
+        const fields = new URLSearchParams({ ...tokenFields(customer), client_secret: 'guess' });
+        statuses.push((await post(fields, { 'x-forwarded-for': `203.0.113.${i}` })).status);
+      }
+      assert.equal(statuses.at(-1), 429);
+    });
+  });
+
+  describe('unknown client_id, wrong secret, disabled account: 401 invalid_client: the same answer, the same work done', () => {
+    it('the same answer', async () => {
+      const [unknown, wrong, disabled] = await refusals();
+      assert.deepEqual(wrong, unknown);
+      assert.deepEqual(disabled, unknown);
+      assert.equal(unknown?.status, 401);
+      assert.equal((JSON.parse(unknown?.body ?? '') as { error: string }).error, 'invalid_client');
+    });
+
+    it('the same commands to Redis', async () => {
+      await refusals();
+      const monitor = await api.deps.db.redis.monitor();
+      const seen: string[] = [];
+      monitor.on('monitor', (_time: string, [command = '', ...args]: string[]) => {
+        if (args.some((arg) => arg.startsWith(api.prefix) || arg.startsWith('end:'))) {
+          seen.push(args[0]?.startsWith('end:') ? 'end' : command.toLowerCase());
+        }
+      });
+      await refusals(() => api.deps.db.redis.get(`end:${api.prefix}`));
+      while (seen.filter((command) => command === 'end').length < 4) await new Promise(setImmediate);
+      monitor.disconnect();
+      const [, unknown, wrong, disabled] = seen.join(' ').split(' end');
+      assert.ok(unknown !== undefined && unknown.includes('hgetall'));
+      assert.equal(wrong?.trim(), unknown.trim());
+      assert.equal(disabled?.trim(), unknown.trim());
+    });
+
+    async function refusals(between: () => Promise<unknown> = async () => undefined) {
+      const disabled = await createAccount(api.deps.db, { name: 'gone' });
+      await setDisabled(api.deps.db, disabled.account_id, true);
+      const known = await createAccount(api.deps.db, { name: 'known' });
+      await between();
+      const answers: { status: number; body: string; headers: string[] }[] = [];
+      for (const [client, secret] of [
+        ['cid_unknown', 'x'],
+        [known.client_id, 'x'],
+        [disabled.client_id, disabled.client_secret],
+      ] as const) {
+        const fields = {
+          grant_type: 'none',
+          client_id: client,
+          client_secret: secret,
+          scope: 'push_notifications',
+        };
+        const answer = await post(new URLSearchParams(fields));
+        const headers = [...answer.headers.keys()];
+        answers.push({ status: answer.status, body: await answer.text(), headers });
+        await between();
+      }
+      return answers;
+    }
+  });
+
+  describe('a scope the account does not have: 400 invalid_scope', () => {
+    it('told to who has the secret', async () => {
+      const fields = { ...tokenFields(account), scope: 'push_notifications enrichments' };
+      await assertError(await post(new URLSearchParams(fields)), 400, 'invalid_scope');
+    });
+    it('and only then', async () => {
+      const fields = { ...tokenFields(account), scope: 'enrichments', client_secret: 'wrong' };
+      await assertError(await post(new URLSearchParams(fields)), 401, 'invalid_client');
+    });
+  });
+
+  describe('Redis away: 503 with Retry-After', () => {
+    for (const way of ['it does not answer', 'it is gone'] as const) {
+      it(way, async () => {
+        const proxy = await startProxy(servers().redisUrl);
+        const cut = await startApi({ prefix: api.prefix, redisUrl: proxy.url });
+        try {
+          if (way === 'it is gone') await proxy.close();
+          else proxy.hang();
+          const answer = await fetch(`${cut.url}/oauth/access_token`, {
+            method: 'POST',
+            body: new URLSearchParams(tokenFields(account)),
+          });
+          assert.equal(answer.headers.get('retry-after'), '1');
+          await assertError(answer, 503, 'temporarily_unavailable');
+        } finally {
+          await cut.close();
+          await proxy.close();
+        }
+      });
+    }
+  });
+
+  describe('tokens', () => {
+    it('a new token ends no older one', async () => {
+      const older = await newToken(api, account);
+      await newToken(api, account);
+      assert.ok(await findAccessToken(api.deps.db, older));
+    });
+
+    it('Redis holds only the SHA-256, with a TTL', async () => {
+      const { redis, global } = api.deps.db;
+      const token = await newToken(api, account);
+      const key = global.accessToken(createHash('sha256').update(token).digest('hex'));
+      assert.ok((await redis.pttl(key)) > 3_500_000);
+      for (const found of await redis.keys(`${api.prefix}*`)) assert.ok(!found.includes(token));
+      assert.ok(!(await redis.get(key))?.includes(token));
+    });
+
+    it('disabling the account ends its tokens at once, also one minted in that moment, and enabling revives none', async () => {
+      const { db } = api.deps;
+      const customer = await newCustomer(api);
+      const token = await newToken(api, customer);
+      const readBefore = await authenticate(db, customer.client_id, customer.client_secret);
+      assert.ok(readBefore);
+      await setDisabled(db, customer.account_id, true);
+      const mintedAfter = await mintAccessToken(db, readBefore, ['push_notifications'], 60);
+      const found = () => Promise.all([token, mintedAfter].map((t) => findAccessToken(db, t)));
+      assert.deepEqual(await found(), [undefined, undefined]);
+      await setDisabled(db, customer.account_id, false);
+      assert.deepEqual(await found(), [undefined, undefined]);
+      assert.ok(await findAccessToken(db, await newToken(api, customer)));
+    });
+
+    it('rotating a secret leaves the old one valid; with now it and all tokens end', async () => {
+      const { db } = api.deps;
+      const customer = await newCustomer(api);
+      const token = await newToken(api, customer);
+      const second = await rotateSecret(db, customer.account_id);
+      const third = await rotateSecret(db, customer.account_id);
+      for (const secret of [customer.client_secret, second.client_secret, third.client_secret]) {
+        assert.ok(await authenticate(db, customer.client_id, secret));
+      }
+      assert.ok(await findAccessToken(db, token));
+      const last = await rotateSecret(db, customer.account_id, { now: true });
+      for (const secret of [customer.client_secret, second.client_secret, third.client_secret]) {
+        assert.equal(await authenticate(db, customer.client_id, secret), undefined);
+      }
+      assert.ok(await authenticate(db, customer.client_id, last.client_secret));
+      assert.equal(await findAccessToken(db, token), undefined);
+    });
+
+    it('24 h after a rotation the old secret has ended', async () => {
+      const customer = await newCustomer(api);
+      await rotateSecret(api.deps.db, customer.account_id);
+      const tomorrow = { ...api.deps.db, clockOffsetMs: () => 24 * 3_600_000 + 1000 };
+      assert.equal(await authenticate(tomorrow, customer.client_id, customer.client_secret), undefined);
+    });
+  });
+});

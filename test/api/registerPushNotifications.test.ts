@@ -1,0 +1,369 @@
+import assert from 'node:assert/strict';
+import { setDisabled } from '../../src/store/accounts.js';
+import { createClient, deleteClient } from '../../src/store/clients.js';
+import { changeRegistration, getRegistration, resetRegistration } from '../../src/store/registrations.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+describe('POST /register_push_notifications', () => {
+  const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c d';
+  const goodUrl = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c';
+  let api: RunningApi;
+  let customer: Omit<Awaited<ReturnType<typeof newCustomer>>, 'client_token'> & { client_token: string };
+  let token: string;
+
+  before(async () => {
+    api = await startApi({ env: { OPERATOR_CONTACT: 'ops at example' } });
+  });
+  beforeEach(async () => {
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+  });
+  after(() => api.close());
+
+  const call = (query: string, headers: Record<string, string> = {}, to = api) =>
+    fetch(`${to.url}/register_push_notifications?${query}`, { method: 'POST', headers });
+
+  const register = (to: RunningApi = api, target = goodUrl) =>
+    call(
+      new URLSearchParams({
+        access_token: token,
+        client_token: customer.client_token,
+        url: target,
+      }).toString(),
+      {},
+      to,
+    );
+
+  async function assertError(answer: Response, status: number, says: RegExp | string): Promise<void> {
+    const body = (await answer.json()) as { msg: string; code: string; request_id: string };
+    assert.equal(answer.status, status, JSON.stringify(body));
+    if (typeof says === 'string') assert.equal(body.msg, says);
+    else assert.match(body.msg, says);
+    assert.match(body.code, /^[a-z_]+$/);
+    assert.equal(body.request_id, answer.headers.get('x-request-id'));
+  }
+
+  async function answered(to: RunningApi = api): Promise<void> {
+    while (!(await getRegistration(to.deps.db, customer.client_token))?.answered) {
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  describe('200', () => {
+    it('{"success": true, "url": "<the decoded url>"}', async () => {
+      const answer = await register();
+      assert.equal(answer.status, 200);
+      assert.deepEqual(await answer.json(), { success: true, url: goodUrl });
+      const stored = await getRegistration(api.deps.db, customer.client_token);
+      assert.equal(stored?.url, goodUrl);
+      assert.equal(stored?.generation, 1);
+    });
+
+    it('the token from Authorization: Bearer, the url raw', async () => {
+      const raw = 'http://127.0.0.1:9/hook?a=b=c';
+      const answer = await call(`client_token=${customer.client_token}&url=${raw}`, {
+        authorization: `Bearer ${token}`,
+      });
+      assert.deepEqual(await answer.json(), { success: true, url: raw });
+    });
+
+    it('a token of any scope of the account', async () => {
+      customer = await newCustomer(api, ['reports']);
+      token = await newToken(api, customer);
+      assert.equal((await register()).status, 200);
+    });
+  });
+
+  describe('a parameter missing, empty, repeated or unknown: 400 naming it', () => {
+    for (const name of ['access_token', 'client_token', 'url']) {
+      const parameters = () =>
+        new URLSearchParams({ access_token: token, client_token: customer.client_token, url: goodUrl });
+      it(`${name} missing`, async () => {
+        const query = parameters();
+        query.delete(name);
+        await assertError(await call(query.toString()), 400, new RegExp(`${name} is missing`));
+      });
+      it(`${name} empty`, async () => {
+        const query = parameters();
+        query.set(name, '');
+        await assertError(await call(query.toString()), 400, new RegExp(`${name} is empty`));
+      });
+      it(`${name} repeated`, async () => {
+        const query = parameters();
+        query.append(name, 'again');
+        await assertError(await call(query.toString()), 400, new RegExp(`${name} is repeated`));
+      });
+      it(`${name} with a broken percent-encoding`, async () => {
+        const query = parameters();
+        query.delete(name);
+        await assertError(await call(`${query}&${name}=%zz`), 400, new RegExp(name));
+      });
+    }
+    it('unknown', async () => {
+      await assertError(await call(`access_token=${token}&colour=red`), 400, /colour is not known$/);
+    });
+    it('a raw url with &: must be percent-encoded', async () => {
+      const query = `access_token=${token}&client_token=${customer.client_token}&url=https://example.com/a?b=1&c=2`;
+      await assertError(await call(query), 400, /parameter c is not known; .*percent-encoded/);
+    });
+    it('the token both as a parameter and as a header', async () => {
+      const answer = await call(`access_token=${token}`, { authorization: `Bearer ${token}` });
+      await assertError(answer, 400, /access_token/);
+    });
+  });
+
+  describe('token unknown, expired or revoked: 401 "The access token is no longer valid"', () => {
+    const refused = async (answer: Response): Promise<void> => {
+      assert.equal(answer.headers.get('www-authenticate'), 'Bearer error="invalid_token"');
+      await assertError(answer, 401, 'The access token is no longer valid');
+    };
+    it('unknown, also before a wrong client token', async () => {
+      token = 'unknown';
+      customer = { ...customer, client_token: 'nobody' };
+      await refused(await register());
+    });
+    it('expired', async () => {
+      const short = await startApi({ prefix: api.prefix, env: { ACCESS_TOKEN_TTL_SECONDS: '0.01' } });
+      token = await newToken(short, customer);
+      await short.close();
+      const ended = async () => (await api.deps.db.redis.keys(`${api.prefix}access-token:*`)).length;
+      for (let before = await ended(); before > 1 && (await ended()) === before; );
+      await refused(await register());
+    });
+    it('revoked', async () => {
+      await setDisabled(api.deps.db, customer.account_id, true);
+      await refused(await register());
+    });
+  });
+
+  describe('client token unknown, or not a child of the token’s account: 401, the same for both', () => {
+    const says = 'The client token is not valid for this account';
+    it('unknown', async () => {
+      customer = { ...customer, client_token: 'SITE-unknown' };
+      await assertError(await register(), 401, says);
+    });
+    it('malformed', async () => {
+      customer = { ...customer, client_token: 'SITE{1}' };
+      await assertError(await register(), 401, says);
+    });
+    it('another account’s, also where that one has a url', async () => {
+      const mine = token;
+      await register();
+      const other = await newCustomer(api);
+      token = await newToken(api, other);
+      await assertError(await register(), 401, says);
+      assert.notEqual(mine, token);
+    });
+    it('deleted', async () => {
+      await deleteClient(api.deps.db, customer.client_token);
+      await assertError(await register(), 401, says);
+    });
+  });
+
+  describe('the client already has a URL, the same one or another: 400', () => {
+    const says = 'A url is already registered. Please contact ops at example';
+    it('the same one', async () => {
+      assert.equal((await register()).status, 200);
+      await assertError(await register(), 400, says);
+    });
+    it('another, and one that could not be registered', async () => {
+      assert.equal((await register()).status, 200);
+      await assertError(await register(api, 'http://127.0.0.1:9/other'), 400, says);
+      await assertError(await register(api, 'ftp://nowhere'), 400, says);
+    });
+    it('one that an operator has put there', async () => {
+      assert.equal((await register()).status, 200);
+      await changeRegistration(api.deps.db, customer.client_token, 'http://127.0.0.1:9/moved');
+      await assertError(await register(api, 'http://127.0.0.1:9/moved'), 400, says);
+    });
+    it('after a reset there is room for one again, in a new generation', async () => {
+      await register();
+      await resetRegistration(api.deps.db, customer.client_token);
+      assert.equal((await register()).status, 200);
+      assert.equal((await getRegistration(api.deps.db, customer.client_token))?.generation, 3);
+    });
+  });
+
+  describe('a url that cannot be registered: 400 saying why', () => {
+    let strict: RunningApi;
+    before(async () => {
+      strict = await startApi({
+        prefix: api.prefix,
+        env: { ALLOW_HTTP_TARGETS: 'false', ALLOWED_TARGET_CIDRS: '' },
+        lookup: async (host) => {
+          if (host === 'private.example') return [{ address: '10.0.0.1', family: 4 }];
+          throw Object.assign(new Error('no such name'), { code: 'ENOTFOUND' });
+        },
+      });
+    });
+    after(() => strict.close());
+
+    for (const [what, target, code] of [
+      ['not an absolute URL', '/hook', 'url_not_absolute'],
+      ['http', 'http://example.com/', 'url_scheme'],
+      ['another scheme', 'ftp://example.com/', 'url_scheme'],
+      ['over 2,048 characters', `https://example.com/${'x'.repeat(2048)}`, 'url_too_long'],
+      ['user:password', 'https://user:password@example.com/', 'url_credentials'],
+      ['a fragment', 'https://example.com/#part', 'url_fragment'],
+      ['a name that does not exist', 'https://nowhere.example/', 'url_unknown_host'],
+      ['an address that is not public', 'https://10.0.0.1/', 'url_not_public'],
+      ['a name whose address is not public', 'https://private.example/', 'url_not_public'],
+      ['a space', 'https://example.com/a b', 'url_not_absolute'],
+    ] as const) {
+      it(what, async () => {
+        const answer = await register(strict, target);
+        const body = (await answer.json()) as { msg: string; code: string };
+        assert.deepEqual([answer.status, body.code], [400, code], body.msg);
+        assert.equal(await getRegistration(api.deps.db, customer.client_token), undefined);
+      });
+    }
+    it('one of the service’s own', async () => {
+      const own = await startApi({ prefix: api.prefix, env: { OWN_PORTS: '3999' } });
+      const answer = await register(own, 'http://127.0.0.1:3999/hook');
+      await own.close();
+      assert.equal(((await answer.json()) as { code: string }).code, 'url_own_address');
+    });
+    it('decoded once: what is then no URL is refused', async () => {
+      await assertError(await register(api, url), 400, /spaces/);
+      await assertError(await register(api, encodeURIComponent(goodUrl)), 400, /absolute/);
+    });
+  });
+
+  describe('the resolver does not answer; Redis away: 503 with Retry-After', () => {
+    it('the resolver does not answer', async () => {
+      const lookup = async () => {
+        throw Object.assign(new Error('try again'), { code: 'EAI_AGAIN' });
+      };
+      const deaf = await startApi({ prefix: api.prefix, lookup });
+      const answer = await register(deaf, 'https://example.com/');
+      await deaf.close();
+      assert.ok(answer.headers.get('retry-after'));
+      await assertError(answer, 503, /looked up/);
+    });
+    it('Redis away', async () => {
+      const proxy = await startProxy(servers().redisUrl);
+      const cut = await startApi({ prefix: api.prefix, redisUrl: proxy.url });
+      proxy.hang();
+      const answer = await register(cut);
+      await cut.close();
+      await proxy.close();
+      assert.equal(answer.headers.get('retry-after'), '1');
+      await assertError(answer, 503, /try again/);
+    });
+  });
+
+  it('of 200 concurrent registrations at two processes exactly one gets 200', async () => {
+    const second = await startApi({ prefix: api.prefix });
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, (_, i) =>
+        register(i % 2 === 0 ? api : second, i % 3 === 0 ? goodUrl : `http://127.0.0.1:9/hook/${i % 7}`),
+      ),
+    );
+    await second.close();
+    const statuses = answers.map((answer) => answer.status);
+    assert.deepEqual(
+      [200, 400].map((status) => statuses.filter((s) => s === status).length),
+      [1, 199],
+    );
+    const winner = (await answers.find((answer) => answer.status === 200)?.json()) as { url: string };
+    assert.equal((await getRegistration(api.deps.db, customer.client_token))?.url, winner.url);
+  });
+
+  describe('whatever breaks between Redis and the API', () => {
+    let proxied: RunningApi;
+    let proxy: Awaited<ReturnType<typeof startProxy>>;
+    beforeEach(async () => {
+      proxy = await startProxy(servers().redisUrl);
+      proxied = await startApi({ prefix: api.prefix, redisUrl: proxy.url });
+      // The scripts are there already: the command that is cut is the one that stores.
+      const mine = customer;
+      customer = await newCustomer(api);
+      token = await newToken(api, customer);
+      assert.equal((await register(proxied)).status, 200);
+      customer = mine;
+      token = await newToken(api, customer);
+    });
+    afterEach(async () => {
+      await proxied.close();
+      await proxy.close();
+    });
+
+    it('the reply is lost: 503, then the repeat gets 200, and the next one 400', async () => {
+      const lost = proxy.cutBeforeReply(goodUrl);
+      await assertError(await register(proxied), 503, /try again/);
+      await lost;
+      const stored = await getRegistration(api.deps.db, customer.client_token);
+      assert.deepEqual([stored?.url, stored?.answered], [goodUrl, false]);
+      assert.equal((await register()).status, 200);
+      await answered();
+      await assertError(await register(), 400, /already registered/);
+    });
+
+    it('of many repeats exactly one gets 200', async () => {
+      const lost = proxy.cutBeforeReply(goodUrl);
+      assert.equal((await register(proxied)).status, 503);
+      await lost;
+      const statuses = await Promise.all(Array.from({ length: 20 }, () => register().then((a) => a.status)));
+      assert.deepEqual(
+        [200, 400].map((status) => statuses.filter((s) => s === status).length),
+        [1, 19],
+      );
+    });
+
+    it('the command runs only after the caller was told 503: the repeat gets 200', async () => {
+      const parts = new URLSearchParams({
+        access_token: token,
+        client_token: customer.client_token,
+        url: goodUrl,
+      });
+      // Everything before the storing passes; then nothing does, until the command has timed out.
+      const { redis } = proxied.deps.db;
+      const original = redis.callBuffer.bind(redis);
+      redis.callBuffer = ((...args: Parameters<typeof original>) => {
+        if (JSON.stringify(args).includes(goodUrl)) proxy.hang();
+        return original(...args);
+      }) as typeof redis.callBuffer;
+      assert.equal((await call(parts.toString(), {}, proxied)).status, 503);
+      proxy.release();
+      while (!(await getRegistration(api.deps.db, customer.client_token))) await new Promise(setImmediate);
+      assert.equal((await register()).status, 200);
+    });
+
+    it('the caller hangs up before the answer: the repeat gets 200', async () => {
+      const gone = new AbortController();
+      const lookup = async () => {
+        gone.abort();
+        return [{ address: '127.0.0.1', family: 4 as const }];
+      };
+      const target = 'http://receiver.example:9/hook';
+      const other = await startApi({ prefix: api.prefix, lookup });
+      const query = new URLSearchParams({
+        access_token: token,
+        client_token: customer.client_token,
+        url: target,
+      });
+      const first = fetch(`${other.url}/register_push_notifications?${query}`, {
+        method: 'POST',
+        signal: gone.signal,
+      });
+      await assert.rejects(first);
+      while (!(await getRegistration(api.deps.db, customer.client_token))) await new Promise(setImmediate);
+      assert.equal((await register(other, target)).status, 200);
+      await other.close();
+    });
+  });
+
+  it('a client token is never given out twice', async () => {
+    await deleteClient(api.deps.db, customer.client_token);
+    await assert.rejects(
+      createClient(api.deps.db, {
+        accountId: customer.account_id,
+        name: 'again',
+        clientToken: customer.client_token,
+      }),
+      { name: 'ClientTokenTaken' },
+    );
+  });
+});

@@ -1,0 +1,111 @@
+/** The API on a free port, with connections, keys and an account of its own. */
+import { randomUUID } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
+import { createApi } from '../../src/api/app.js';
+import type { ApiDeps } from '../../src/api/deps.js';
+import { listen } from '../../src/api/server.js';
+import { readConfig } from '../../src/config.js';
+import { createLogger } from '../../src/log.js';
+import { createMetrics } from '../../src/metrics.js';
+import { createSender } from '../../src/outgoing/post.js';
+import { createAccount } from '../../src/store/accounts.js';
+import { createClient } from '../../src/store/clients.js';
+import { openDb, waitForRedis } from '../../src/store/db.js';
+import { createSecretBox } from '../../src/store/secretBox.js';
+import { createIntake } from '../../src/temporal/intake.js';
+import { servers, uniquePrefix } from '../servers.js';
+
+export interface RunningApi {
+  url: string;
+  prefix: string;
+  deps: ApiDeps;
+  close(): Promise<void>;
+}
+
+export async function startApi(
+  options: {
+    env?: Record<string, string>;
+    redisUrl?: string;
+    prefix?: string;
+    lookup?: ApiDeps['lookup'];
+  } = {},
+): Promise<RunningApi> {
+  const prefix = options.prefix ?? uniquePrefix();
+  const config = readConfig({
+    ALLOW_HTTP_TARGETS: 'true',
+    ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
+    TASK_QUEUE: prefix,
+    LOG_LEVEL: 'silent',
+    ...options.env,
+  });
+  const log = createLogger(config.LOG_LEVEL, 'api');
+  const db = openDb({ url: options.redisUrl ?? servers().redisUrl, prefix, log });
+  await waitForRedis(db, 5000);
+  const connection = await Connection.connect({ address: servers().temporalAddress });
+  const temporal = new Client({ connection });
+  const targetPolicy = {
+    allowHttp: config.ALLOW_HTTP_TARGETS,
+    allowedCidrs: config.ALLOWED_TARGET_CIDRS,
+    ownPorts: config.OWN_PORTS,
+  };
+  const sender = createSender({ policy: targetPolicy, timeoutMs: 2000 });
+  const intake = createIntake({ temporal, taskQueue: config.TASK_QUEUE, log, eager: false });
+  const deps: ApiDeps = {
+    config,
+    db,
+    log,
+    temporal,
+    intake,
+    sender,
+    secretBox: createSecretBox(undefined),
+    metrics: createMetrics(),
+    targetPolicy,
+    ...(options.lookup && { lookup: options.lookup }),
+  };
+  const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    prefix,
+    deps,
+    async close() {
+      await server.close();
+      await intake.close();
+      await sender.close();
+      db.redis.disconnect();
+      await connection.close();
+    },
+  };
+}
+
+/** An account with one client. */
+export async function newCustomer({ deps }: RunningApi, scopes: string[] = ['push_notifications']) {
+  const account = await createAccount(deps.db, { name: 'Example Media', scopes });
+  const client = await createClient(deps.db, {
+    accountId: account.account_id,
+    name: 'Example Site',
+    clientToken: `SITE-${randomUUID().slice(0, 8)}`,
+  });
+  return { ...account, client_token: client.clientToken };
+}
+
+/** The four fields of a correct token call. */
+export function tokenFields(account: { client_id: string; client_secret: string; scopes: string[] }) {
+  return {
+    grant_type: 'none',
+    client_id: account.client_id,
+    client_secret: account.client_secret,
+    scope: account.scopes.join(' '),
+  };
+}
+
+export async function newToken(
+  api: RunningApi,
+  account: { client_id: string; client_secret: string; scopes: string[] },
+): Promise<string> {
+  const answer = await fetch(`${api.url}/oauth/access_token`, {
+    method: 'POST',
+    body: new URLSearchParams(tokenFields(account)),
+  });
+  const { access_token: token } = (await answer.json()) as { access_token: string };
+  return token;
+}
