@@ -96,3 +96,25 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
   return parsed.data;
 }
+
+/** The same, with `defaults` for what the environment does not say. @throws ConfigError */
+export function readConfigBeside(
+  defaults: Readonly<Record<string, string>>,
+  env: NodeJS.ProcessEnv = process.env,
+): Config {
+  const given = Object.fromEntries(Object.entries(env).filter(([, v]) => v !== undefined && v !== ''));
+  return readConfig({ ...defaults, ...given });
+}
+
+/** Whether the environment itself names this. */
+export function isGiven(
+  name: keyof typeof environmentSchema.shape,
+  env: NodeJS.ProcessEnv = process.env,
+): boolean {
+  return (env[name] ?? '') !== '';
+}
+
+/** The login of the person behind `sudo`, where there is one. */
+export function sudoLogin(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env.SUDO_USER || undefined;
+}

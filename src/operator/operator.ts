@@ -1,0 +1,34 @@
+/** What a command is handed: the servers, opened when first needed, the way to answer, and the audit. */
+import type { Client } from '@temporalio/client';
+import type { Config } from '../config.js';
+import type { Db } from '../store/db.js';
+
+export interface Operator {
+  readonly config: () => Config;
+  readonly db: () => Promise<Db>;
+  readonly temporal: () => Promise<Client>;
+  /** Where people look workflows up; absent when nobody knows its port. */
+  readonly temporalUi: () => string | undefined;
+  /** Where the service listens. */
+  readonly api: () => string;
+  /** Where its metrics are; absent when nobody said so: the usual port may be another service's. */
+  readonly admin: () => string | undefined;
+  /** With `--json` the one value, else the text. Called once by each command, at its end. */
+  readonly answer: (value: unknown, forPeople: () => string) => void;
+  /** A line on the way, for people only. */
+  readonly tell: (line: string) => void;
+  /** On stderr, whatever the form of the answer. */
+  readonly warn: (line: string) => void;
+  /** Records a change under the operator's name. */
+  readonly record: (change: {
+    what: string;
+    target: string;
+    before: unknown;
+    after: unknown;
+  }) => Promise<void>;
+  /**
+   * Wakes the client's catch-up. The change itself is done by then: where Temporal is away, the sweep
+   * finds the client within 2 minutes, and that is what is said.
+   */
+  readonly wake: (clientToken: string) => Promise<void>;
+}

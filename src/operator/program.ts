@@ -1,0 +1,46 @@
+/** The command line: its groups, its help, what counts as wrong usage. */
+import { Command } from 'commander';
+import { addAccountCommands } from './account.js';
+import { addAuditCommand } from './auditTrail.js';
+import { addClientCommands } from './client.js';
+import { addDemoCommand } from './demo.js';
+import { addExplainCommand } from './explain.js';
+import { addExportCommands } from './exportImport.js';
+import { addNotificationCommands } from './notification.js';
+import type { Operator } from './operator.js';
+import { addRegistrationCommands } from './registration.js';
+import { addStatusCommand } from './status.js';
+
+export interface GlobalOptions {
+  json?: boolean;
+  as?: string;
+}
+
+const afterHelp = `
+Exit status: 0 done, 1 refused (the reason is on stderr), 2 wrong usage.
+
+The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those that
+"npm start" runs for this project folder. Every change is recorded; see "audit".`;
+
+/** @param operator what the commands are handed; it may ask `program.opts()` once a command runs */
+export function createProgram(operator: (program: Command) => Operator): Command {
+  const program = new Command('operator')
+    .description('What operators see and change: accounts, clients, registrations, notifications.')
+    .option('--json', 'print exactly one JSON value')
+    .option('--as <name>', 'record changes under this name instead of your login')
+    .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError()
+    .addHelpText('after', afterHelp)
+    .exitOverride();
+  const handed = operator(program);
+  addAccountCommands(program, handed);
+  addClientCommands(program, handed);
+  addRegistrationCommands(program, handed);
+  addNotificationCommands(program, handed);
+  addExplainCommand(program, handed);
+  addStatusCommand(program, handed);
+  addAuditCommand(program, handed);
+  addExportCommands(program, handed);
+  addDemoCommand(program, handed);
+  return program;
+}

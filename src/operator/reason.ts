@@ -1,0 +1,30 @@
+import { ConfigError } from '../config.js';
+import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
+import { UnknownAccount } from '../store/accounts.js';
+import { ClientTokenTaken, UnknownClient } from '../store/clients.js';
+import { isRedisUnavailable } from '../store/db.js';
+import { SecretUnreadable } from '../store/secretBox.js';
+import { Refused } from './refused.js';
+
+/** Why a command was not done, for the person who typed it. */
+export function reasonOf(err: unknown): string {
+  if (err instanceof Error && spoken.some((kind) => err instanceof kind)) return sentence(err.message);
+  if (isRedisUnavailable(err)) return 'Redis does not answer; nothing is known about what was asked.';
+  return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
+}
+
+/** Errors whose message is made for people. */
+const spoken = [
+  Refused,
+  ConfigError,
+  TargetRefused,
+  ResolverUnavailable,
+  UnknownAccount,
+  UnknownClient,
+  ClientTokenTaken,
+  SecretUnreadable,
+];
+
+function sentence(message: string): string {
+  return message.charAt(0).toUpperCase() + message.slice(1);
+}

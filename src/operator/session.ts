@@ -1,0 +1,135 @@
+/** One run of the command line: where the servers are, connections opened when first needed, the answer. */
+import { userInfo } from 'node:os';
+import { Client, Connection } from '@temporalio/client';
+import { isGiven, readConfigBeside, sudoLogin } from '../config.js';
+import { projectDir } from '../embedded/projectDir.js';
+import { type RunState, readRunState } from '../embedded/runState.js';
+import { createLogger } from '../log.js';
+import { recordChange } from '../store/audit.js';
+import { type Db, openDb, waitForRedis } from '../store/db.js';
+import { getEndpoint } from '../store/endpoint.js';
+import { forgetWakeUp } from '../store/owed.js';
+import { wakeCatchUp } from '../temporal/catchUp.js';
+import type { Operator } from './operator.js';
+import type { GlobalOptions } from './program.js';
+import { Refused } from './refused.js';
+import { temporalOptions } from './temporalOptions.js';
+
+export interface Session extends Operator {
+  close(): Promise<void>;
+}
+
+const redisTimeoutMs = 5000;
+
+export function openSession(options: () => GlobalOptions): Session {
+  const running = once(runningHere);
+  const config = once(() => readConfigBeside(running()?.environment ?? {}));
+  let connection: Promise<Connection> | undefined;
+  let store: Db | undefined;
+
+  const db = once(async () => {
+    const url = addressOf('REDIS_URL', running()?.redisUrl, config().REDIS_URL);
+    store = openDb({
+      url,
+      prefix: config().KEY_PREFIX,
+      log: createLogger('silent', 'operator'),
+      commandTimeoutMs: redisTimeoutMs,
+    });
+    try {
+      await waitForRedis(store, redisTimeoutMs);
+    } catch {
+      throw new Refused(`Redis does not answer at ${withoutPassword(url)}.`);
+    }
+    return store;
+  });
+
+  const temporal = once(async () => {
+    const address = addressOf('TEMPORAL_ADDRESS', running()?.temporalAddress, config().TEMPORAL_ADDRESS);
+    connection = Connection.connect(temporalOptions(config(), address));
+    try {
+      return new Client({ connection: await connection, namespace: config().TEMPORAL_NAMESPACE });
+    } catch {
+      connection = undefined;
+      throw new Refused(`Temporal does not answer at ${address}.`);
+    }
+  });
+
+  const warn = (line: string) => void process.stderr.write(`${line}\n`);
+
+  return {
+    config,
+    db,
+    temporal,
+    temporalUi: () => running()?.temporalUiUrl,
+    api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
+    admin: () => (isGiven('ADMIN_PORT') || running() ? `http://127.0.0.1:${config().ADMIN_PORT}` : undefined),
+    answer(value, forPeople) {
+      const shown = options().json ? JSON.stringify(value, null, 2) : forPeople();
+      if (shown !== '') process.stdout.write(`${shown}\n`);
+    },
+    tell(line) {
+      if (!options().json) process.stdout.write(`${line}\n`);
+    },
+    warn,
+    async record(change) {
+      await recordChange(await db(), { who: whoOf(options().as), ...change });
+    },
+    async wake(clientToken) {
+      try {
+        // A change may have marked catch-up as awake already; here it is the one who wakes it.
+        await forgetWakeUp(await db(), clientToken);
+        if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
+        await wakeCatchUp(await temporal(), await db(), clientToken, { taskQueue: config().TASK_QUEUE });
+      } catch (err) {
+        warn(
+          'Done, but catch-up could not be woken; the service looks by itself within 2 minutes. ' +
+            (err instanceof Error ? err.message : String(err)),
+        );
+      }
+    },
+    async close() {
+      store?.redis.disconnect();
+      await connection?.then((c) => c.close()).catch(() => {});
+    },
+  };
+}
+
+/** Not looked for when the environment names both servers: they may be quite others. */
+function runningHere(): RunState | undefined {
+  if (isGiven('REDIS_URL') && isGiven('TEMPORAL_ADDRESS')) return undefined;
+  return readRunState(projectDir);
+}
+
+function addressOf(
+  name: 'REDIS_URL' | 'TEMPORAL_ADDRESS',
+  running: string | undefined,
+  configured: string,
+): string {
+  if (isGiven(name)) return configured;
+  if (running !== undefined) return running;
+  throw new Refused(
+    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.`,
+  );
+}
+
+function whoOf(as: string | undefined): string {
+  const login = sudoLogin() ?? userInfo().username;
+  return as === undefined ? login : `${as} (${login})`;
+}
+
+function hostInUrl(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/\/\/[^@/]*@/, '//');
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}

@@ -1,0 +1,79 @@
+/** The record of what operators changed: a stream, the newest 100,000 entries kept. */
+import type { Db } from './db.js';
+
+export interface Change {
+  /** The person, as their operating system names them. */
+  who: string;
+  /** The command, such as `registration reset`. */
+  what: string;
+  /** What it was done to: an account id, a client token, a notification id. */
+  target: string;
+  /** What was so before and is so after; never a secret, never the query of a URL. */
+  before: unknown;
+  after: unknown;
+}
+
+export interface RecordedChange extends Change {
+  id: string;
+  /** Redis' own clock, ms. */
+  atMs: number;
+}
+
+const kept = 100_000;
+const page = 1000;
+const secretName = /(secret|password|access_token|authorization|signing_key)/i;
+
+/** Writes one change. What is named like a secret is left out, whoever hands it in. */
+export async function recordChange(db: Db, change: Change): Promise<void> {
+  await db.redis.xadd(
+    db.global.audit,
+    'MAXLEN',
+    '~',
+    kept,
+    '*',
+    'who',
+    change.who,
+    'what',
+    change.what,
+    'target',
+    change.target,
+    'before',
+    withoutSecrets(change.before),
+    'after',
+    withoutSecrets(change.after),
+  );
+}
+
+/** The changes since a time (ms), the oldest first. */
+export async function listChanges(db: Db, options: { since?: number } = {}): Promise<RecordedChange[]> {
+  const changes: RecordedChange[] = [];
+  let from = options.since === undefined ? '-' : String(Math.max(0, Math.floor(options.since)));
+  for (;;) {
+    const entries = await db.redis.xrange(db.global.audit, from, '+', 'COUNT', page);
+    for (const [id, fields] of entries) changes.push(recordedChange(id, fields));
+    const last = entries.at(-1);
+    if (last === undefined || entries.length < page) return changes;
+    from = `(${last[0]}`;
+  }
+}
+
+function withoutSecrets(value: unknown): string {
+  return (
+    JSON.stringify(value, (name, inner: unknown) => (secretName.test(name) ? undefined : inner)) ?? 'null'
+  );
+}
+
+function recordedChange(id: string, fields: string[]): RecordedChange {
+  const record = new Map<string, string>();
+  for (let i = 0; i + 1 < fields.length; i += 2) record.set(fields[i] ?? '', fields[i + 1] ?? '');
+  const field = (name: string) => record.get(name) ?? '';
+  return {
+    id,
+    atMs: Number(id.split('-')[0]),
+    who: field('who'),
+    what: field('what'),
+    target: field('target'),
+    before: JSON.parse(field('before') || 'null'),
+    after: JSON.parse(field('after') || 'null'),
+  };
+}

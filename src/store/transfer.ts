@@ -1,0 +1,124 @@
+/**
+ * What makes a service: its accounts, clients, registrations and secrets, as they are stored. Secrets leave
+ * only in that form: an account's hashed, a signing secret encrypted where there is a `SECRETS_KEY`.
+ * What happened (known segments, what is owed, notifications) does not belong to it.
+ */
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { clientScript, runScript } from './script.js';
+
+type Fields = Record<string, string>;
+
+export type Fact =
+  | { type: 'account'; account_id: string; fields: Fields }
+  | {
+      type: 'client';
+      client_token: string;
+      fields: Fields;
+      signing_secrets: Fields;
+    }
+  | {
+      type: 'registration';
+      client_token: string;
+      fields: Fields;
+      endpoint: Fields;
+    };
+
+/** Of an endpoint, only what somebody decided; its health is found out anew. */
+const decided = ['generation', 'paused', 'held'];
+
+/** Accounts, then clients, then registrations: in the order in which they are taken in. */
+export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
+  const accounts = (await db.redis.smembers(db.global.accounts)).sort();
+  const clients = (await db.redis.smembers(db.global.clients)).sort();
+  for (const id of accounts) {
+    const fields = await db.redis.hgetall(db.global.account(id));
+    if (Object.keys(fields).length > 0) yield { type: 'account', account_id: id, fields };
+  }
+  for (const token of clients) {
+    yield {
+      type: 'client',
+      client_token: token,
+      fields: await db.redis.hgetall(db.client(token).client),
+      signing_secrets: await db.redis.hgetall(db.client(token).signingSecrets),
+    };
+  }
+  for (const token of clients) {
+    const fields = await db.redis.hgetall(db.client(token).registration);
+    const endpoint = await db.redis.hgetall(db.client(token).endpoint);
+    const kept = Object.fromEntries(
+      Object.entries(endpoint).filter(([name, value]) => decided.includes(name) && value !== ''),
+    );
+    if (fields.url !== undefined || Object.keys(kept).length > 0) {
+      yield { type: 'registration', client_token: token, fields, endpoint: kept };
+    }
+  }
+}
+
+/** `new`: not there yet; `same`: nothing to do; `different`: something else has its name. */
+export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
+  switch (fact.type) {
+    case 'account': {
+      const owner = await db.redis.get(db.global.clientId(fact.fields.client_id ?? ''));
+      if (owner !== null && owner !== fact.account_id) return 'different';
+      return compare(await db.redis.hgetall(db.global.account(fact.account_id)), fact.fields);
+    }
+    case 'client':
+      return compare(await db.redis.hgetall(db.client(fact.client_token).client), fact.fields);
+    case 'registration':
+      return compare(await db.redis.hgetall(db.client(fact.client_token).registration), fact.fields);
+  }
+}
+
+export async function importFact(db: Db, fact: Fact): Promise<void> {
+  switch (fact.type) {
+    case 'account':
+      await db.redis.hset(db.global.account(fact.account_id), fact.fields);
+      await db.redis.set(db.global.clientId(fact.fields.client_id ?? ''), fact.account_id);
+      await db.redis.sadd(db.global.accounts, fact.account_id);
+      return;
+    case 'client':
+      await importClient(db, fact);
+      return;
+    case 'registration':
+      await runScript(db, importRegistrationScript, fact.client_token, [
+        JSON.stringify(fact.fields),
+        JSON.stringify(fact.endpoint),
+      ]);
+      return;
+  }
+}
+
+async function importClient(db: Db, fact: Fact & { type: 'client' }): Promise<void> {
+  const keys = db.client(fact.client_token);
+  if (Object.keys(fact.signing_secrets).length > 0) {
+    await db.redis.hset(keys.signingSecrets, fact.signing_secrets);
+  }
+  if (Object.keys(fact.fields).length > 0) await db.redis.hset(keys.client, fact.fields);
+  const account = fact.fields.account_id;
+  if (account !== undefined && fact.fields.deleted === undefined) {
+    await db.redis.sadd(db.global.accountClients(account), fact.client_token);
+  }
+  await db.redis.sadd(db.global.clients, fact.client_token);
+}
+
+/** ARGV: the registration's fields, the endpoint's, both JSON. The client's clock starts to run with the URL. */
+const importRegistrationScript = clientScript(
+  `
+local registration = cjson.decode(ARGV[2])
+local endpoint = cjson.decode(ARGV[3])
+for name, value in pairs(registration) do redis.call('HSET', base .. 'registration', name, value) end
+for name, value in pairs(endpoint) do redis.call('HSET', E, name, value) end
+sync_clock()
+return 1
+`,
+  endpointLua,
+);
+
+function compare(stored: Fields, given: Fields): 'new' | 'same' | 'different' {
+  const names = Object.keys(stored);
+  if (names.length === 0) return Object.keys(given).length === 0 ? 'same' : 'new';
+  const same =
+    names.length === Object.keys(given).length && names.every((name) => stored[name] === given[name]);
+  return same ? 'same' : 'different';
+}
