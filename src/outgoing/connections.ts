@@ -33,13 +33,6 @@ export class Connections {
     return connections;
   }
 
-  /** How many origins have connections, and how many connections there are. */
-  size(): { origins: number; connections: number } {
-    let connections = 0;
-    for (const origin of this.#origins.values()) connections += origin.count;
-    return { origins: this.#origins.size, connections };
-  }
-
   destroy(): void {
     for (const origin of this.#origins.values()) origin.destroyIdle();
     this.#origins.clear();
@@ -76,10 +69,6 @@ export class OriginConnections {
     readonly to: Destination,
     readonly all: Connections,
   ) {}
-
-  get count(): number {
-    return this.#idle.length + this.#inUse;
-  }
 
   acquire(holder: Holder): void {
     const connection = this.#idle.pop();

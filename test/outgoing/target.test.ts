@@ -46,7 +46,7 @@ const refusedForms: [TargetRefusal, string[]][] = [
     'scheme',
     ['http://example.com/', 'ftp://example.com/', 'file://host/etc/passwd', 'javascript://x', 'wss://a.b/'],
   ],
-  ['too_long', [`https://example.com/${'a'.repeat(2_029)}`, `https://example.com/${'ü'.repeat(700)}`]],
+  ['too_long', [`https://example.com/${'a'.repeat(2_029)}`]],
   [
     'credentials',
     [
@@ -122,6 +122,7 @@ describe('registration: the url', () => {
   it('may have 2,048 characters, a port, a query and a non-ASCII name', () => {
     for (const url of [
       `https://example.com/${'a'.repeat(2_028)}`,
+      `https://example.com?${'ü'.repeat(2_028)}`,
       'https://example.com:8443/a?b=c&d=%2F',
       'https://bücher.example/',
       'HTTPS://EXAMPLE.COM',
