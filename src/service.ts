@@ -1,8 +1,8 @@
-import type { Client } from '@temporalio/client';
 import type { Worker } from '@temporalio/worker';
 import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
 import { createApi } from './api/app.js';
+import { checkReadiness } from './api/readiness.js';
 import { listen } from './api/server.js';
 import type { Config } from './config.js';
 import { deliveryOf } from './delivery.js';
@@ -68,9 +68,11 @@ export async function run(role: Role, config: Config): Promise<void> {
     taskQueue: config.TASK_QUEUE,
     log,
     eager: role === 'all',
-    grouped: (events) => metrics.grouped(events),
+    grouped: (events) => metrics.groupStarted(events),
   });
-  const readiness = () => ready(db.redis.ping(), temporal);
+  const readiness = () => checkReadiness(db, temporal);
+  metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());
+  metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   const api =
     role === 'worker'
       ? undefined
@@ -124,20 +126,6 @@ async function startWorker(
     },
     ended,
   };
-}
-
-/** Redis and Temporal reachable, within a second each. */
-async function ready(redis: Promise<unknown>, temporal: Client): Promise<boolean> {
-  const answered = await Promise.allSettled([
-    redis,
-    Promise.race([
-      temporal.workflowService.getSystemInfo({}),
-      new Promise((_, reject) =>
-        setTimeout(() => reject(new Error('Temporal did not answer')), 1000).unref(),
-      ),
-    ]),
-  ]);
-  return answered.every((a) => a.status === 'fulfilled');
 }
 
 function stopSignal(log: Logger): Promise<void> {

@@ -3,6 +3,7 @@ import Koa from 'koa';
 import { accessTokenEndpoint } from './accessToken.js';
 import { answerErrors } from './answerErrors.js';
 import type { ApiDeps } from './deps.js';
+import { enrichmentsEndpoint } from './enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './health.js';
 import { observe } from './observe.js';
 import { registerPushNotificationsEndpoint } from './registerPushNotifications.js';
@@ -15,6 +16,7 @@ export function createApi(deps: ApiDeps): Koa {
   const router = new Router();
   router.post('/oauth/access_token', ...accessTokenEndpoint(deps));
   router.post('/register_push_notifications', ...registerPushNotificationsEndpoint(deps));
+  router.post('/enrichments', ...enrichmentsEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);
   router.get('/readyz', ...readyzEndpoint(deps));
 

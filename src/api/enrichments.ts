@@ -1,0 +1,165 @@
+import type { Context, Middleware } from 'koa';
+import { koaBody } from 'koa-body';
+import { readEnrichmentEvent } from '../enrichmentEvent.js';
+import { isRedisUnavailable } from '../store/db.js';
+import { type EnrichmentEvent, lookAtEvent } from '../store/look.js';
+import { IntakeUnavailable } from '../temporal/intake.js';
+import { ApiError, unavailable } from './apiError.js';
+import { requireToken, type TokenState } from './bearer.js';
+import type { ApiDeps } from './deps.js';
+import { endpoint, type Step } from './endpoint.js';
+import { badParameter } from './ownClient.js';
+
+/** POST /enrichments: the platform says that analysis found segments (contract, section 4). */
+export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<EnrichmentState>(
+    requireToken(deps.db),
+    requireEnrichmentsScope,
+    requireJson,
+    readJson,
+    answerOne(deps),
+    answerBatch(deps),
+  );
+}
+
+type EnrichmentState = TokenState;
+
+const bodyAtMost = '1mb';
+const eventsAtMost = 500;
+/** Everything an answer needs, Redis and Temporal; then it is 503: unknown. */
+const answerWithinMs = 1900;
+
+const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
+  if (!ctx.state.token.scopes.includes('enrichments')) {
+    throw new ApiError(403, 'insufficient_scope', 'The access token does not have the scope enrichments', {
+      'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="enrichments"',
+    });
+  }
+  await next();
+};
+
+const requireJson: Step<EnrichmentState> = async (ctx, next) => {
+  if (!ctx.is('application/json')) {
+    throw new ApiError(415, 'unsupported_media_type', 'The body must be application/json');
+  }
+  await next();
+};
+
+const readJson = koaBody({
+  json: true,
+  urlencoded: false,
+  text: false,
+  jsonLimit: bodyAtMost,
+  jsonStrict: true,
+}) as unknown as Step<EnrichmentState>;
+
+type ItemAnswer =
+  | { event_id: string; notification: 'queued'; notification_id: string; held?: 'paused' | 'suspended' }
+  | { event_id: string; notification: 'none'; reason: string }
+  | { code: string; msg: string };
+
+const answerOne =
+  (deps: ApiDeps): Step<EnrichmentState> =>
+  async (ctx, next) => {
+    const body = bodyOf(ctx as Context);
+    if ('events' in body) return await next();
+    const event = readEnrichmentEvent(body, '');
+    if ('problem' in event) throw badParameter(event.problem);
+    const answer = await within(take(deps, event));
+    if ('code' in answer) throw new ApiError(404, answer.code, answer.msg);
+    ctx.status = 202;
+    ctx.body = answer;
+  };
+
+const answerBatch =
+  (deps: ApiDeps): Step<EnrichmentState> =>
+  async (ctx) => {
+    const { events, ...rest } = bodyOf(ctx as Context);
+    const [unknown] = Object.keys(rest);
+    if (unknown !== undefined) throw badParameter('body: only events is known beside events');
+    if (!Array.isArray(events)) throw badParameter('events: must be a list');
+    if (events.length === 0) throw badParameter('events: must hold at least one event');
+    if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
+    const results = await Promise.all(
+      events.map(async (raw, i): Promise<ItemAnswer> => {
+        const event = readEnrichmentEvent(raw, `events[${i}]`);
+        if ('problem' in event) return { code: 'invalid_event', msg: event.problem };
+        try {
+          return await within(take(deps, event));
+        } catch (err) {
+          if (!isUnknown(err)) throw err;
+          return {
+            code: 'temporarily_unavailable',
+            msg: 'It is not known whether this event was taken; send it again',
+          };
+        }
+      }),
+    );
+    // 503 means that nothing is known to be taken; else each item says for itself.
+    const unavailableItems = results.filter((r) => 'code' in r && r.code === 'temporarily_unavailable');
+    if (unavailableItems.length > 0 && !results.some((r) => 'notification' in r)) throw unavailable();
+    ctx.status = 202;
+    ctx.body = { results };
+  };
+
+function bodyOf(ctx: Context): Record<string, unknown> {
+  const body: unknown = (ctx.request as { body?: unknown }).body;
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw badParameter('body: must be an object');
+  return body as Record<string, unknown>;
+}
+
+/** Looks what the event would bring; where it is something new, it is answered once its workflow is durable. */
+async function take(deps: ApiDeps, event: EnrichmentEvent): Promise<ItemAnswer> {
+  const acceptedAt = Date.now() + deps.db.clockOffsetMs();
+  const look = await lookAtEvent(deps.db, event);
+  const { eventId: event_id, notificationId: notification_id } = event;
+  switch (look.kind) {
+    case 'unknown_client':
+      return { code: 'unknown_client', msg: 'There is no client with this client_token' };
+    case 'none':
+      return { event_id, notification: 'none', reason: look.reason };
+    case 'claimed':
+      return { event_id, notification: 'queued', notification_id, ...heldOf(look.held) };
+    case 'new': {
+      const { clientToken, platformId, eventId, segments, notificationId, priority } = event;
+      const lookedUpClaim = look.claim;
+      await deps.intake.accept({
+        clientToken,
+        platformId,
+        eventId,
+        segments,
+        notificationId,
+        priority,
+        lookedUpClaim,
+        acceptedAt,
+      });
+      return { event_id, notification: 'queued', notification_id, ...heldOf(look.held) };
+    }
+  }
+}
+
+function heldOf(held: 'paused' | 'suspended' | undefined): { held?: 'paused' | 'suspended' } {
+  return held === undefined ? {} : { held };
+}
+
+function isUnknown(err: unknown): boolean {
+  return (
+    isRedisUnavailable(err) ||
+    err instanceof IntakeUnavailable ||
+    (err instanceof ApiError && err.status === 503)
+  );
+}
+
+async function within<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(unavailable()), answerWithinMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+    work.catch(() => undefined);
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * What a delivery test needs of the real thing: a key prefix and task queue of its own, a worker and an intake in this
+ * process, an account with clients, and a receiver that keeps what it got.
+ */
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Client } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import type { ActivityDeps } from '../../activities/deps.js';
+import { readConfig } from '../../src/config.js';
+import { deliveryOf } from '../../src/delivery.js';
+import { readEnrichmentEvent } from '../../src/enrichmentEvent.js';
+import { createLogger } from '../../src/log.js';
+import { createSender } from '../../src/outgoing/post.js';
+import { createAccount } from '../../src/store/accounts.js';
+import { createClient } from '../../src/store/clients.js';
+import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
+import { type EnrichmentEvent, lookAtEvent } from '../../src/store/look.js';
+import { getNotification, type NotificationRecord } from '../../src/store/notifications.js';
+import { markAnswered, register } from '../../src/store/registrations.js';
+import { createSecretBox } from '../../src/store/secretBox.js';
+import { clientOf } from '../../src/temporal/connection.js';
+import { createIntake, type Intake } from '../../src/temporal/intake.js';
+import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
+import { createWorker } from '../../src/temporal/worker.js';
+import { servers, uniquePrefix } from '../servers.js';
+
+export interface Received {
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: string;
+  at: number;
+}
+
+export interface Receiver {
+  url: string;
+  received: Received[];
+  /** What the next requests are answered; `hang` never is. */
+  answer: (request: Received) => number | 'hang' | { status: number; headers: Record<string, string> };
+  idsOf(platformId: string): string[];
+  close(): Promise<void>;
+}
+
+export async function startReceiver(): Promise<Receiver> {
+  const received: Received[] = [];
+  const receiver = {
+    received,
+    answer: () => 200,
+    idsOf: (platformId: string) =>
+      received
+        .filter((r) => (JSON.parse(r.body) as { platform_id: string }).platform_id === platformId)
+        .map((r) => String(r.headers['webhook-id'])),
+  } as unknown as Receiver;
+  const server: Server = createServer((req, res) => {
+    let body = '';
+    req.on('data', (chunk: Buffer) => {
+      body += chunk.toString();
+    });
+    req.on('end', () => {
+      const one = { path: req.url ?? '', headers: req.headers, body, at: Date.now() };
+      received.push(one);
+      const answer = receiver.answer(one);
+      if (answer === 'hang') return;
+      if (typeof answer === 'number') res.writeHead(answer).end();
+      else res.writeHead(answer.status, answer.headers).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  receiver.close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return receiver;
+}
+
+export interface Harness {
+  db: Db;
+  temporal: Client;
+  intake: Intake;
+  deps: ActivityDeps;
+  taskQueue: string;
+  log: string[];
+  newClient(url?: string): Promise<string>;
+  registerUrl(client: string, url: string): Promise<void>;
+  /** Looks, and starts a workflow where the event brings something new: what the API does. */
+  publish(
+    event: Partial<EventGiven> & { client: string; asset: string },
+  ): Promise<{ id: string; kind: string }>;
+  /** Undefined until it is claimed. */
+  notification(client: string, id: string): Promise<NotificationRecord | undefined>;
+  startWorker(): Promise<void>;
+  stopWorker(): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface EventGiven {
+  eventId: string;
+  segments: string[];
+  priority: 'live' | 'backfill';
+  notify: boolean;
+}
+
+let count = 0;
+
+export async function startHarness(env: Record<string, string> = {}): Promise<Harness> {
+  const prefix = uniquePrefix();
+  const config = readConfig({
+    REDIS_URL: servers().redisUrl,
+    TEMPORAL_ADDRESS: servers().temporalAddress,
+    KEY_PREFIX: prefix,
+    TASK_QUEUE: `${prefix}queue`,
+    ALLOW_HTTP_TARGETS: 'true',
+    ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
+    LOG_LEVEL: 'warn',
+    ...env,
+  });
+  const log = createLogger(process.env.TEST_LOG ?? 'silent', 'test');
+  const db = openDb({ url: config.REDIS_URL, prefix, log });
+  await waitForRedis(db, 5000);
+  const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS });
+  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
+  const temporal = clientOf(connection, config);
+  const secretBox = createSecretBox(undefined);
+  const delivery = deliveryOf(config);
+  const deps: ActivityDeps = {
+    db,
+    temporal,
+    secretBox,
+    delivery,
+    log,
+    taskQueue: config.TASK_QUEUE,
+    sender: createSender({
+      policy: { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] },
+      timeoutMs: delivery.attemptTimeoutMs,
+    }),
+    metrics: { attempted() {}, ended() {}, entered() {} },
+    underWay: new Set(),
+  };
+  const intake = createIntake({ temporal, taskQueue: config.TASK_QUEUE, log, eager: true });
+  const account = await createAccount(db, { name: 'A media company', scopes: ['push_notifications'] });
+  let running: { shutdown(): void; ended: Promise<void> } | undefined;
+
+  const harness: Harness = {
+    db,
+    temporal,
+    intake,
+    deps,
+    taskQueue: config.TASK_QUEUE,
+    log: [],
+    async newClient(url) {
+      const clientToken = `SITE${prefix}${++count}`;
+      await createClient(db, { accountId: account.account_id, name: 'A site', clientToken });
+      if (url !== undefined) await harness.registerUrl(clientToken, url);
+      return clientToken;
+    },
+    async registerUrl(clientToken, url) {
+      const stored = await register(db, secretBox, { clientToken, accountId: account.account_id, url });
+      if (stored.outcome !== 'stored') throw new Error('it has a URL already');
+      await markAnswered(db, clientToken, stored.nonce);
+    },
+    async publish({ client, asset, eventId, segments, priority, notify }) {
+      const event = readEnrichmentEvent(
+        {
+          client_token: client,
+          platform_id: asset,
+          segments: segments ?? [`segment-${++count}`],
+          event_id: eventId,
+          priority,
+          notify,
+        },
+        '',
+      );
+      if ('problem' in event) throw new Error(event.problem);
+      return await publishEvent(db, intake, event);
+    },
+    async notification(client, id) {
+      return await getNotification(db, client, id);
+    },
+    async startWorker() {
+      const worker = await createWorker(config, connection, deps);
+      const ended = worker.run();
+      running = { shutdown: () => worker.shutdown(), ended };
+    },
+    async stopWorker() {
+      running?.shutdown();
+      await running?.ended;
+      running = undefined;
+    },
+    async close() {
+      await intake.close();
+      await harness.stopWorker();
+      await Promise.allSettled(deps.underWay);
+      await deps.sender.close();
+      await connection.close();
+      db.redis.disconnect();
+    },
+  };
+  return harness;
+}
+
+async function publishEvent(
+  db: Db,
+  intake: Intake,
+  event: EnrichmentEvent,
+): Promise<{ id: string; kind: string }> {
+  const look = await lookAtEvent(db, event);
+  if (look.kind !== 'new')
+    return { id: event.notificationId, kind: look.kind === 'none' ? look.reason : look.kind };
+  const { clientToken, platformId, eventId, segments, notificationId, priority } = event;
+  await intake.accept({
+    clientToken,
+    platformId,
+    eventId,
+    segments,
+    notificationId,
+    priority,
+    lookedUpClaim: look.claim,
+    acceptedAt: Date.now(),
+  });
+  return { id: event.notificationId, kind: 'queued' };
+}
+
+/** Waits for a fact, and says which one did not come about. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false> | T | undefined | false,
+  ms = 30_000,
+): Promise<T> {
+  const end = Date.now() + ms;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (Date.now() > end) throw new Error(`did not come about in ${ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}

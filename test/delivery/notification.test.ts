@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { Webhook } from 'standardwebhooks';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { createSecretBox } from '../../src/store/secretBox.js';
+import { createSigningSecret } from '../../src/store/signingSecrets.js';
+import { catchUpId, wakeCatchUp } from '../../src/temporal/catchUp.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+
+describe('3. The notification', () => {
+  let h: Harness;
+  let receiver: Receiver;
+
+  before(async () => {
+    h = await startHarness({
+      RETRY_SCHEDULE_SECONDS: '0.2,0.3,0.4,1',
+      PROBE_SCHEDULE_SECONDS: '0.3,0.5',
+      ATTEMPT_TIMEOUT_SECONDS: '1',
+    });
+    await h.startWorker();
+  });
+  after(async () => await h.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  afterEach(async () => await receiver.close());
+
+  const stateOf = (client: string, id: string, state: string) =>
+    until(`${id} is ${state}`, async () => {
+      const found = await h.notification(client, id);
+      return found?.state === state && found;
+    });
+
+  it('is one signed POST with exactly this body and these headers', async () => {
+    const client = await h.newClient(receiver.url);
+    const { id, kind } = await h.publish({ client, asset: 'vid-9', segments: ['iab:17', 'mood:calm'] });
+    assert.equal(kind, 'queued');
+    await stateOf(client, id, 'delivered');
+    assert.equal(receiver.received.length, 1);
+    const [got] = receiver.received;
+    assert.ok(got);
+    assert.equal(got.body, '{"event":"asset-update","platform_id":"vid-9"}');
+    assert.equal(got.headers['webhook-id'], id);
+    assert.equal(got.headers['webhook-client-token'], client);
+    assert.equal(got.headers['content-type'], 'application/json');
+    const secret = await createSigningSecret(h.db, createSecretBox(undefined), client);
+    new Webhook(secret).verify(got.body, got.headers as Record<string, string>);
+  });
+
+  it('is made only for at least one segment that the asset did not have', async () => {
+    const client = await h.newClient(receiver.url);
+    const first = await h.publish({ client, asset: 'a', segments: ['one', 'two'] });
+    await stateOf(client, first.id, 'delivered');
+    assert.equal((await h.publish({ client, asset: 'a', segments: ['two'] })).kind, 'no_new_segments');
+    assert.equal((await h.publish({ client, asset: 'a', segments: [] })).kind, 'no_new_segments');
+    const other = await h.publish({ client, asset: 'a', segments: ['two', 'three'] });
+    assert.equal(other.kind, 'queued');
+    await stateOf(client, other.id, 'delivered');
+    assert.deepEqual(receiver.idsOf('a'), [first.id, other.id]);
+  });
+
+  it('is not made without a registration, and those segments count as had', async () => {
+    const client = await h.newClient();
+    assert.equal((await h.publish({ client, asset: 'a', segments: ['one'] })).kind, 'not_registered');
+    await h.registerUrl(client, receiver.url);
+    assert.equal((await h.publish({ client, asset: 'a', segments: ['one'] })).kind, 'no_new_segments');
+  });
+
+  it('is not made for a silent event', async () => {
+    const client = await h.newClient(receiver.url);
+    assert.equal((await h.publish({ client, asset: 'a', segments: ['one'], notify: false })).kind, 'silent');
+    assert.equal((await h.publish({ client, asset: 'a', segments: ['one'] })).kind, 'no_new_segments');
+  });
+
+  it('the same event again never makes a second notification', async () => {
+    const client = await h.newClient(receiver.url);
+    const event = { client, asset: 'a', eventId: 'an-1', segments: ['x', 'y'] };
+    const all = await Promise.all(Array.from({ length: 20 }, () => h.publish(event)));
+    assert.equal(new Set(all.map((r) => r.id)).size, 1);
+    await stateOf(client, all[0]?.id ?? '', 'delivered');
+    await h.intake.close();
+    await until('no enrichment workflow of this client runs', async () => {
+      const query = `WorkflowType = 'enrichment' AND ExecutionStatus = 'Running' AND TaskQueue = '${h.taskQueue}'`;
+      return (await h.temporal.workflow.count(query)).count === 0;
+    });
+    assert.equal(receiver.received.length, 1);
+  });
+
+  it('two events with the same segments: one notification, the other is not_needed', async () => {
+    const client = await h.newClient(receiver.url);
+    const both = await Promise.all(
+      ['an-1', 'an-2'].map((eventId) => h.publish({ client, asset: 'a', eventId, segments: ['x'] })),
+    );
+    const states = await until('both have ended', async () => {
+      const found = await Promise.all(both.map((b) => h.notification(client, b.id)));
+      return found.every((f) => f !== undefined && f.state !== 'waiting') && found;
+    });
+    assert.deepEqual(states.map((s) => s?.state).sort(), ['delivered', 'not_needed']);
+    const notNeeded = states.find((s) => s?.state === 'not_needed');
+    assert.equal(notNeeded?.by, states.find((s) => s?.state === 'delivered')?.notificationId);
+    assert.equal(receiver.received.length, 1);
+  });
+
+  it('a failed attempt is retried with the same webhook-id, later than promised and never earlier', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => (receiver.received.length <= 2 ? 500 : 200);
+    const { id } = await h.publish({ client, asset: 'a' });
+    const done = await stateOf(client, id, 'delivered');
+    assert.deepEqual(
+      done.attempts.map((a) => a.status),
+      [500, 500, 200],
+    );
+    const at = receiver.received.map((r) => r.at) as [number, number, number];
+    assert.ok(at[1] - at[0] >= 195, `second after ${at[1] - at[0]} ms`);
+    assert.ok(at[2] - at[1] >= 295, `third after ${at[2] - at[1]} ms`);
+    assert.equal(new Set(receiver.received.map((r) => r.headers['webhook-id'])).size, 1);
+  });
+
+  it('no answer within the timeout is a failed attempt', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => (receiver.received.length === 1 ? 'hang' : 200);
+    const { id } = await h.publish({ client, asset: 'a' });
+    const done = await stateOf(client, id, 'delivered');
+    assert.deepEqual(
+      done.attempts.map((a) => a.error),
+      ['timeout', undefined],
+    );
+  });
+
+  it('3xx is a failed attempt and is never followed', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = (r) =>
+      receiver.received.length === 1
+        ? { status: 307, headers: { location: r.path.replace('hook', 'else') } }
+        : 200;
+    const { id } = await h.publish({ client, asset: 'a' });
+    const done = await stateOf(client, id, 'delivered');
+    assert.equal(done.attempts[0]?.error, 'redirect');
+    assert.deepEqual(
+      receiver.received.map((r) => r.path),
+      ['/hook', '/hook'],
+    );
+  });
+
+  it('410 suspends the registration; nothing is tried, all stays owed; resume probes and drains', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => 410;
+    const first = await h.publish({ client, asset: 'a' });
+    await until('suspended', async () => (await getEndpoint(h.db, client)).state === 'suspended');
+    const second = await h.publish({ client, asset: 'b' });
+    assert.equal(second.kind, 'queued');
+    await until('catch-up waits', async () => {
+      const described = await h.temporal.workflow
+        .getHandle(catchUpId(client))
+        .describe()
+        .catch(() => undefined);
+      return described?.status.name === 'RUNNING';
+    });
+    assert.equal(receiver.received.length, 1);
+    assert.equal((await getEndpoint(h.db, client)).owed, 2);
+    receiver.answer = () => 200;
+    const { resumeEndpoint } = await import('../../src/store/endpoint.js');
+    assert.equal(await resumeEndpoint(h.db, client), true);
+    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    await stateOf(client, first.id, 'delivered');
+    await stateOf(client, second.id, 'delivered');
+    assert.equal((await getEndpoint(h.db, client)).state, 'active');
+  });
+
+  it('Retry-After on 503: no attempt to this endpoint before it', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () =>
+      receiver.received.length === 1 ? { status: 503, headers: { 'retry-after': '2' } } : 200;
+    const first = await h.publish({ client, asset: 'a' });
+    await until('answered once', () => receiver.received.length === 1);
+    const second = await h.publish({ client, asset: 'b' });
+    await stateOf(client, first.id, 'delivered');
+    await stateOf(client, second.id, 'delivered');
+    const at = receiver.received.map((r) => r.at);
+    for (const later of at.slice(1)) assert.ok(later - (at[0] as number) >= 1990);
+  });
+
+  it('only the newest matters: an asset is owed once, the older one ends as superseded', async () => {
+    const client = await h.newClient(receiver.url);
+    await pauseEndpoint(h.db, client);
+    const events = [];
+    for (let i = 0; i < 5; i++) events.push(await h.publish({ client, asset: 'a', segments: [`s${i}`] }));
+    await until(
+      'all are claimed',
+      async () => (await h.notification(client, events[4]?.id ?? '')) !== undefined,
+    );
+    const endpoint = await getEndpoint(h.db, client);
+    assert.equal(endpoint.owed, 1);
+    assert.equal(endpoint.state, 'paused');
+    const [first] = events;
+    assert.equal((await stateOf(client, first?.id ?? '', 'superseded')).by, events[1]?.id);
+    await unpauseEndpoint(h.db, client);
+    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    await stateOf(client, events[4]?.id ?? '', 'delivered');
+    assert.deepEqual(receiver.idsOf('a'), [events[4]?.id]);
+  });
+
+  it('5 failed attempts in a row: failing, one probe at a time, then all that is owed drains', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => 500;
+    const events = [];
+    for (let i = 0; i < 30; i++) events.push(await h.publish({ client, asset: `vid-${i}` }));
+    await until('failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+    const before = receiver.received.length;
+    assert.ok(before < 30, `${before} attempts`);
+    await until('two probes', () => receiver.received.length >= before + 2);
+    receiver.answer = () => 200;
+    for (const { id } of events) await stateOf(client, id, 'delivered');
+    const endpoint = await getEndpoint(h.db, client);
+    assert.equal(endpoint.owed, 0);
+    assert.equal(endpoint.state, 'active');
+    const good = receiver.received.filter((_, i) => i >= before);
+    assert.ok(good.length >= 30);
+  });
+
+  it('terminating, cancelling or resetting a workflow loses nothing', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => 500;
+    const cancelled = await h.publish({ client, asset: 'a' });
+    await until('tried', () => receiver.received.length > 0);
+    const handle = h.temporal.workflow.getHandle(`enrichment/${client}/${cancelled.id}`);
+    await handle.cancel();
+    await handle.result();
+    receiver.answer = () => 200;
+    await stateOf(client, cancelled.id, 'delivered');
+  });
+});
