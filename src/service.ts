@@ -88,7 +88,6 @@ export async function run(role: Role, config: Config): Promise<void> {
             secretBox,
             metrics,
             targetPolicy,
-            delivery,
           }),
         );
   const admin = await listenAdmin(config, metrics, readiness);

@@ -182,7 +182,7 @@ describe('3. The notification', () => {
   it('only the newest matters: an asset is owed once, the older one ends as superseded', async () => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
-    const events = [];
+    const events: { id: string; kind: string }[] = [];
     for (let i = 0; i < 5; i++) events.push(await h.publish({ client, asset: 'a', segments: [`s${i}`] }));
     await until(
       'all are claimed',
@@ -202,7 +202,7 @@ describe('3. The notification', () => {
   it('5 failed attempts in a row: failing, one probe at a time, then all that is owed drains', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
-    const events = [];
+    const events: { id: string; kind: string }[] = [];
     for (let i = 0; i < 30; i++) events.push(await h.publish({ client, asset: `vid-${i}` }));
     await until('failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
     const before = receiver.received.length;
