@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
 import type { ClientToken } from '../ids.js';
 import { type AssetExplanation, explainAsset } from '../store/decisions.js';
-import { catchUpId } from '../temporal/catchUp.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { moment } from './moment.js';
 import type { Operator } from './operator.js';
@@ -84,6 +83,7 @@ async function workflowsOf(
 ): Promise<FoundWorkflow[]> {
   try {
     const temporal = await operator.temporal();
+    const { catchUpId } = await import('../temporal/catchUp.js');
     const query =
       `(ClientToken = '${clientToken}' AND PlatformId = '${quoted(platformId)}')` +
       ` OR WorkflowId = '${catchUpId(clientToken)}'`;

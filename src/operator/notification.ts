@@ -11,7 +11,6 @@ import {
   notificationStates,
   recoverFailed,
 } from '../store/notifications.js';
-import { startRedeliver } from '../temporal/redeliver.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { fromNow, moment, parseMoment } from './moment.js';
 import type { Operator } from './operator.js';
@@ -78,6 +77,7 @@ export function addNotificationCommands(program: Command, operator: Operator): v
           await operator.wake(clientToken);
           break;
         case 'ended': {
+          const { startRedeliver } = await import('../temporal/redeliver.js');
           const input = { clientToken, platformId, notificationId: id };
           await startRedeliver(await operator.temporal(), input, operator.config().TASK_QUEUE);
           break;

@@ -1,6 +1,6 @@
 /** One run of the command line: where the servers are, connections opened when first needed, the answer. */
 import { userInfo } from 'node:os';
-import { Client, Connection } from '@temporalio/client';
+import type { Connection } from '@temporalio/client';
 import { isGiven, readConfigBeside, sudoLogin } from '../config.js';
 import { projectDir } from '../embedded/projectDir.js';
 import { type RunState, readRunState } from '../embedded/runState.js';
@@ -9,7 +9,6 @@ import { recordChange } from '../store/audit.js';
 import { type Db, openDb, waitForRedis } from '../store/db.js';
 import { getEndpoint } from '../store/endpoint.js';
 import { forgetWakeUp } from '../store/owed.js';
-import { wakeCatchUp } from '../temporal/catchUp.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
@@ -20,6 +19,7 @@ export interface Session extends Operator {
 }
 
 const redisTimeoutMs = 5000;
+const redisThereWithinMs = 1500;
 
 export function openSession(options: () => GlobalOptions): Session {
   const running = once(runningHere);
@@ -36,7 +36,7 @@ export function openSession(options: () => GlobalOptions): Session {
       commandTimeoutMs: redisTimeoutMs,
     });
     try {
-      await waitForRedis(store, redisTimeoutMs);
+      await waitForRedis(store, redisThereWithinMs);
     } catch {
       throw new Refused(`Redis does not answer at ${withoutPassword(url)}.`);
     }
@@ -44,6 +44,8 @@ export function openSession(options: () => GlobalOptions): Session {
   });
 
   const temporal = once(async () => {
+    // Loaded where it is needed: it would be half of the time in which a command starts.
+    const { Client, Connection } = await import('@temporalio/client');
     const address = addressOf('TEMPORAL_ADDRESS', running()?.temporalAddress, config().TEMPORAL_ADDRESS);
     connection = Connection.connect(temporalOptions(config(), address));
     try {
@@ -79,6 +81,7 @@ export function openSession(options: () => GlobalOptions): Session {
         // A change may have marked catch-up as awake already; here it is the one who wakes it.
         await forgetWakeUp(await db(), clientToken);
         if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
+        const { wakeCatchUp } = await import('../temporal/catchUp.js');
         await wakeCatchUp(await temporal(), await db(), clientToken, { taskQueue: config().TASK_QUEUE });
       } catch (err) {
         warn(

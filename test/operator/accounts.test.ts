@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { userInfo } from 'node:os';
+import { authenticate } from '../../src/store/accounts.js';
+import { type Cli, openCli } from './cli.js';
+
+describe('operator: account', () => {
+  let cli: Cli;
+  before(async () => {
+    cli = await openCli();
+  });
+  after(() => cli.close());
+
+  it('account create --name N: prints {account_id, name, client_id, client_secret, scopes}, default scope push_notifications', async () => {
+    const made = await cli.json('account', 'create', '--name', 'Acme');
+    assert.deepEqual(Object.keys(made), ['account_id', 'name', 'client_id', 'client_secret', 'scopes']);
+    assert.deepEqual(made.scopes, ['push_notifications']);
+    assert.equal(
+      (await authenticate(cli.db, made.client_id, made.client_secret))?.accountId,
+      made.account_id,
+    );
+  });
+
+  it('account create --platform means enrichments; --scope may be repeated', async () => {
+    const platform = await cli.json('account', 'create', '--name', 'P', '--platform');
+    assert.deepEqual(platform.scopes, ['enrichments']);
+    const both = await cli.json('account', 'create', '--name', 'B', '--scope', 'one', '--scope', 'two');
+    assert.deepEqual(both.scopes, ['one', 'two']);
+  });
+
+  it('account list: every account, never a secret', async () => {
+    const made = await cli.json('account', 'create', '--name', 'Listed');
+    const ran = await cli.run(['account', 'list']);
+    assert.match(ran.stdout, new RegExp(`${made.account_id} +Listed +${made.client_id}`));
+    assert.equal(ran.stdout.includes(made.client_secret), false);
+    const listed = await cli.json('account', 'list');
+    assert.deepEqual(
+      listed.find((a: { name: string }) => a.name === 'Listed'),
+      {
+        account_id: made.account_id,
+        name: 'Listed',
+        client_id: made.client_id,
+        scopes: ['push_notifications'],
+        disabled: false,
+      },
+    );
+  });
+
+  it('account rotate-secret ID: the old one stays valid; with --now it ends', async () => {
+    const made = await cli.json('account', 'create', '--name', 'R');
+    const second = await cli.json('account', 'rotate-secret', made.account_id);
+    assert.ok(await authenticate(cli.db, made.client_id, made.client_secret));
+    const third = await cli.json('account', 'rotate-secret', made.account_id, '--now');
+    assert.equal(await authenticate(cli.db, made.client_id, made.client_secret), undefined);
+    assert.equal(await authenticate(cli.db, made.client_id, second.client_secret), undefined);
+    assert.ok(await authenticate(cli.db, made.client_id, third.client_secret));
+  });
+
+  it('account disable ID, account enable ID; each change is recorded: who, when, what, before and after', async () => {
+    const begun = Date.now();
+    const made = await cli.json('account', 'create', '--name', 'D');
+    assert.equal((await cli.json('account', 'disable', made.account_id)).disabled, true);
+    assert.equal(await authenticate(cli.db, made.client_id, made.client_secret), undefined);
+    assert.equal((await cli.json('account', 'enable', made.account_id, '--as', 'Ada')).disabled, false);
+    const audit = await cli.json('audit', '--since', new Date(begun - 1000).toISOString());
+    const own = audit.filter((c: { target: string }) => c.target === made.account_id);
+    assert.deepEqual(
+      own.map(({ who, what, before, after }: Record<string, unknown>) => ({ who, what, before, after })),
+      [
+        {
+          who: userInfo().username,
+          what: 'account create',
+          before: null,
+          after: { name: 'D', client_id: made.client_id, scopes: ['push_notifications'] },
+        },
+        {
+          who: userInfo().username,
+          what: 'account disable',
+          before: { disabled: false },
+          after: { disabled: true },
+        },
+        {
+          who: `Ada (${userInfo().username})`,
+          what: 'account enable',
+          before: { disabled: true },
+          after: { disabled: false },
+        },
+      ],
+    );
+    assert.ok(own.every((c: { at: string }) => Date.parse(c.at) >= begun - 1000));
+    assert.equal(JSON.stringify(audit).includes(made.client_secret), false);
+  });
+
+  for (const command of ['rotate-secret', 'disable', 'enable']) {
+    it(`account ${command} ID: an unknown account is refused`, async () => {
+      const ran = await cli.run(['account', command, 'acc_nobody', '--json']);
+      assert.deepEqual(ran, { status: 1, stdout: '', stderr: 'There is no account acc_nobody.\n' });
+    });
+  }
+});

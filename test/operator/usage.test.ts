@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { markProcess } from '../../src/embedded/processMark.js';
+import { writeRunState } from '../../src/embedded/runState.js';
+import { servers } from '../servers.js';
+import { type Cli, openCli } from './cli.js';
+
+describe('operator: usage', () => {
+  let cli: Cli;
+  before(async () => {
+    cli = await openCli();
+  });
+  after(() => cli.close());
+
+  it('exit status 0 for help, which names every command', async () => {
+    const ran = await cli.run(['--help']);
+    assert.equal(ran.status, 0);
+    assert.equal(ran.stderr, '');
+    for (const command of [
+      'account',
+      'client',
+      'registration',
+      'notification',
+      'explain',
+      'status',
+      'audit',
+      'export',
+      'import',
+      'demo',
+    ]) {
+      assert.match(ran.stdout, new RegExp(`^ {2}${command}\\b`, 'm'));
+    }
+    assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
+  });
+
+  for (const [what, args, said] of [
+    ['no command', [], /Usage: operator/],
+    ['a group without its command', ['account'], /Usage: operator account/],
+    ['a typo, with what was meant', ['acount', 'list'], /Did you mean account\?/],
+    ['a typo within a group', ['registration', 'rest', 'X'], /Did you mean (reset|list)\?/],
+    ['a missing option', ['account', 'create'], /--name/],
+    ['an unknown option, with what was meant', ['account', 'list', '--jsn'], /Did you mean --json\?/],
+    ['a missing argument', ['client', 'delete'], /missing required argument/],
+    ['too many arguments', ['audit', 'yesterday'], /too many arguments/],
+    ['a malformed client token', ['registration', 'show', 'a b'], /1 to 64 of/],
+    ['an unknown state', ['registration', 'list', '--state', 'broken'], /active, failing, paused, suspended/],
+    ['a moment nobody understands', ['audit', '--since', 'whenever'], /15m, 2h, 3d/],
+    ['nothing to set', ['client', 'set', 'X'], /--max-in-flight/],
+  ] as const) {
+    it(`exit status 2, help on stderr, nothing on stdout: ${what}`, async () => {
+      const ran = await cli.run(args);
+      assert.equal(ran.status, 2, ran.stderr);
+      assert.match(ran.stderr, said);
+      assert.match(ran.stderr, /Usage: /);
+      assert.equal(ran.stdout, '');
+    });
+  }
+
+  it('exit status 1 with the reason where there are no servers to find', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'operator-'));
+    try {
+      const ran = await cli.run(['account', 'list', '--json'], {
+        env: { REDIS_URL: undefined, TEMPORAL_ADDRESS: undefined, DATA_DIR: dir },
+      });
+      assert.equal(ran.status, 1);
+      assert.match(ran.stderr, /REDIS_URL is not set and "npm start" does not run/);
+      assert.equal(ran.stdout, '');
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
+
+  it('finds the servers that npm start runs, and its settings', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'operator-'));
+    const supervisor = markProcess(process.pid);
+    assert.ok(supervisor);
+    writeRunState(dir, {
+      supervisor,
+      children: [],
+      redisUrl: servers().redisUrl,
+      temporalAddress: servers().temporalAddress,
+      environment: { KEY_PREFIX: cli.prefix },
+    });
+    try {
+      const made = await cli.json('account', 'create', '--name', 'Found');
+      const ran = await cli.run(['account', 'list', '--json'], {
+        env: { REDIS_URL: undefined, TEMPORAL_ADDRESS: undefined, KEY_PREFIX: undefined, DATA_DIR: dir },
+      });
+      assert.equal(ran.status, 0, ran.stderr);
+      assert.ok(JSON.parse(ran.stdout).some((a: { account_id: string }) => a.account_id === made.account_id));
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
+
+  it('exit status 1 where Redis does not answer, without its password', async () => {
+    const ran = await cli.run(['account', 'list'], { env: { REDIS_URL: 'redis://u:hidden@127.0.0.1:1' } });
+    assert.equal(ran.status, 1);
+    assert.match(ran.stderr, /Redis does not answer/);
+    assert.equal(ran.stderr.includes('hidden'), false);
+  });
+
+  it('exit status 1 naming every wrong setting', async () => {
+    const ran = await cli.run(['account', 'list'], { env: { PORT: 'eighty', LOG_LEVEL: 'loud' } });
+    assert.equal(ran.status, 1);
+    assert.match(ran.stderr, /PORT[\s\S]*LOG_LEVEL/);
+  });
+
+  it('a reader that goes away is no failure', async () => {
+    const child = spawn('bash', ['-c', 'set -o pipefail; "$@" | true', 'bash', ...commandLine('--help')], {
+      env: { PATH: process.env.PATH },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let stderr = '';
+    child.stderr.on('data', (part) => {
+      stderr += part;
+    });
+    const status = await new Promise((resolve) => child.once('close', resolve));
+    assert.deepEqual([status, stderr], [0, '']);
+  });
+});
+
+function commandLine(...args: string[]): string[] {
+  return [process.execPath, '--import', 'tsx', 'src/operator/main.ts', ...args];
+}
