@@ -17,7 +17,8 @@ RUN apt-get update \
 ENV NODE_ENV=production
 WORKDIR /app
 # Owned by root, run by node: the process cannot change its own code.
-COPY --from=build /app/package.json ./
+# The operator's commands know the project's folder by its lockfile.
+COPY --from=build /app/package.json /app/package-lock.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY deploy/healthcheck.mjs ./deploy/
