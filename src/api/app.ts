@@ -2,12 +2,22 @@ import Router from '@koa/router';
 import Koa from 'koa';
 import { accessTokenEndpoint } from './accessToken.js';
 import { answerErrors } from './answerErrors.js';
+import { assetEndpoint } from './asset.js';
+import { clientsEndpoint } from './clients.js';
 import type { ApiDeps } from './deps.js';
 import { enrichmentsEndpoint } from './enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './health.js';
+import { notificationEndpoint } from './notification.js';
+import { notificationsEndpoint } from './notifications.js';
 import { observe } from './observe.js';
+import { pushNotificationsEndpoint } from './pushNotifications.js';
+import { recoverEndpoint } from './recover.js';
+import { redeliverEndpoint } from './redeliver.js';
 import { registerPushNotificationsEndpoint } from './registerPushNotifications.js';
 import { nameRequest } from './requestId.js';
+import { resumeEndpointEndpoint } from './resume.js';
+import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './signingSecret.js';
+import { testNotificationEndpoint } from './testNotification.js';
 
 export type { ApiDeps } from './deps.js';
 
@@ -17,6 +27,17 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/oauth/access_token', ...accessTokenEndpoint(deps));
   router.post('/register_push_notifications', ...registerPushNotificationsEndpoint(deps));
   router.post('/enrichments', ...enrichmentsEndpoint(deps));
+  router.get('/clients', ...clientsEndpoint(deps));
+  router.get('/push_notifications', ...pushNotificationsEndpoint(deps));
+  router.get('/push_notifications/signing_secret', ...signingSecretEndpoint(deps));
+  router.post('/push_notifications/signing_secret', ...rotateSigningSecretEndpoint(deps));
+  router.post('/push_notifications/test', ...testNotificationEndpoint(deps));
+  router.post('/push_notifications/resume', ...resumeEndpointEndpoint(deps));
+  router.get('/notifications', ...notificationsEndpoint(deps));
+  router.post('/notifications/recover', ...recoverEndpoint(deps));
+  router.get('/notifications/:id', ...notificationEndpoint(deps));
+  router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
+  router.get('/assets/:platformId', ...assetEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);
   router.get('/readyz', ...readyzEndpoint(deps));
 

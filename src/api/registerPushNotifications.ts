@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context, Middleware } from 'koa';
-import { checkTarget, TargetRefused } from '../outgoing/target.js';
 import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
-import { wakeCatchUp } from '../temporal/catchUp.js';
 import { ApiError, unavailable } from './apiError.js';
 import { bearerToken, tokenOrRefuse } from './bearer.js';
+import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
 import { badParameter, ownClientOrRefuse } from './ownClient.js';
+import { wakeClient } from './wakeClient.js';
 
 /** POST /register_push_notifications: the one URL of a client (contract, section 2). */
 export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
@@ -20,7 +20,7 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
     checkAccessToken(deps),
     checkClientToken(deps),
     refuseRegistered(deps),
-    checkUrl(deps),
+    checkTheUrl(deps),
     storeUrl(deps),
   );
 }
@@ -115,15 +115,10 @@ const refuseRegistered =
 const alreadyRegistered = (contact: string): ApiError =>
   new ApiError(400, 'already_registered', `A url is already registered. Please contact ${contact}`);
 
-const checkUrl =
-  ({ targetPolicy, lookup }: ApiDeps): Step<RegistrationState> =>
+const checkTheUrl =
+  (deps: ApiDeps): Step<RegistrationState> =>
   async (ctx, next) => {
-    try {
-      await checkTarget(ctx.state.parameters.url, targetPolicy, lookup && { lookup });
-    } catch (err) {
-      if (err instanceof TargetRefused) throw new ApiError(400, `url_${err.reason}`, err.message);
-      throw err;
-    }
+    await checkUrl(deps, ctx.state.parameters.url);
     await next();
   };
 
@@ -177,10 +172,10 @@ async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce
 }
 
 /** What is owed goes to the new URL. Should this fail, the sweep finds it within two minutes. */
-async function wake({ temporal, db, config, log }: ApiDeps, clientToken: string): Promise<void> {
+async function wake(deps: ApiDeps, clientToken: string): Promise<void> {
   try {
-    await wakeCatchUp(temporal, db, clientToken, { taskQueue: config.TASK_QUEUE });
+    await wakeClient(deps, clientToken);
   } catch {
-    log.warn({ client_token: clientToken }, 'catch-up could not be woken');
+    deps.log.warn({ client_token: clientToken }, 'catch-up could not be woken');
   }
 }

@@ -1,0 +1,5 @@
+/** Times leave the building as ISO 8601 in UTC. */
+export const presentTime = (ms: number): string => new Date(ms).toISOString();
+
+export const presentOptionalTime = (ms: number | undefined): string | null =>
+  ms === undefined ? null : presentTime(ms);

@@ -1,0 +1,59 @@
+import type { Middleware } from 'koa';
+import { koaBody } from 'koa-body';
+import { z } from 'zod';
+import { recoverFailed } from '../store/notifications.js';
+import { ApiError } from './apiError.js';
+import type { ApiDeps } from './deps.js';
+import { endpoint, type Step } from './endpoint.js';
+import { type PublisherState, publisherSteps } from './publisher.js';
+import { readTime } from './readQuery.js';
+import { limitSends } from './sendLimit.js';
+import { wakeClient } from './wakeClient.js';
+
+/** POST /notifications/recover: what ended as failed in a time is owed again. */
+export function recoverEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<RecoverState>(
+    ...publisherSteps<RecoverState>(deps.db),
+    readJson,
+    readRange,
+    limitSends(deps.db),
+    recover(deps),
+  );
+}
+
+interface RecoverState extends PublisherState {
+  range: { since: number; until: number; dryRun: boolean };
+}
+
+const readJson = koaBody({ json: true, jsonLimit: '16kb', text: false, urlencoded: false }) as Step;
+
+const bodySchema = z.strictObject({
+  since: z.string(),
+  until: z.string().optional(),
+  dry_run: z.boolean().optional(),
+});
+
+const readRange: Step<RecoverState> = async (ctx, next) => {
+  const parsed = bodySchema.safeParse(ctx.request.body ?? {});
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const where = issue?.path.join('.') || 'the body';
+    throw new ApiError(400, 'invalid_request', `${where}: ${issue?.message ?? 'not valid'}`);
+  }
+  const { since, until, dry_run: dryRun = false } = parsed.data;
+  ctx.state.range = {
+    since: readTime('since', since) ?? 0,
+    until: readTime('until', until) ?? Number.MAX_SAFE_INTEGER,
+    dryRun,
+  };
+  await next();
+};
+
+const recover =
+  (deps: ApiDeps): Step<RecoverState> =>
+  async (ctx) => {
+    const { client, range } = ctx.state;
+    const { count } = await recoverFailed(deps.db, client.clientToken, range);
+    if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
+    ctx.body = { count };
+  };

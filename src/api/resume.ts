@@ -1,0 +1,25 @@
+import type { Middleware } from 'koa';
+import { getEndpoint, resumeEndpoint } from '../store/endpoint.js';
+import type { Registration } from '../store/registrations.js';
+import type { ApiDeps } from './deps.js';
+import { endpoint } from './endpoint.js';
+import { type PublisherState, publisherSteps, requireRegistration } from './publisher.js';
+import { limitSends } from './sendLimit.js';
+import { wakeClient } from './wakeClient.js';
+
+/** POST /push_notifications/resume: a suspended or failing endpoint is probed now, then drained. */
+export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<PublisherState & { registration: Registration }>(
+    ...publisherSteps(deps.db),
+    requireRegistration(deps.db),
+    limitSends(deps.db),
+    async (ctx) => {
+      const { clientToken } = ctx.state.client;
+      await resumeEndpoint(deps.db, clientToken);
+      await wakeClient(deps, clientToken);
+      const { state, owed } = await getEndpoint(deps.db, clientToken);
+      ctx.status = 202;
+      ctx.body = { state, owed };
+    },
+  );
+}

@@ -1,0 +1,62 @@
+import { randomBytes } from 'node:crypto';
+import type { Context, Middleware } from 'koa';
+import { idFromBytes } from '../ids.js';
+import { notificationRequest } from '../outgoing/notification.js';
+import { getRegistration } from '../store/registrations.js';
+import { createSigningSecret, signingSecrets } from '../store/signingSecrets.js';
+import { checkUrl } from './checkUrl.js';
+import type { ApiDeps } from './deps.js';
+import { endpoint, type Step } from './endpoint.js';
+import { badParameter } from './ownClient.js';
+import { type PublisherState, publisherSteps } from './publisher.js';
+import { readQuery } from './readQuery.js';
+import { limitSends } from './sendLimit.js';
+
+/** POST /push_notifications/test: one test notification, now, and how it went. It counts for nothing else. */
+export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<TestState>(
+    ...publisherSteps<TestState>(deps.db),
+    chooseUrl(deps),
+    limitSends(deps.db),
+    sendTest(deps),
+  );
+}
+
+interface TestState extends PublisherState {
+  url: string;
+}
+
+const chooseUrl =
+  (deps: ApiDeps): Step<TestState> =>
+  async (ctx, next) => {
+    const { url: given } = readQuery(ctx as unknown as Context, ['url']);
+    const registered = await getRegistration(deps.db, ctx.state.client.clientToken);
+    if (registered && given !== undefined && given !== registered.url) {
+      throw badParameter('The parameter url is only for a client that has no url registered');
+    }
+    const url = registered?.url ?? given;
+    if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
+    if (!registered) await checkUrl(deps, url);
+    ctx.state.url = url;
+    await next();
+  };
+
+const sendTest =
+  ({ db, secretBox, sender }: ApiDeps): Step<TestState> =>
+  async (ctx) => {
+    const { clientToken } = ctx.state.client;
+    await createSigningSecret(db, secretBox, clientToken);
+    const secrets = await signingSecrets(db, secretBox, clientToken);
+    const request = notificationRequest(
+      { notificationId: idFromBytes(randomBytes(16)), clientToken, platformId: 'test', event: 'test' },
+      secrets,
+      Date.now(),
+    );
+    const result = await sender.post({ url: ctx.state.url, ...request });
+    ctx.body = {
+      ...(result.status !== undefined && { status: result.status }),
+      milliseconds: Math.round(result.milliseconds),
+      ...(result.error !== undefined && { error: result.error }),
+      request,
+    };
+  };
