@@ -108,7 +108,7 @@ async function playDemo(
 
   const id = published.notification_id;
   const ui = operator.temporalUi();
-  const found = ui && workflowsUrl(ui, operator.config().TEMPORAL_NAMESPACE, clientToken);
+  const workflows = ui && workflowsUrl(ui, operator.config().TEMPORAL_NAMESPACE, clientToken);
   return [
     {
       client_token: clientToken,
@@ -126,7 +126,7 @@ async function playDemo(
         body: received.body,
         signature: 'verified',
       },
-      temporal_ui: found ?? null,
+      temporal_ui: workflows ?? null,
     },
     () =>
       [
@@ -134,7 +134,7 @@ async function playDemo(
         'Look at it again:',
         `  npm run -s operator -- notification show ${id}`,
         `  npm run -s operator -- explain ${clientToken} ${platformId}`,
-        ...(found ? [`  ${found}`] : []),
+        workflows ? `  ${workflows}` : `  in the Temporal UI: ClientToken = "${clientToken}"`,
         'Remove the client:',
         `  npm run -s operator -- client delete ${clientToken}`,
       ].join('\n'),

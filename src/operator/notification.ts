@@ -11,6 +11,7 @@ import {
   notificationStates,
   recoverFailed,
 } from '../store/notifications.js';
+import { getRegistration } from '../store/registrations.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { fromNow, moment, parseMoment } from './moment.js';
 import type { Operator } from './operator.js';
@@ -71,6 +72,9 @@ export function addNotificationCommands(program: Command, operator: Operator): v
     .action(async (id: string) => {
       const { clientToken, platformId, state } = await known(operator, id);
       const db = await operator.db();
+      if ((await getRegistration(db, clientToken)) === undefined) {
+        throw new Refused(`${clientToken} has no URL to send it to.`);
+      }
       const outcome = await makeDue(db, clientToken, id);
       switch (outcome) {
         case 'due':

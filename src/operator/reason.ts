@@ -8,15 +8,14 @@ import { Refused } from './refused.js';
 
 /** Why a command was not done, for the person who typed it. */
 export function reasonOf(err: unknown): string {
+  if (err instanceof Refused || err instanceof ConfigError) return err.message;
   if (err instanceof Error && spoken.some((kind) => err instanceof kind)) return sentence(err.message);
   if (isRedisUnavailable(err)) return 'Redis does not answer; nothing is known about what was asked.';
   return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
 }
 
-/** Errors whose message is made for people. */
+/** Errors of the store and the guard whose message is made for people. */
 const spoken = [
-  Refused,
-  ConfigError,
   TargetRefused,
   ResolverUnavailable,
   UnknownAccount,

@@ -32,20 +32,20 @@ export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   const accounts = (await db.redis.smembers(db.global.accounts)).sort();
   const clients = (await db.redis.smembers(db.global.clients)).sort();
   for (const id of accounts) {
-    const fields = await db.redis.hgetall(db.global.account(id));
+    const fields = await readFields(db, db.global.account(id));
     if (Object.keys(fields).length > 0) yield { type: 'account', account_id: id, fields };
   }
   for (const token of clients) {
     yield {
       type: 'client',
       client_token: token,
-      fields: await db.redis.hgetall(db.client(token).client),
-      signing_secrets: await db.redis.hgetall(db.client(token).signingSecrets),
+      fields: await readFields(db, db.client(token).client),
+      signing_secrets: await readFields(db, db.client(token).signingSecrets),
     };
   }
   for (const token of clients) {
-    const fields = await db.redis.hgetall(db.client(token).registration);
-    const endpoint = await db.redis.hgetall(db.client(token).endpoint);
+    const fields = await readFields(db, db.client(token).registration);
+    const endpoint = await readFields(db, db.client(token).endpoint);
     const kept = Object.fromEntries(
       Object.entries(endpoint).filter(([name, value]) => decided.includes(name) && value !== ''),
     );
@@ -53,6 +53,12 @@ export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
       yield { type: 'registration', client_token: token, fields, endpoint: kept };
     }
   }
+}
+
+/** In an order that is always the same: two exports can be compared. */
+async function readFields(db: Db, key: string): Promise<Fields> {
+  const fields = Object.entries(await db.redis.hgetall(key));
+  return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 /** `new`: not there yet; `same`: nothing to do; `different`: something else has its name. */

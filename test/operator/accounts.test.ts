@@ -21,9 +21,11 @@ describe('operator: account', () => {
   });
 
   it('account create --platform means enrichments; --scope may be repeated', async () => {
-    const platform = await cli.json('account', 'create', '--name', 'P', '--platform');
+    const [platform, both] = await Promise.all([
+      cli.json('account', 'create', '--name', 'P', '--platform'),
+      cli.json('account', 'create', '--name', 'B', '--scope', 'one', '--scope', 'two'),
+    ]);
     assert.deepEqual(platform.scopes, ['enrichments']);
-    const both = await cli.json('account', 'create', '--name', 'B', '--scope', 'one', '--scope', 'two');
     assert.deepEqual(both.scopes, ['one', 'two']);
   });
 
@@ -90,10 +92,11 @@ describe('operator: account', () => {
     assert.equal(JSON.stringify(audit).includes(made.client_secret), false);
   });
 
-  for (const command of ['rotate-secret', 'disable', 'enable']) {
-    it(`account ${command} ID: an unknown account is refused`, async () => {
-      const ran = await cli.run(['account', command, 'acc_nobody', '--json']);
+  it('account rotate-secret, disable, enable ID: an unknown account is refused', async () => {
+    const commands = ['rotate-secret', 'disable', 'enable'];
+    const runs = commands.map((command) => cli.run(['account', command, 'acc_nobody', '--json']));
+    for (const ran of await Promise.all(runs)) {
       assert.deepEqual(ran, { status: 1, stdout: '', stderr: 'There is no account acc_nobody.\n' });
-    });
-  }
+    }
+  });
 });

@@ -1,5 +1,7 @@
 /** The real command line, as a child process, against the servers of the test run. */
 import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
@@ -13,6 +15,8 @@ export interface Ran {
 
 export interface Cli {
   prefix: string;
+  /** Its settings, for a service beside it. */
+  env: NodeJS.ProcessEnv;
   db: Db;
   run(args: readonly string[], options?: { input?: string; env?: NodeJS.ProcessEnv }): Promise<Ran>;
   /** The one value that `--json` prints. @throws unless the command was done */
@@ -21,7 +25,18 @@ export interface Cli {
   close(): void;
 }
 
-const main = fileURLToPath(new URL('../../src/operator/main.ts', import.meta.url));
+const project = fileURLToPath(new URL('../..', import.meta.url));
+
+/** What starts the command line: the built one where it is no older than its source, which takes half the time. */
+export const commandLine: readonly string[] = (() => {
+  const built = join(project, 'dist/src/operator/main.js');
+  const source = join(project, 'src');
+  const newest = readdirSync(source, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .reduce((latest, file) => Math.max(latest, statSync(join(source, file)).mtimeMs), 0);
+  if (existsSync(built) && statSync(built).mtimeMs >= newest) return [process.execPath, built];
+  return [process.execPath, '--import', 'tsx', join(source, 'operator/main.ts')];
+})();
 
 /** @param given in the place of the settings that name the test run's servers; undefined: not set */
 export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
@@ -41,6 +56,7 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
   const run: Cli['run'] = (args, options = {}) => runMain(args, { ...env, ...options.env }, options.input);
   return {
     prefix,
+    env,
     db,
     run,
     async json(...args) {
@@ -53,7 +69,8 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
 }
 
 function runMain(args: readonly string[], env: NodeJS.ProcessEnv, input?: string): Promise<Ran> {
-  const child = spawn(process.execPath, ['--import', 'tsx', main, ...args], {
+  const [command = '', ...before] = commandLine;
+  const child = spawn(command, [...before, ...args], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
     stdio: 'pipe',
   });

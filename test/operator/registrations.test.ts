@@ -76,10 +76,11 @@ describe('operator: registration', () => {
 
   it('registration change T --url U: a URL that may not be registered is refused and changes nothing', async () => {
     const token = await registered('REFUSED');
-    for (const bad of ['http://10.0.0.1/', 'ftp://example.com/', 'http://u:p@127.0.0.1:4999/', 'hook']) {
-      const ran = await cli.run(['registration', 'change', token, '--url', bad]);
-      assert.equal(ran.status, 1, bad);
-      assert.notEqual(ran.stderr, '');
+    const bad = ['http://10.0.0.1/', 'ftp://example.com/', 'http://u:p@127.0.0.1:4999/', 'hook'];
+    const runs = bad.map((next) => cli.run(['registration', 'change', token, '--url', next]));
+    for (const ran of await Promise.all(runs)) {
+      assert.equal(ran.status, 1);
+      assert.match(ran.stderr, /^The url /);
     }
     assert.equal((await cli.json('registration', 'show', token)).url, url);
   });

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { freePort } from '../../src/embedded/ports.js';
+import { type Cli, openCli } from './cli.js';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+describe('operator: demo', () => {
+  let cli: Cli;
+  let service: ChildProcess;
+
+  before(async () => {
+    const [port, adminPort] = [await freePort(), await freePort()];
+    cli = await openCli({ PORT: String(port), ADMIN_PORT: String(adminPort) });
+    service = spawn(process.execPath, ['--import', 'tsx', main, 'all'], {
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...cli.env, LOG_LEVEL: 'silent' },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    while (!(await isReady(`http://127.0.0.1:${port}/readyz`))) {
+      assert.equal(service.exitCode, null, 'the service has ended');
+    }
+  });
+
+  after(async () => {
+    if (service.exitCode === null) {
+      service.kill('SIGTERM');
+      await once(service, 'exit');
+    }
+    cli.close();
+  });
+
+  it('the whole flow against the running service with a receiver of its own, each step printed', async () => {
+    const ran = await cli.run(['demo']);
+    assert.equal(ran.status, 0, ran.stderr);
+    for (const words of [
+      /^1\. /,
+      /POST \/oauth\/access_token/,
+      /POST \/register_push_notifications\n {3}200 http:\/\/127\.0\.0\.1:/,
+      /POST \/enrichments\n {3}202 /,
+      /webhook-signature: v1,/,
+      /\{"event":"asset-update","platform_id":"video-1"\}/,
+      /it fits/,
+      /notification show msg_/,
+    ]) {
+      assert.match(ran.stdout, words);
+    }
+  });
+
+  it('demo --json prints one value; what it did is found by notification show and explain, its changes by audit; no secret among them', async () => {
+    const demo = await cli.json('demo');
+    assert.equal(demo.received.signature, 'verified');
+    assert.equal(demo.received.headers['webhook-id'], demo.notification_id);
+    assert.equal(demo.received.body, '{"event":"asset-update","platform_id":"video-1"}');
+    const [shown, why, audit] = await Promise.all([
+      cli.json('notification', 'show', demo.notification_id),
+      cli.json('explain', demo.client_token, demo.platform_id),
+      cli.run(['audit', '--json']),
+    ]);
+    assert.equal(shown.client_token, demo.client_token);
+    assert.equal(shown.attempts[0].status, 204);
+    assert.equal(why.last_notification.notification_id, demo.notification_id);
+    assert.match(audit.stdout, new RegExp(demo.client_token));
+    assert.equal(/secret"|whsec_/.test(audit.stdout), false);
+  });
+
+  it('status: all is well, with rates', async () => {
+    const status = await cli.json('status');
+    assert.equal(status.verdict, 'fine', status.because);
+    assert.deepEqual([status.workers, status.owed, status.worst], [1, 0, []]);
+    assert.equal(typeof status.rates.delivered_per_second, 'number');
+  });
+
+  it('demo where the service does not answer: refused', async () => {
+    const ran = await cli.run(['demo', '--json'], { env: { PORT: String(await freePort()) } });
+    assert.deepEqual([ran.status, ran.stdout], [1, '']);
+    assert.match(ran.stderr, /The service does not answer/);
+  });
+});
+
+async function isReady(url: string): Promise<boolean> {
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  return await fetch(url).then(
+    (response) => response.ok,
+    () => false,
+  );
+}
