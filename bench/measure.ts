@@ -12,6 +12,7 @@ import type {
 import { monotonicMs } from './monotonicMs.js';
 import { percentile } from './percentile.js';
 import { type Pids, type Usages, usageOf } from './processUsage.js';
+import { settle } from './settle.js';
 
 export type Publisher = Child<ToPublisher, FromPublisher>;
 export type Receiver = Child<ToReceiver, FromReceiver>;
@@ -56,6 +57,8 @@ export interface Round {
   refusals: Record<string, number>;
   givenUp: number;
   oddity?: string;
+  /** The service was still busy with the work of an earlier round when this one began. */
+  unsettled: boolean;
 }
 
 /** Runs one job, waits until everything it caused has arrived, and accounts for it. */
@@ -65,6 +68,7 @@ export async function measure(
   receiver: Receiver | undefined,
   pids: Pids,
 ): Promise<Round> {
+  const unsettled = !(await settle(pids));
   const measuring = publisher.next('measuring');
   const measured = publisher.next('measured');
   const ended = publisher.next('published');
@@ -76,7 +80,7 @@ export async function measure(
   const { published } = await ended;
   const answered = published.answers.answeredAt;
   if (receiver === undefined) {
-    return { ...basics(published, before, after, countBetween(answered, before.at, after.at)) };
+    return { ...basics(published, before, after, countBetween(answered, before.at, after.at)), unsettled };
   }
 
   const arrivals = await drain(receiver, published);
@@ -86,6 +90,7 @@ export async function measure(
   const windowSeconds = (published.to - published.from) / 1000;
   return {
     ...basics(published, before, after, countBetween(arrivedAt, before.at, after.at)),
+    unsettled,
     delivery: {
       perSecond: countBetween(arrivedAt, published.from, published.to) / windowSeconds,
       latency: latency(inWindow.map((d) => d.arrivedAt - d.acceptedAt)),
@@ -105,7 +110,12 @@ interface Sample {
   usages: Usages;
 }
 
-function basics(published: Published, before: Sample, after: Sample, units: number): Round {
+function basics(
+  published: Published,
+  before: Sample,
+  after: Sample,
+  units: number,
+): Omit<Round, 'unsettled'> {
   const { at, answeredAt } = published.answers;
   const sent = at
     .map((sentAt, i) => ({ at: sentAt, ms: (answeredAt[i] ?? 0) - sentAt }))

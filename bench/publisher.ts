@@ -103,8 +103,9 @@ async function sendUntilTaken(
       if (statusCode >= 200 && statusCode < 300) {
         published.answers.at.push(at);
         published.answers.answeredAt.push(monotonicMs());
-        const oddity = outgoing.onSuccess(text, at);
-        if (oddity !== undefined) published.oddity ??= oddity;
+        const oddities = outgoing.onSuccess(text, at);
+        if (oddities[0] !== undefined) published.oddity ??= oddities[0];
+        for (const _ of oddities) count(published, 'in a 2xx');
         return;
       }
       count(published, String(statusCode));

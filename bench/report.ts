@@ -153,6 +153,7 @@ function wrongTable(results: readonly ScenarioResult[]): string {
       'owed to the endpoint that is down',
       'refusals',
       'given up',
+      'rounds begun unsettled',
       'oddity',
     ],
     results.map((r) => [
@@ -164,6 +165,7 @@ function wrongTable(results: readonly ScenarioResult[]): string {
       sum(r.rounds, (x) => x.delivery?.accounting.down),
       refusals(r.rounds),
       sum(r.rounds, (x) => x.givenUp),
+      sum(r.rounds, (x) => (x.unsettled ? 1 : 0)),
       (r.rounds.find((x) => x.oddity)?.oddity ?? '').replaceAll('|', '\\|').replaceAll('\n', ' '),
     ]),
   );

@@ -3,8 +3,8 @@ import type { EventsRequest, Job, PublishedEvents, RegistrationRequest, TokenReq
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
-  /** Takes the answer's body; returns what was not as it should be. */
-  onSuccess(body: string, at: number): string | undefined;
+  /** Takes the answer's body; returns what was not as it should be, once for each event. */
+  onSuccess(body: string, at: number): string[];
 }
 
 export interface RequestSource {
@@ -60,7 +60,7 @@ function eventRequests(options: EventsRequest): RequestSource {
     { down, event }: ReturnType<typeof nextEvent>,
   ) => {
     if (result.notification !== 'queued' || result.notification_id === undefined) {
-      return `not queued: ${JSON.stringify(result).slice(0, 300)}`;
+      return [`not queued: ${JSON.stringify(result).slice(0, 300)}`];
     }
     events.notificationIds.push(result.notification_id);
     events.at.push(at);
@@ -68,7 +68,7 @@ function eventRequests(options: EventsRequest): RequestSource {
     events.assets.push(
       `/${event.client_token} {"event":"asset-update","platform_id":"${event.platform_id}"}`,
     );
-    return undefined;
+    return [];
   };
   const next = (): Outgoing => {
     const batch = Array.from({ length: options.batchSize }, nextEvent);
@@ -83,12 +83,7 @@ function eventRequests(options: EventsRequest): RequestSource {
       onSuccess: (body, at) => {
         const answer = JSON.parse(body);
         if (single) return take(answer, at, single);
-        let oddity: string | undefined;
-        batch.forEach((one, i) => {
-          const wrong = take(answer.results?.[i] ?? {}, at, one);
-          oddity ??= wrong;
-        });
-        return oddity;
+        return batch.flatMap((one, k) => take(answer.results?.[k] ?? {}, at, one));
       },
     };
   };
@@ -115,7 +110,7 @@ function tokenRequests(options: TokenRequest): RequestSource {
         headers,
         body: bodies[made++ % bodies.length] ?? '',
       },
-      onSuccess: (body) => (body.includes('"access_token"') ? undefined : `no token: ${body.slice(0, 300)}`),
+      onSuccess: (body) => (body.includes('"access_token"') ? [] : [`no token: ${body.slice(0, 300)}`]),
     }),
   };
 }
@@ -138,7 +133,7 @@ function registrationRequests(options: RegistrationRequest): RequestSource {
           headers: { authorization: `Bearer ${options.accessToken}` },
         },
         onSuccess: (body) =>
-          body.includes('"success":true') ? undefined : `not registered: ${body.slice(0, 300)}`,
+          body.includes('"success":true') ? [] : [`not registered: ${body.slice(0, 300)}`],
       };
     },
   };
