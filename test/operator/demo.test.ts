@@ -62,7 +62,7 @@ describe('operator: demo', () => {
     assert.equal(shown.attempts[0].status, 204);
     assert.equal(why.last_notification.notification_id, demo.notification_id);
     assert.match(audit.stdout, new RegExp(demo.client_token));
-    assert.equal(/secret"|whsec_/.test(audit.stdout), false);
+    assert.equal(/client_secret"|whsec_/.test(audit.stdout), false);
   });
 
   it('status: all is well, with rates', async () => {
