@@ -1,0 +1,283 @@
+import assert from 'node:assert/strict';
+import { Webhook } from 'standardwebhooks';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+type Json = Record<string, unknown>;
+
+describe('for the publisher’s engineers', () => {
+  let harness: Harness;
+  let api: RunningApi;
+  let receiver: Receiver;
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+
+  before(async () => {
+    harness = await startHarness({
+      FAILING_AFTER: '1',
+      PROBE_SCHEDULE_SECONDS: '600',
+      RETRY_SCHEDULE_SECONDS: '600',
+    });
+    await harness.startWorker();
+    api = await startApi({ prefix: harness.db.prefix, env: { TASK_QUEUE: harness.taskQueue } });
+  });
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+  });
+  afterEach(() => receiver.close());
+  after(async () => {
+    await api.close();
+    await harness.close();
+  });
+
+  async function call(method: string, path: string, body?: unknown): Promise<{ status: number; body: Json }> {
+    const url = new URL(path, api.url);
+    if (path !== '/clients') url.searchParams.set('client_token', customer.client_token);
+    const answer = await fetch(url, {
+      method,
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return { status: answer.status, body: (await answer.json()) as Json };
+  }
+
+  async function register(url = receiver.url): Promise<void> {
+    const query = new URLSearchParams({ access_token: token, client_token: customer.client_token, url });
+    const answer = await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
+    assert.equal(answer.status, 200);
+  }
+
+  const publish = (asset: string) => harness.publish({ client: customer.client_token, asset });
+  const stateIs = (id: string, state: string) =>
+    until(`${id} is ${state}`, async () => {
+      const { body } = await call('GET', `/notifications/${id}`);
+      return body.state === state && body;
+    });
+
+  for (const [method, path] of [
+    ['GET', '/push_notifications'],
+    ['GET', '/push_notifications/signing_secret'],
+    ['POST', '/push_notifications/signing_secret'],
+    ['POST', '/push_notifications/test'],
+    ['POST', '/push_notifications/resume'],
+    ['GET', '/notifications'],
+    ['GET', '/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA'],
+    ['POST', '/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA/redeliver'],
+    ['POST', '/notifications/recover'],
+    ['GET', '/assets/vid-1'],
+  ] as const) {
+    it(`${method} ${path}: the answers of section 2 to a wrong token or client token`, async () => {
+      const good = token;
+      token = 'wrong';
+      assert.equal((await call(method, path)).body.msg, 'The access token is no longer valid');
+      const stranger = await newCustomer(api);
+      token = await newToken(api, stranger);
+      const refused = await call(method, path);
+      assert.deepEqual(
+        [refused.status, refused.body.msg],
+        [401, 'The client token is not valid for this account'],
+      );
+      assert.notEqual(good, token);
+    });
+  }
+
+  it('without a token: 401 with WWW-Authenticate', async () => {
+    const answer = await fetch(`${api.url}/clients`);
+    assert.equal(answer.status, 401);
+    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
+  });
+
+  it('GET /clients: the account’s clients, and nobody else’s', async () => {
+    await newCustomer(api);
+    const one = { client_token: customer.client_token, name: 'Example Site' };
+    const before = await call('GET', '/clients');
+    assert.deepEqual(before.body, { clients: [{ ...one, state: 'not_registered', owed: 0 }] });
+    await register();
+    const after = await call('GET', '/clients');
+    assert.deepEqual(after.body, { clients: [{ ...one, state: 'active', url: receiver.url, owed: 0 }] });
+  });
+
+  it('GET /push_notifications: 404 when nothing is registered, then the registration and its health', async () => {
+    assert.deepEqual((await call('GET', '/push_notifications')).body.code, 'not_registered');
+    await register();
+    await stateIs((await publish('vid-1')).id, 'delivered');
+    const { body } = await call('GET', '/push_notifications');
+    const { registered_at: registeredAt, last_success_at: lastSuccessAt, ...rest } = body;
+    assert.ok(Date.parse(String(registeredAt)) <= Date.parse(String(lastSuccessAt)));
+    assert.deepEqual(rest, {
+      url: receiver.url,
+      state: 'active',
+      owed: 0,
+      last_failure_at: null,
+      last_error: null,
+      next_attempt_at: null,
+    });
+  });
+
+  it('GET /push_notifications/signing_secret: there before a URL is, kept over a reset', async () => {
+    const { body } = await call('GET', '/push_notifications/signing_secret');
+    assert.match(String(body.signing_secret), /^whsec_/);
+    await register();
+    assert.deepEqual((await call('GET', '/push_notifications/signing_secret')).body, body);
+  });
+
+  it('POST /push_notifications/signing_secret: a new one, and the previous one signs along', async () => {
+    await register();
+    const old = String((await call('GET', '/push_notifications/signing_secret')).body.signing_secret);
+    const { body } = await call('POST', '/push_notifications/signing_secret');
+    assert.ok(Date.parse(String(body.previous_valid_until)) > Date.now());
+    await stateIs((await publish('vid-1')).id, 'delivered');
+    const [got] = receiver.received;
+    assert.ok(got);
+    for (const secret of [old, String(body.signing_secret)]) {
+      new Webhook(secret).verify(got.body, got.headers as Record<string, string>);
+    }
+  });
+
+  describe('POST /push_notifications/test', () => {
+    it('to the registered URL: what was sent and how it went', async () => {
+      await register();
+      const { body } = await call('POST', '/push_notifications/test');
+      const [got] = receiver.received;
+      assert.equal(got?.body, '{"event":"test","platform_id":"test"}');
+      const request = body.request as { headers: Record<string, string>; body: string };
+      assert.equal(request.body, got?.body);
+      assert.equal(request.headers['webhook-id'], got?.headers['webhook-id']);
+      assert.equal(body.status, 200);
+      assert.equal(typeof body.milliseconds, 'number');
+      assert.equal((await call('GET', '/push_notifications')).body.last_success_at, null);
+    });
+    it('before there is one, to url=, which is checked', async () => {
+      const sent = await call('POST', `/push_notifications/test?url=${encodeURIComponent(receiver.url)}`);
+      assert.equal(sent.body.status, 200);
+      const inside = await call('POST', '/push_notifications/test?url=http%3A%2F%2F10.0.0.1%2F');
+      assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
+      assert.equal((await call('POST', '/push_notifications/test')).status, 400);
+    });
+    it('another url beside the registered one is refused', async () => {
+      await register();
+      const other = await call('POST', '/push_notifications/test?url=http%3A%2F%2F127.0.0.1%3A9%2Fother');
+      assert.equal(other.status, 400);
+    });
+    it('a failure is named', async () => {
+      receiver.answer = () => 302;
+      await register();
+      const { body } = await call('POST', '/push_notifications/test');
+      assert.deepEqual([body.status, body.error], [302, 'redirect']);
+    });
+    it('limited: bursts of 5 per client', async () => {
+      await register();
+      const statuses: number[] = [];
+      for (let i = 0; i < 6; i++) statuses.push((await call('POST', '/push_notifications/test')).status);
+      assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+    });
+  });
+
+  it('POST /push_notifications/resume: a failing endpoint is probed now, then drained', async () => {
+    receiver.answer = () => 500;
+    await register();
+    const { id } = await publish('vid-1');
+    await until('failing', async () => (await call('GET', '/push_notifications')).body.state === 'failing');
+    assert.equal((await call('GET', '/push_notifications')).body.last_error, 'http_status');
+    receiver.answer = () => 200;
+    const resumed = await call('POST', '/push_notifications/resume');
+    assert.equal(resumed.status, 202);
+    const found = await stateIs(id, 'delivered');
+    assert.equal((found.attempts as Json[]).at(-1)?.status, 200);
+    assert.equal((await call('GET', '/push_notifications')).body.state, 'active');
+  });
+
+  describe('GET /notifications', () => {
+    it('newest first, page by page, with filters', async () => {
+      await register();
+      for (const asset of ['vid-1', 'vid-2', 'vid-3']) await stateIs((await publish(asset)).id, 'delivered');
+      const assets = (body: Json) => (body.notifications as Json[]).map((n) => n.platform_id);
+      const first = await call('GET', '/notifications?limit=2');
+      assert.deepEqual(assets(first.body), ['vid-3', 'vid-2']);
+      const second = await call('GET', `/notifications?limit=2&cursor=${first.body.next_cursor}`);
+      assert.deepEqual(assets(second.body), ['vid-1']);
+      assert.deepEqual(assets((await call('GET', '/notifications?platform_id=vid-2')).body), ['vid-2']);
+      assert.deepEqual(assets((await call('GET', '/notifications?state=failed')).body), []);
+      assert.equal(assets((await call('GET', '/notifications?since=2020-01-01')).body).length, 3);
+      assert.deepEqual(assets((await call('GET', '/notifications?until=2020-01-01T00:00:00Z')).body), []);
+    });
+    for (const wrong of [
+      'state=odd',
+      'since=yesterday',
+      'limit=0',
+      'limit=1000',
+      'cursor=x',
+      'colour=red',
+      'state=',
+    ]) {
+      it(`400 for ${wrong}`, async () => {
+        const { status, body } = await call('GET', `/notifications?${wrong}`);
+        assert.equal(status, 400);
+        assert.match(String(body.msg), new RegExp(wrong.split('=')[0] ?? ''));
+      });
+    }
+  });
+
+  it('GET /notifications/{id}: its attempts, the URL without its query; 404 for another client', async () => {
+    await register(`${receiver.url}?secret=1`);
+    const { id } = await publish('vid-1');
+    const found = await stateIs(id, 'delivered');
+    const [attempt] = found.attempts as Json[];
+    assert.equal(attempt?.url, receiver.url);
+    assert.equal(attempt?.status, 200);
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+    assert.equal((await call('GET', `/notifications/${id}`)).body.code, 'unknown_notification');
+    assert.equal((await call('GET', '/notifications/odd')).status, 404);
+  });
+
+  it('POST /notifications/{id}/redeliver: an ended one is sent again, same id', async () => {
+    await register();
+    const { id } = await publish('vid-1');
+    await stateIs(id, 'delivered');
+    const again = await call('POST', `/notifications/${id}/redeliver`);
+    assert.deepEqual([again.status, again.body.redelivery], [202, 'started']);
+    await until('it came twice', () => receiver.idsOf('vid-1').length === 2);
+    assert.deepEqual(receiver.idsOf('vid-1'), [id, id]);
+  });
+
+  it('POST /notifications/{id}/redeliver: a waiting one is due at once', async () => {
+    receiver.answer = () => 500;
+    await register();
+    const { id } = await publish('vid-1');
+    await until('failing', async () => (await call('GET', '/push_notifications')).body.state === 'failing');
+    assert.equal((await call('POST', `/notifications/${id}/redeliver`)).body.redelivery, 'due');
+  });
+
+  describe('POST /notifications/recover', () => {
+    it('answers {count}', async () => {
+      const since = '2026-01-01T00:00:00Z';
+      assert.deepEqual((await call('POST', '/notifications/recover', { since })).body, { count: 0 });
+      assert.deepEqual((await call('POST', '/notifications/recover', { since, dry_run: true })).body, {
+        count: 0,
+      });
+    });
+    for (const wrong of [{}, { since: 5 }, { since: 'yesterday' }, { since: '2026-01-01', colour: 'red' }]) {
+      it(`400 for ${JSON.stringify(wrong)}`, async () => {
+        assert.equal((await call('POST', '/notifications/recover', wrong)).status, 400);
+      });
+    }
+  });
+
+  it('GET /assets/{platform_id}: why something was or was not sent', async () => {
+    assert.equal((await call('GET', '/assets/a%2Fb')).body.code, 'unknown_asset');
+    await publish('a/b');
+    const before = (await call('GET', '/assets/a%2Fb')).body;
+    assert.equal((before.last_event as Json).decision, 'not_registered');
+    await register();
+    await stateIs((await publish('a/b')).id, 'delivered');
+    const after = (await call('GET', '/assets/a%2Fb')).body;
+    assert.equal((after.last_event as Json).decision, 'queued');
+    assert.equal((after.last_notification as Json).state, 'delivered');
+  });
+});
