@@ -72,8 +72,10 @@ async function isTaken(apiUrl: string, who: Credentials): Promise<boolean> {
 
 async function createDemo(environment: Record<string, string>): Promise<DemoAccount> {
   const operator = (...args: string[]) => runOperator(environment, args);
-  const publisher = await operator('account', 'create', '--name', 'Demo publisher');
-  const platform = await operator('account', 'create', '--name', 'Demo platform', '--platform');
+  const [publisher, platform] = await Promise.all([
+    operator('account', 'create', '--name', 'Demo publisher'),
+    operator('account', 'create', '--name', 'Demo platform', '--platform'),
+  ]);
   const client = ['client', 'create', '--account', String(publisher.account_id), '--name', 'Demo site'];
   // A start that was killed between the two may have given the token out; it is never given out twice.
   const { client_token } = await operator(...client, '--token', 'DEMO').catch(() => operator(...client));
