@@ -5,11 +5,13 @@ import { answerErrors } from './answerErrors.js';
 import { assetEndpoint } from './asset.js';
 import { clientsEndpoint } from './clients.js';
 import type { ApiDeps } from './deps.js';
+import { docsEndpoint } from './docs.js';
 import { enrichmentsEndpoint } from './enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './health.js';
 import { notificationEndpoint } from './notification.js';
 import { notificationsEndpoint } from './notifications.js';
 import { observe } from './observe.js';
+import { openapiEndpoint } from './openapi.js';
 import { pushNotificationsEndpoint } from './pushNotifications.js';
 import { recoverEndpoint } from './recover.js';
 import { redeliverEndpoint } from './redeliver.js';
@@ -40,6 +42,8 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/assets/:platformId', ...assetEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);
   router.get('/readyz', ...readyzEndpoint(deps));
+  router.get('/openapi.json', ...openapiEndpoint);
+  router.get('/docs', ...docsEndpoint);
 
   const app = new Koa();
   app.use(nameRequest as Koa.Middleware);

@@ -5,7 +5,7 @@ import { createApi } from '../../src/api/app.js';
 import type { ApiDeps } from '../../src/api/deps.js';
 import { listen } from '../../src/api/server.js';
 import { readConfig } from '../../src/config.js';
-import { createLogger } from '../../src/log.js';
+import { createLogger, type Logger } from '../../src/log.js';
 import { createMetrics } from '../../src/metrics.js';
 import { createSender } from '../../src/outgoing/post.js';
 import { createAccount } from '../../src/store/accounts.js';
@@ -28,6 +28,7 @@ export async function startApi(
     redisUrl?: string;
     prefix?: string;
     lookup?: ApiDeps['lookup'];
+    log?: Logger;
   } = {},
 ): Promise<RunningApi> {
   const prefix = options.prefix ?? uniquePrefix();
@@ -38,7 +39,7 @@ export async function startApi(
     LOG_LEVEL: 'silent',
     ...options.env,
   });
-  const log = createLogger(config.LOG_LEVEL, 'api');
+  const log = options.log ?? createLogger(config.LOG_LEVEL, 'api');
   const db = openDb({ url: options.redisUrl ?? servers().redisUrl, prefix, log });
   await waitForRedis(db, 5000);
   const connection = await Connection.connect({ address: servers().temporalAddress });

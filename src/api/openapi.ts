@@ -1,0 +1,419 @@
+import type { Middleware } from 'koa';
+import { endpoint } from './endpoint.js';
+
+/** GET /openapi.json */
+export const openapiEndpoint: Middleware[] = endpoint(async (ctx) => {
+  ctx.body = openapi;
+});
+
+type Schema = Record<string, unknown>;
+
+const text: Schema = { type: 'string' };
+const number: Schema = { type: 'integer' };
+const time: Schema = { type: 'string', format: 'date-time' };
+const optionalTime: Schema = { type: ['string', 'null'], format: 'date-time' };
+const oneOf = (...values: string[]): Schema => ({ type: 'string', enum: values });
+const object = (properties: Record<string, Schema>, ...optional: string[]): Schema => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties).filter((name) => !optional.includes(name)),
+});
+const listOf = (items: Schema): Schema => ({ type: 'array', items });
+const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
+
+const answer = (description: string, schema?: Schema): Schema => ({
+  description,
+  ...(schema && { content: { 'application/json': { schema } } }),
+});
+const problem = (description: string): Schema => answer(description, ref('Problem'));
+const oauthProblem = (description: string): Schema => answer(description, ref('OAuthProblem'));
+
+const query = (name: string, description: string, schema: Schema = text, required = false): Schema => ({
+  name,
+  in: 'query',
+  description,
+  required,
+  schema,
+});
+const inPath = (name: string): Schema => ({ name, in: 'path', required: true, schema: text });
+const clientToken = query('client_token', 'The client, a child of the account', text, true);
+
+const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
+const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
+const publisherProblems = {
+  '400': problem('A parameter is missing, empty, repeated, unknown or wrong'),
+  '401': problem('The access token is no longer valid, or the client token is not valid for this account'),
+  ...away,
+};
+const bearer = [{ bearer: [] }];
+
+function publisherCall(summary: string, ok: Schema, more: Record<string, unknown> = {}): Schema {
+  const {
+    parameters = [],
+    responses = {},
+    status = '200',
+    ...rest
+  } = more as {
+    parameters?: Schema[];
+    responses?: Record<string, Schema>;
+    status?: string;
+  };
+  return {
+    summary,
+    security: bearer,
+    parameters: [clientToken, ...parameters],
+    responses: { [status]: ok, ...publisherProblems, ...responses },
+    ...rest,
+  };
+}
+
+const state = oneOf('active', 'failing', 'paused', 'suspended');
+const notificationState = oneOf('waiting', 'delivered', 'superseded', 'not_needed', 'failed', 'cancelled');
+const attemptError = oneOf(
+  ...['dns', 'connect', 'tls', 'timeout', 'http_status', 'redirect', 'blocked_address', 'protocol'],
+);
+const notificationMembers = {
+  notification_id: text,
+  platform_id: text,
+  event_id: text,
+  state: notificationState,
+  priority: oneOf('live', 'backfill'),
+  accepted_at: time,
+  ended_at: time,
+  next_attempt_at: time,
+  superseded_by: text,
+  made_unnecessary_by: text,
+  reason: text,
+};
+const notificationOptional = [
+  'ended_at',
+  'next_attempt_at',
+  'superseded_by',
+  'made_unnecessary_by',
+  'reason',
+];
+const tokenForm = object({ grant_type: oneOf('none'), client_id: text, client_secret: text, scope: text });
+
+export const openapi = {
+  openapi: '3.1.0',
+  info: {
+    title: 'Asset update service',
+    version: '0.1.0',
+    description:
+      'Tokens, the registration of a webhook, the publishing of enrichment events, and what became of each notification.',
+  },
+  paths: {
+    '/oauth/access_token': {
+      post: {
+        summary: 'A token for an account’s credentials',
+        requestBody: {
+          required: true,
+          content: {
+            'application/x-www-form-urlencoded': { schema: tokenForm },
+            'multipart/form-data': { schema: tokenForm },
+          },
+        },
+        responses: {
+          '200': answer(
+            'The token',
+            object({ access_token: text, token_type: oneOf('Bearer'), expires_in: number, scope: text }),
+          ),
+          '400': oauthProblem('invalid_request, unsupported_grant_type or invalid_scope'),
+          '401': oauthProblem('invalid_client'),
+          '413': oauthProblem('The body is over 16 KiB'),
+          '415': oauthProblem('Another content type'),
+          '429': oauthProblem('Too many requests or failures: try again after Retry-After'),
+          '503': oauthProblem('Redis is away: try again after Retry-After'),
+        },
+      },
+    },
+    '/register_push_notifications': {
+      post: {
+        summary: 'Registers the one URL of a client',
+        security: [{ bearer: [] }, { accessToken: [] }],
+        parameters: [clientToken, query('url', 'An absolute https URL', text, true)],
+        responses: {
+          '200': answer('Registered', object({ success: { const: true }, url: text })),
+          '400': problem('A wrong parameter, a URL that is not allowed, or a URL is already registered'),
+          '401': publisherProblems['401'],
+          '503': problem('Unknown whether it was registered: repeat the same call after Retry-After'),
+        },
+      },
+    },
+    '/enrichments': {
+      post: {
+        summary: 'Publishes one enrichment event, or 1 to 500 of them (scope enrichments)',
+        security: bearer,
+        requestBody: {
+          required: true,
+          content: {
+            'application/json': {
+              schema: {
+                oneOf: [ref('EnrichmentEvent'), object({ events: listOf(ref('EnrichmentEvent')) })],
+              },
+            },
+          },
+        },
+        responses: {
+          '202': answer('Accepted', {
+            oneOf: [
+              ref('Accepted'),
+              object({ results: listOf({ oneOf: [ref('Accepted'), object({ code: text, msg: text })] }) }),
+            ],
+          }),
+          '400': problem('Malformed JSON, a bad field (its path is named), or more than 500 events'),
+          '401': problem('The access token is missing or no longer valid'),
+          '403': problem('The token does not have the scope enrichments'),
+          '404': problem('unknown_client'),
+          '413': problem('The body is over 1 MiB'),
+          '415': problem('The body is not application/json'),
+          '503': problem('Unknown whether it was taken: sending it again is always safe'),
+        },
+      },
+    },
+    '/clients': {
+      get: {
+        summary: 'The account’s clients',
+        security: bearer,
+        responses: {
+          '200': answer(
+            'The clients',
+            object({
+              clients: listOf(
+                object(
+                  {
+                    client_token: text,
+                    name: text,
+                    state: oneOf('not_registered', 'active', 'failing', 'paused', 'suspended'),
+                    url: text,
+                    owed: number,
+                  },
+                  'url',
+                ),
+              ),
+            }),
+          ),
+          '401': publisherProblems['401'],
+          ...away,
+        },
+      },
+    },
+    '/push_notifications': {
+      get: publisherCall(
+        'The registration and the health of its endpoint',
+        answer(
+          'The registration',
+          object({
+            url: text,
+            state,
+            registered_at: time,
+            owed: number,
+            last_success_at: optionalTime,
+            last_failure_at: optionalTime,
+            last_error: { type: ['string', 'null'] },
+            next_attempt_at: optionalTime,
+          }),
+        ),
+        { responses: { '404': problem('No url is registered') } },
+      ),
+    },
+    '/push_notifications/signing_secret': {
+      get: publisherCall('The client’s signing secret', answer('It', object({ signing_secret: text }))),
+      post: publisherCall(
+        'A new signing secret; previous ones sign along for 24 h each',
+        answer('It', object({ signing_secret: text, previous_valid_until: optionalTime })),
+      ),
+    },
+    '/push_notifications/test': {
+      post: publisherCall(
+        'Sends one test notification now, once',
+        answer(
+          'How it went',
+          object(
+            {
+              status: number,
+              milliseconds: number,
+              error: attemptError,
+              request: object({ headers: { type: 'object', additionalProperties: text }, body: text }),
+            },
+            'status',
+            'error',
+          ),
+        ),
+        { parameters: [query('url', 'Where to, before a url is registered')], responses: limited },
+      ),
+    },
+    '/push_notifications/resume': {
+      post: publisherCall(
+        'A suspended or failing endpoint is probed now, then drained',
+        answer('Under way', object({ state, owed: number })),
+        { status: '202', responses: { '404': problem('No url is registered'), ...limited } },
+      ),
+    },
+    '/notifications': {
+      get: publisherCall(
+        'Notifications, newest first',
+        answer(
+          'One page; there are more while it has next_cursor',
+          object({ notifications: listOf(ref('Notification')), next_cursor: text }, 'next_cursor'),
+        ),
+        {
+          parameters: [
+            query('state', 'Only these', notificationState),
+            query('platform_id', 'Only of this asset'),
+            query('since', 'Accepted at this time or later', time),
+            query('until', 'Accepted at this time or earlier', time),
+            query('cursor', 'next_cursor of the page before'),
+            query('limit', 'At most so many', { type: 'integer', minimum: 1, maximum: 200, default: 50 }),
+          ],
+        },
+      ),
+    },
+    '/notifications/{id}': {
+      get: publisherCall('One notification and its attempts', answer('It', ref('NotificationWithAttempts')), {
+        parameters: [inPath('id')],
+        responses: { '404': problem('unknown_notification') },
+      }),
+    },
+    '/notifications/{id}/redeliver': {
+      post: publisherCall(
+        'Sends it again now, with the same id',
+        answer('Under way', object({ notification_id: text, redelivery: oneOf('due', 'started') })),
+        {
+          status: '202',
+          parameters: [inPath('id')],
+          responses: { '404': problem('unknown_notification or not_registered'), ...limited },
+        },
+      ),
+    },
+    '/notifications/recover': {
+      post: publisherCall(
+        'What ended as failed in a time is owed again, where no newer notification of its asset followed',
+        answer('How many', object({ count: number })),
+        {
+          requestBody: {
+            required: true,
+            content: {
+              'application/json': {
+                schema: object(
+                  { since: time, until: time, dry_run: { type: 'boolean' } },
+                  'until',
+                  'dry_run',
+                ),
+              },
+            },
+          },
+          responses: limited,
+        },
+      ),
+    },
+    '/assets/{platform_id}': {
+      get: publisherCall(
+        'Why something was or was not sent about an asset',
+        answer(
+          'What is known',
+          object(
+            {
+              platform_id: text,
+              known_segments: number,
+              last_event: object({
+                event_id: text,
+                at: time,
+                decision: oneOf('queued', 'no_new_segments', 'not_registered', 'silent'),
+              }),
+              last_notification: ref('Notification'),
+            },
+            'last_event',
+            'last_notification',
+          ),
+        ),
+        { parameters: [inPath('platform_id')], responses: { '404': problem('unknown_asset') } },
+      ),
+    },
+    '/healthz': {
+      get: {
+        summary: 'This process is alive',
+        responses: { '200': answer('Alive', object({ status: text })) },
+      },
+    },
+    '/readyz': {
+      get: {
+        summary: 'Redis and Temporal are reachable',
+        responses: {
+          '200': answer('Ready', ref('Readiness')),
+          '503': answer('Not ready', ref('Readiness')),
+        },
+      },
+    },
+    '/openapi.json': { get: { summary: 'This description', responses: { '200': answer('It') } } },
+    '/docs': {
+      get: { summary: 'This description as a page', responses: { '200': { description: 'A page' } } },
+    },
+  },
+  components: {
+    securitySchemes: {
+      bearer: { type: 'http', scheme: 'bearer' },
+      accessToken: { type: 'apiKey', in: 'query', name: 'access_token' },
+    },
+    schemas: {
+      Problem: object({ msg: text, code: text, request_id: text }),
+      OAuthProblem: object({ error: text, error_description: text }),
+      EnrichmentEvent: object(
+        {
+          event_id: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
+          client_token: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' },
+          platform_id: { type: 'string', minLength: 1, maxLength: 256 },
+          segments: { type: 'array', maxItems: 200, items: { type: 'string', minLength: 1, maxLength: 128 } },
+          priority: { ...oneOf('live', 'backfill'), default: 'live' },
+          notify: { type: 'boolean', default: true },
+        },
+        'event_id',
+        'priority',
+        'notify',
+      ),
+      Accepted: {
+        oneOf: [
+          object(
+            {
+              event_id: text,
+              notification: oneOf('queued'),
+              notification_id: text,
+              held: oneOf('paused', 'suspended'),
+            },
+            'held',
+          ),
+          object({
+            event_id: text,
+            notification: oneOf('none'),
+            reason: oneOf('no_new_segments', 'not_registered', 'silent'),
+          }),
+        ],
+      },
+      Notification: object(notificationMembers, ...notificationOptional),
+      NotificationWithAttempts: object(
+        {
+          ...notificationMembers,
+          attempts: listOf(
+            object(
+              {
+                at: time,
+                url: text,
+                milliseconds: number,
+                status: number,
+                error: attemptError,
+                remote_address: text,
+                response_excerpt: text,
+              },
+              'status',
+              'error',
+              'remote_address',
+              'response_excerpt',
+            ),
+          ),
+        },
+        ...notificationOptional,
+      ),
+      Readiness: object({ status: text, redis: { type: 'boolean' }, temporal: { type: 'boolean' } }),
+    },
+  },
+} as const;

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { createServer, request } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { Writable } from 'node:stream';
+import type Router from '@koa/router';
+import Koa from 'koa';
+import { pino } from 'pino';
+import { listenAdmin } from '../../src/api/admin.js';
+import { createApi } from '../../src/api/app.js';
+import type { openapi } from '../../src/api/openapi.js';
+import { checkReadiness } from '../../src/api/readiness.js';
+import { listen } from '../../src/api/server.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+
+describe('the HTTP edge', () => {
+  let api: RunningApi;
+  before(async () => {
+    api = await startApi();
+  });
+  after(() => api.close());
+
+  it('every error outside /oauth is msg, code, request_id: 404 and 405 too', async () => {
+    for (const [method, path, status] of [
+      ['GET', '/nowhere', 404],
+      ['GET', '/enrichments', 405],
+      ['DELETE', '/register_push_notifications', 405],
+    ] as const) {
+      const answer = await fetch(api.url + path, { method });
+      const body = (await answer.json()) as Record<string, string>;
+      assert.equal(answer.status, status);
+      assert.deepEqual(Object.keys(body), ['msg', 'code', 'request_id']);
+      assert.equal(body.request_id, answer.headers.get('x-request-id'));
+      assert.equal(answer.headers.has('allow'), status === 405);
+    }
+  });
+
+  it('in /oauth it is RFC 6749 JSON', async () => {
+    const answer = await fetch(`${api.url}/oauth/access_token`);
+    assert.equal(answer.status, 405);
+    assert.deepEqual(Object.keys((await answer.json()) as object), ['error', 'error_description']);
+  });
+
+  it('X-Request-Id: the caller’s where it is harmless', async () => {
+    const idOf = async (id: string) =>
+      (await fetch(`${api.url}/healthz`, { headers: { 'x-request-id': id } })).headers.get('x-request-id');
+    assert.equal(await idOf('trace-0123456789'), 'trace-0123456789');
+    assert.match((await idOf('a b {"c"')) ?? '', /^[0-9a-f-]{36}$/);
+  });
+
+  it('HEAD is GET without a body', async () => {
+    const answer = await fetch(`${api.url}/healthz`, { method: 'HEAD' });
+    assert.deepEqual([answer.status, await answer.text()], [200, '']);
+  });
+
+  it('what is no HTTP gets 400', async () => {
+    const { port } = new URL(api.url);
+    const socket = connect(Number(port), '127.0.0.1');
+    socket.write('odd\r\n\r\n');
+    const chunks: Buffer[] = [];
+    for await (const chunk of socket) chunks.push(chunk as Buffer);
+    assert.match(Buffer.concat(chunks).toString(), /^HTTP\/1\.1 400/);
+  });
+
+  it('GET /healthz and /readyz', async () => {
+    assert.equal((await fetch(`${api.url}/healthz`)).status, 200);
+    const ready = await fetch(`${api.url}/readyz`);
+    assert.deepEqual(await ready.json(), { status: 'ready', redis: true, temporal: true });
+  });
+
+  it('GET /readyz is 503 while Redis is away, and 200 when it is back', async () => {
+    const proxy = await startProxy(servers().redisUrl);
+    const cut = await startApi({ redisUrl: proxy.url });
+    proxy.hang();
+    const away = await fetch(`${cut.url}/readyz`);
+    assert.equal(away.status, 503);
+    assert.deepEqual(await away.json(), { status: 'not ready', redis: false, temporal: true });
+    proxy.release();
+    while ((await fetch(`${cut.url}/readyz`)).status !== 200);
+    await cut.close();
+    await proxy.close();
+  });
+
+  it('GET /metrics on the admin port: requests by route, no labels of accounts or clients', async () => {
+    const customer = await newCustomer(api);
+    await newToken(api, customer);
+    const { metrics, db, temporal } = api.deps;
+    metrics.watch('asset_update_intake_waiting_events', () => 3);
+    metrics.watch('asset_update_owed_notifications', () => Promise.reject(new Error('away')));
+    const admin = await listenAdmin({ HOST: '127.0.0.1', ADMIN_PORT: 0 }, metrics, () =>
+      checkReadiness(db, temporal),
+    );
+    const get = async (path: string) => (await fetch(`http://127.0.0.1:${admin.port}${path}`)).text();
+    const text = await get('/metrics');
+    assert.match(
+      text,
+      /asset_update_http_request_duration_seconds_count\{method="POST",route="\/oauth\/access_token",status="200"\} 1/,
+    );
+    assert.match(text, /asset_update_access_tokens_minted_total 1/);
+    assert.match(text, /asset_update_intake_waiting_events 3/);
+    assert.doesNotMatch(text, /asset_update_owed_notifications \d/);
+    for (const name of [customer.client_token, customer.client_id, customer.account_id]) {
+      assert.ok(!text.includes(name));
+    }
+    assert.equal(await get('/healthz'), '{"status":"ok"}');
+    assert.match(await get('/readyz'), /"ready"/);
+    await admin.close();
+  });
+
+  it('nothing secret is logged: no query, no body, no header', async () => {
+    const lines: string[] = [];
+    const sink = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        lines.push(chunk.toString());
+        done();
+      },
+    });
+    const logged = await startApi({ log: pino({ level: 'trace' }, sink) });
+    const customer = await newCustomer(logged);
+    const token = await newToken(logged, customer);
+    const query = new URLSearchParams({
+      access_token: token,
+      client_token: customer.client_token,
+      url: 'http://127.0.0.1:9/hook?key=url-secret',
+    });
+    await fetch(`${logged.url}/register_push_notifications?${query}`, { method: 'POST' });
+    await fetch(`${logged.url}/register_push_notifications?${query}&odd=1`, { method: 'POST' });
+    await fetch(`${logged.url}/nowhere?access_token=${token}`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    await fetch(`${logged.url}/oauth/access_token`, {
+      method: 'POST',
+      body: new URLSearchParams({ ...tokenFields(customer), client_secret: 'wrong-secret' }),
+    });
+    const secret = await fetch(`${logged.url}/push_notifications/signing_secret?${query}`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    const { signing_secret: signingSecret } = (await secret.json()) as { signing_secret?: string };
+    await logged.close();
+    const text = lines.join('');
+    assert.match(text, /"route":"\/register_push_notifications"/);
+    for (const found of [
+      token,
+      customer.client_secret,
+      'wrong-secret',
+      'url-secret',
+      signingSecret ?? token,
+    ]) {
+      assert.ok(!text.includes(found));
+    }
+  });
+
+  it('an error nobody expected is 500, and says nothing', async () => {
+    const whole = createApi(api.deps);
+    whole.middleware.splice(3, 0, () => {
+      throw new Error('inner detail');
+    });
+    const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, whole);
+    const answer = await fetch(`http://127.0.0.1:${server.port}/clients`);
+    const text = await answer.text();
+    await server.close();
+    assert.equal(answer.status, 500);
+    assert.doesNotMatch(text, /inner detail/);
+  });
+
+  it('GET /openapi.json describes every route, and GET /docs shows it without loading anything', async () => {
+    const described = (await (await fetch(`${api.url}/openapi.json`)).json()) as typeof openapi;
+    const inDescription = Object.entries(described.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '*')}`),
+    );
+    const routed = createApi(api.deps).middleware.flatMap((step) => {
+      const { router } = step as unknown as { router?: Router };
+      return (router?.stack ?? []).flatMap((layer) =>
+        layer.methods
+          .filter((method) => method !== 'HEAD')
+          .map((method) => `${method} ${String(layer.path).replaceAll(/:\w+/g, '*')}`),
+      );
+    });
+    assert.deepEqual(inDescription.toSorted(), [...new Set(routed)].toSorted());
+    const page = await fetch(`${api.url}/docs`);
+    assert.match(page.headers.get('content-type') ?? '', /text\/html/);
+    const html = await page.text();
+    assert.match(html, /POST \/register_push_notifications/);
+    assert.doesNotMatch(html, /<script|<link|src=/);
+  });
+});
+
+describe('ending the server', () => {
+  it('takes nothing new; what is under way ends; idle connections are closed', async () => {
+    let goOn: () => void = () => undefined;
+    let begun: () => void = () => undefined;
+    const isBegun = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const app = new Koa();
+    app.use(async (ctx) => {
+      if (ctx.path === '/slow') {
+        await new Promise<void>((resolve) => {
+          goOn = resolve;
+          begun();
+        });
+      }
+      ctx.body = 'done';
+    });
+    const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, app);
+    const idle = connect(server.port, '127.0.0.1');
+    idle.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+    await new Promise((resolve) => idle.once('data', resolve));
+    const idleClosed = new Promise((resolve) => idle.once('close', resolve));
+    const slow = new Promise<{ connection: string | undefined; body: string }>((resolve, reject) => {
+      request({ port: server.port, path: '/slow' }, (res) => {
+        let body = '';
+        res.on('data', (chunk: Buffer) => {
+          body += chunk.toString();
+        });
+        res.on('end', () => resolve({ connection: res.headers.connection, body }));
+      })
+        .on('error', reject)
+        .end();
+    });
+    await isBegun;
+    const closed = server.close();
+    await idleClosed;
+    await assert.rejects(fetch(`http://127.0.0.1:${server.port}/`));
+    goOn();
+    assert.deepEqual(await slow, { connection: 'close', body: 'done' });
+    await closed;
+  });
+
+  it('a port that is taken is told', async () => {
+    const taken = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => taken.once('listening', resolve));
+    const { port } = taken.address() as AddressInfo;
+    await assert.rejects(listen({ HOST: '127.0.0.1', PORT: port }, new Koa()), { code: 'EADDRINUSE' });
+    taken.close();
+  });
+});
