@@ -39,7 +39,9 @@ const escaped = (value: string): string =>
   value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
 const operations = Object.entries(openapi.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => renderOperation(method, path, operation as unknown as Operation)),
+  Object.entries(methods).map(([method, operation]) =>
+    renderOperation(method, path, operation as unknown as Operation),
+  ),
 );
 
 const page = `<!doctype html>
