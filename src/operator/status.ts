@@ -4,6 +4,7 @@ import { deliveryOf } from '../delivery.js';
 import { listClients } from '../store/clients.js';
 import type { Db } from '../store/db.js';
 import { type Endpoint, getEndpoint } from '../store/endpoint.js';
+import { oldestLiveOwedAt } from '../store/oldestLive.js';
 import { owedOverview } from '../store/owed.js';
 import { getRegistration } from '../store/registrations.js';
 import { fromNow, moment, span } from './moment.js';
@@ -20,6 +21,7 @@ interface ClientHealth {
   registered: boolean;
   endpoint: Endpoint;
   overdueMs: number;
+  oldestLiveOwedAt: number | undefined;
 }
 
 interface Servers {
@@ -39,8 +41,9 @@ export function addStatusCommand(program: Command, operator: Operator): void {
       const rates = await readRates(operator.admin());
       const owedTo = clients.filter((c) => c.endpoint.owed > 0);
       const oldest = owedTo
-        .filter((c) => c.registered && c.endpoint.state !== 'paused' && c.endpoint.state !== 'suspended')
-        .sort((a, b) => (a.endpoint.oldestOwedAt ?? 0) - (b.endpoint.oldestOwedAt ?? 0))[0];
+        .filter((c) => c.registered && c.oldestLiveOwedAt !== undefined)
+        .filter((c) => c.endpoint.state !== 'paused' && c.endpoint.state !== 'suspended')
+        .sort((a, b) => (a.oldestLiveOwedAt ?? 0) - (b.oldestLiveOwedAt ?? 0))[0];
       const worst = clients.filter(isBad).sort(worstFirst).slice(0, worstShown);
       const verdict = judge(servers, clients);
       const answer = {
@@ -52,8 +55,8 @@ export function addStatusCommand(program: Command, operator: Operator): void {
         owed: sum(clients, (c) => c.endpoint.owed),
         owed_clients: owedTo.length,
         in_flight: sum(clients, (c) => c.endpoint.inFlight),
-        oldest_owed: oldest
-          ? { client_token: oldest.clientToken, since: moment(oldest.endpoint.oldestOwedAt) }
+        oldest_owed_live: oldest
+          ? { client_token: oldest.clientToken, since: moment(oldest.oldestLiveOwedAt) }
           : null,
         endpoints: countStates(clients),
         rates,
@@ -93,7 +96,8 @@ async function healthOfClients(db: Db, retentionMs: number): Promise<ClientHealt
     const endpoint = await getEndpoint(db, clientToken);
     const registered = (await getRegistration(db, clientToken)) !== undefined;
     const late = endpoint.owed > 0 ? (await owedOverview(db, clientToken, retentionMs)).overdueMs : 0;
-    health.push({ clientToken, registered, endpoint, overdueMs: late });
+    const live = endpoint.owed > 0 ? await oldestLiveOwedAt(db, clientToken) : undefined;
+    health.push({ clientToken, registered, endpoint, overdueMs: late, oldestLiveOwedAt: live });
   }
   return health;
 }
@@ -138,8 +142,8 @@ function inWords(
       temporal: answer.temporal,
       workers: answer.workers ?? 'unknown',
       owed: `${answer.owed} to ${answer.owed_clients} clients`,
-      'oldest owed': oldest
-        ? `${fromNow(oldest.endpoint.oldestOwedAt)} (${oldest.clientToken})`
+      'oldest live': oldest
+        ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})`
         : 'nothing that is tried',
       'in flight': answer.in_flight,
       endpoints: Object.entries(answer.endpoints)

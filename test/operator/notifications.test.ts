@@ -110,11 +110,14 @@ describe('operator: notification, explain, status', () => {
 
   it('status: oldest owed, totals, worst endpoints; in one line: is it us or them', async () => {
     await owing('STATUS', 'vid-1');
+    await owing('TRIED', 'vid-1');
     await pauseEndpoint(cli.db, 'STATUS');
     const status = await cli.json('status');
     assert.equal(status.verdict, 'us', 'no worker runs');
     assert.match(status.because, /No worker/);
     assert.ok(status.owed >= 1);
+    assert.notEqual(status.oldest_owed_live.client_token, 'STATUS', 'a paused client is not tried');
+    assert.ok(Date.parse(status.oldest_owed_live.since) <= Date.now());
     assert.equal(status.workers, 0);
     assert.deepEqual(
       status.worst.filter((e: { client_token: string }) => e.client_token === 'STATUS').length,
