@@ -58,7 +58,8 @@ const settle = clientScript(
 local asset, id, token, ok = ARGV[2], ARGV[3], ARGV[4], ARGV[7] == '1'
 local redeliver = ARGV[14] == '1'
 local counted = redis.call('ZREM', base .. 'in-flight', token) == 1
-if redis.call('HGET', base .. 'leases', asset) == token then redis.call('HDEL', base .. 'leases', asset) end
+local leased = redis.call('HGET', base .. 'leases', asset) == token
+if leased then redis.call('HDEL', base .. 'leases', asset) end
 local key = record(id)
 if counted and redis.call('EXISTS', key) == 1 then
   local before = redis.call('HGET', key, 'attempts')
@@ -136,9 +137,10 @@ if redeliver then
   return answer('retry', later(schedules.retry, failures))
 end
 if not current then
-  -- A newer notification took its place while it was under way: that one waited for this lease.
+  -- A newer notification took its place while it was under way. If that one waited for this lease, it is due;
+  -- if the lease had ended, it may have been attempted since and keeps its own time.
   local newer = redis.call('HGET', base .. 'owed', asset)
-  if newer and not lease_end(asset) then
+  if newer and leased then
     redis.call('ZADD', base .. lane_of(asset), tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now), asset)
   end
   return answer('gone', -1)
