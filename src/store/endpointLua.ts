@@ -38,14 +38,14 @@ local function enter(name)
   redis.call('HDEL', E, 'probe_token')
   if name == 'active' then
     redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
-    redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at', 'not_before')
+    redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at')
   end
   sync_clock()
 end
 -- A new URL, or none: health starts anew, and no answer of the older URL counts any more.
 local function new_generation()
   enter('active')
-  redis.call('HDEL', E, 'last_error', 'last_status', 'last_failure_at', 'last_success_at')
+  redis.call('HDEL', E, 'not_before', 'last_error', 'last_status', 'last_failure_at', 'last_success_at')
   return redis.call('HINCRBY', E, 'generation', 1)
 end
 -- What waits for a later time is due now, in the order of "owed since"; bounded, the rest keeps its time.
