@@ -107,7 +107,8 @@ if was == 'suspended' then
   redis.call('HSET', E, 'attempts_failed', 0)
   redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
 end
-enter('failing')
+-- Where it is failing already, a probe under way stays the one probe.
+if was ~= 'failing' then enter('failing') end
 redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
 redis.call('HDEL', E, 'not_before')
 return 1`,
