@@ -100,10 +100,13 @@ if same_url then
     if retry_after > 0 then
       redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + retry_after))
     end
-    local failures = redis.call('HINCRBY', E, 'failures', 1)
-    local failed_attempts = redis.call('HINCRBY', E, 'attempts_failed', 1)
-    if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then redis.call('HSET', E, 'first_failure_clock', clock()) end
+    -- A verdict from an older epoch is not counted either: what failed before a recovery must not make the next failure the one too many.
     if same_epoch then
+      local failures = redis.call('HINCRBY', E, 'failures', 1)
+      local failed_attempts = redis.call('HINCRBY', E, 'attempts_failed', 1)
+      if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then
+        redis.call('HSET', E, 'first_failure_clock', clock())
+      end
       if ARGV[8] == '410' and state() ~= 'suspended' then
         enter('suspended')
         entered = 'suspended'
