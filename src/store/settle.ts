@@ -136,7 +136,8 @@ if redeliver then
     return answer('delivered', -1)
   end
   local failures = redis.call('HINCRBY', key, 'redeliver_failures', 1)
-  redis.call('EXPIRE', key, KEEP_SECONDS)
+  -- What is owed again meanwhile keeps its record for as long as it is.
+  if not current then redis.call('EXPIRE', key, KEEP_SECONDS) end
   return answer('retry', later(schedules.retry, failures))
 end
 if not current then
