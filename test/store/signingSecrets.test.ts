@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { createLogger } from '../../src/log.js';
+import { createAccount, setDisabled } from '../../src/store/accounts.js';
+import { createClient } from '../../src/store/clients.js';
+import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
+import { waitForDisk } from '../../src/store/durable.js';
+import { getEndpoint } from '../../src/store/endpoint.js';
+import { createSecretBox } from '../../src/store/secretBox.js';
+import {
+  createSigningSecret,
+  previousSigningSecretMs,
+  rotateSigningSecret,
+  signingSecrets,
+} from '../../src/store/signingSecrets.js';
+import { servers, uniquePrefix } from '../servers.js';
+
+describe('secrets at rest', () => {
+  const older = { id: 'k1', key: randomBytes(32) };
+  const newer = { id: 'k2', key: randomBytes(32) };
+
+  it('are encrypted by the first key and opened by any', () => {
+    const sealed = createSecretBox([older]).seal('whsec_a');
+    assert.match(sealed, /^k1:/);
+    assert.ok(!sealed.includes('whsec_a'));
+    const both = createSecretBox([newer, older]);
+    assert.equal(both.open(sealed), 'whsec_a');
+    assert.match(both.seal('whsec_a'), /^k2:/);
+  });
+
+  it('stay as they are without a key, and can be read once there is one', () => {
+    const sealed = createSecretBox(undefined).seal('whsec_a');
+    assert.equal(createSecretBox([older]).open(sealed), 'whsec_a');
+  });
+
+  it('cannot be read without their key, with another key of its name, or changed', () => {
+    const sealed = createSecretBox([older]).seal('whsec_a');
+    for (const box of [
+      createSecretBox(undefined),
+      createSecretBox([newer]),
+      createSecretBox([{ id: 'k1', key: newer.key }]),
+    ]) {
+      assert.throws(() => box.open(sealed), { name: 'SecretUnreadable' });
+    }
+    const changed = `${sealed.slice(0, -8)}AAAA${sealed.slice(-4)}`;
+    assert.throws(() => createSecretBox([older]).open(changed), { name: 'SecretUnreadable' });
+  });
+});
+
+describe('a client’s signing secrets', () => {
+  const box = createSecretBox([{ id: 'k1', key: randomBytes(32) }]);
+  let db: Db;
+  before(async () => {
+    db = openDb({ url: servers().redisUrl, prefix: uniquePrefix(), log: createLogger('silent', 'test') });
+    await waitForRedis(db, 5000);
+  });
+  after(() => db.redis.disconnect());
+
+  it('many callers at once get the same one', async () => {
+    const made = await Promise.all(Array.from({ length: 20 }, () => createSigningSecret(db, box, 'SITE1')));
+    assert.equal(new Set(made).size, 1);
+    assert.deepEqual(await signingSecrets(db, box, 'SITE1'), made.slice(0, 1));
+  });
+
+  it('each previous one signs along for 24 h, newest first', async () => {
+    const first = await createSigningSecret(db, box, 'SITE2');
+    const second = (await rotateSigningSecret(db, box, 'SITE2')).signingSecret;
+    const later = (ms: number): Db => ({ ...db, clockOffsetMs: () => ms });
+    const third = (await rotateSigningSecret(later(1000), box, 'SITE2')).signingSecret;
+    assert.deepEqual(await signingSecrets(db, box, 'SITE2'), [third, second, first]);
+    const afterFirst = later(previousSigningSecretMs + 500);
+    assert.deepEqual(await signingSecrets(afterFirst, box, 'SITE2'), [third, second]);
+    const fourth = (await rotateSigningSecret(later(previousSigningSecretMs + 5000), box, 'SITE2'))
+      .signingSecret;
+    assert.equal((await db.redis.hkeys(db.client('SITE2').signingSecrets)).length, 2);
+    assert.deepEqual(await signingSecrets(later(previousSigningSecretMs + 5000), box, 'SITE2'), [
+      fourth,
+      third,
+    ]);
+  });
+
+  it('a disabled account’s clients are held, also one that is made meanwhile', async () => {
+    const account = await createAccount(db, { name: 'A' });
+    const wanted = { accountId: account.account_id, name: 'A site' };
+    const before = await createClient(db, wanted);
+    await setDisabled(db, account.account_id, true);
+    const during = await createClient(db, wanted);
+    for (const client of [before, during]) {
+      assert.equal((await getEndpoint(db, client.clientToken)).held, true);
+    }
+    await setDisabled(db, account.account_id, false);
+    for (const client of [before, during]) {
+      assert.equal((await getEndpoint(db, client.clientToken)).held, false);
+    }
+  });
+
+  it('waiting for the disk: many waits share one, and each is answered', async () => {
+    assert.deepEqual(
+      await Promise.all(Array.from({ length: 50 }, () => waitForDisk(db))),
+      Array(50).fill(true),
+    );
+  });
+});
