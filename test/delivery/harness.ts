@@ -80,7 +80,8 @@ export interface Harness {
   intake: Intake;
   deps: ActivityDeps;
   taskQueue: string;
-  log: string[];
+  /** Moves Redis' clock, as the scripts see it, ahead. */
+  skip(ms: number): void;
   newClient(url?: string): Promise<string>;
   registerUrl(client: string, url: string): Promise<void>;
   /** Looks, and starts a workflow where the event brings something new: what the API does. */
@@ -116,7 +117,8 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
     ...env,
   });
   const log = createLogger(process.env.TEST_LOG ?? 'silent', 'test');
-  const db = openDb({ url: config.REDIS_URL, prefix, log });
+  let offsetMs = 0;
+  const db = openDb({ url: config.REDIS_URL, prefix, log, clockOffsetMs: () => offsetMs });
   await waitForRedis(db, 5000);
   const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS });
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
@@ -147,7 +149,9 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
     intake,
     deps,
     taskQueue: config.TASK_QUEUE,
-    log: [],
+    skip(ms) {
+      offsetMs += ms;
+    },
     async newClient(url) {
       const clientToken = `SITE${prefix}${++count}`;
       await createClient(db, { accountId: account.account_id, name: 'A site', clientToken });

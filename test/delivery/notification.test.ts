@@ -216,16 +216,4 @@ describe('3. The notification', () => {
     const good = receiver.received.filter((_, i) => i >= before);
     assert.ok(good.length >= 30);
   });
-
-  it('terminating, cancelling or resetting a workflow loses nothing', async () => {
-    const client = await h.newClient(receiver.url);
-    receiver.answer = () => 500;
-    const cancelled = await h.publish({ client, asset: 'a' });
-    await until('tried', () => receiver.received.length > 0);
-    const handle = h.temporal.workflow.getHandle(`enrichment/${client}/${cancelled.id}`);
-    await handle.cancel();
-    await handle.result();
-    receiver.answer = () => 200;
-    await stateOf(client, cancelled.id, 'delivered');
-  });
 });
