@@ -1,6 +1,6 @@
 /** The API on a free port, with connections, keys and an account of its own. */
 import { randomUUID } from 'node:crypto';
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { createApi } from '../../src/api/app.js';
 import type { ApiDeps } from '../../src/api/deps.js';
 import { listen } from '../../src/api/server.js';
@@ -26,6 +26,7 @@ export async function startApi(
   options: {
     env?: Record<string, string>;
     redisUrl?: string;
+    temporalAddress?: string;
     prefix?: string;
     lookup?: ApiDeps['lookup'];
     log?: Logger;
@@ -42,7 +43,11 @@ export async function startApi(
   const log = options.log ?? createLogger(config.LOG_LEVEL, 'api');
   const db = openDb({ url: options.redisUrl ?? servers().redisUrl, prefix, log });
   await waitForRedis(db, 5000);
-  const connection = await Connection.connect({ address: servers().temporalAddress });
+  const connection = await Connection.connect({
+    address: options.temporalAddress ?? servers().temporalAddress,
+    // A retry that fires after closing throws with nobody to catch it.
+    interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
+  });
   const temporal = new Client({ connection });
   const targetPolicy = {
     allowHttp: config.ALLOW_HTTP_TARGETS,
