@@ -1,0 +1,68 @@
+/** The real service in a process of its own, with everything it said kept. */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { freePort } from '../../src/embedded/ports.js';
+import { until } from '../delivery/harness.js';
+import { servers, uniquePrefix } from '../servers.js';
+
+export interface Service {
+  url: string;
+  adminUrl: string;
+  prefix: string;
+  taskQueue: string;
+  secretsKey: string;
+  /** Everything on its stdout and stderr so far. */
+  said(): string;
+  /** Ends it as an orchestrator does. Resolves with its exit code. */
+  stop(): Promise<number | null>;
+}
+
+/** `node dist/src/main.js all`, ready; `npm test` has built it before. */
+export async function startService(env: Record<string, string> = {}): Promise<Service> {
+  const prefix = uniquePrefix();
+  const taskQueue = `${prefix}queue`;
+  const [port, adminPort] = await Promise.all([freePort(), freePort()]);
+  const secretsKey = randomBytes(32).toString('base64');
+  const child = spawn(process.execPath, ['dist/src/main.js', 'all'], {
+    cwd: join(import.meta.dirname, '../..'),
+    env: {
+      PATH: process.env.PATH,
+      REDIS_URL: servers().redisUrl,
+      TEMPORAL_ADDRESS: servers().temporalAddress,
+      KEY_PREFIX: prefix,
+      TASK_QUEUE: taskQueue,
+      PORT: String(port),
+      ADMIN_PORT: String(adminPort),
+      SECRETS_KEY: `k1:${secretsKey}`,
+      ALLOW_HTTP_TARGETS: 'true',
+      ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
+      ...env,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+  }
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  const url = `http://127.0.0.1:${port}`;
+  await until('the service is ready', async () => {
+    if (child.exitCode !== null) throw new Error(`the service ended: ${said}`);
+    return (await fetch(`${url}/readyz`).catch(() => undefined))?.ok;
+  });
+  return {
+    url,
+    adminUrl: `http://127.0.0.1:${adminPort}`,
+    prefix,
+    taskQueue,
+    secretsKey,
+    said: () => said,
+    stop: () => {
+      child.kill('SIGTERM');
+      return ended;
+    },
+  };
+}
