@@ -11,7 +11,9 @@ import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
 import { openDb, waitForRedis } from './store/db.js';
 import { checkLayout } from './store/layout.js';
+import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
+import { runningCatchUps } from './temporal/catchUp.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { createIntake } from './temporal/intake.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
@@ -72,6 +74,13 @@ export async function run(role: Role, config: Config): Promise<void> {
   });
   const readiness = () => checkReadiness(db, temporal);
   metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());
+  metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
+  if (native !== undefined) {
+    metrics.watch(
+      'asset_update_catch_ups_running',
+      async () => (await runningCatchUps(temporal, config.TASK_QUEUE)).size,
+    );
+  }
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   const api =
     role === 'worker'
@@ -108,6 +117,8 @@ export async function run(role: Role, config: Config): Promise<void> {
   log.info('ended');
 }
 
+const scheduleEveryMs = 60_000;
+
 async function startWorker(
   config: Config,
   connection: Parameters<typeof createWorker>[1],
@@ -117,7 +128,13 @@ async function startWorker(
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
   const worker: Worker = await createWorker(config, connection, deps);
   await ensureSweepSchedule(deps.temporal, config.TASK_QUEUE);
-  const ended = worker.run();
+  // Temporal's store may be lost and made anew while workers run.
+  const schedule = setInterval(() => {
+    ensureSweepSchedule(deps.temporal, config.TASK_QUEUE).catch((err: unknown) => {
+      log.warn({ err }, 'it is not known whether the sweep is scheduled');
+    });
+  }, scheduleEveryMs);
+  const ended = worker.run().finally(() => clearInterval(schedule));
   ended.catch((err: unknown) => log.fatal({ err }, 'the worker broke off'));
   return {
     shutdown: () => {

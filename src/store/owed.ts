@@ -27,6 +27,20 @@ export async function* owedClients(db: Db): AsyncGenerator<string[]> {
   } while (cursor !== '0');
 }
 
+/** Assets owed, over all clients. */
+export async function owedInAll(db: Db): Promise<number> {
+  let sum = 0;
+  for await (const page of owedClients(db)) {
+    const pipeline = db.redis.pipeline();
+    for (const clientToken of page) pipeline.hlen(db.client(clientToken).owed);
+    for (const [err, owed] of (await pipeline.exec()) ?? []) {
+      if (err) throw err;
+      sum += Number(owed);
+    }
+  }
+  return sum;
+}
+
 /** Takes a client that is owed nothing off the index, unless a claim announced itself lately. */
 export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
   const before = Date.now() + db.clockOffsetMs() - unclaimedMs;

@@ -38,7 +38,7 @@ export async function connect(config: Config, log: Logger): Promise<Connection> 
   return await untilThere(log, config.TEMPORAL_ADDRESS, () =>
     Connection.connect({
       ...addressAndTls(config),
-      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 2 }))],
+      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
     }),
   );
 }
