@@ -95,9 +95,10 @@ function pick<T>(from: readonly T[], n: number): T | undefined {
   return from.length === 0 ? undefined : from[n % from.length];
 }
 
-const look = (event: (client: DeliveryClient) => EnrichmentEvent, name: string) =>
+const look = (event: (model: Model, client: DeliveryClient) => EnrichmentEvent | undefined, name: string) =>
   step(`look ${name}`, async (model, client) => {
-    const given = event(client);
+    const given = event(model, client);
+    if (given === undefined) return;
     const known = model.knownOf(given.platformId);
     const news = given.segments.filter((s) => !known.segments.has(s));
     const answer = await client.look(given);
@@ -122,7 +123,7 @@ const look = (event: (client: DeliveryClient) => EnrichmentEvent, name: string) 
 
 const claim = (n: number) =>
   step(`claim ${n}`, async (model, client) => {
-    const accepted = pick(model.accepted, n);
+    const accepted = pick(model.accepted.slice(-5), n);
     if (accepted === undefined) return;
     const { event, lookedUpClaim } = accepted;
     const id = event.notificationId;
@@ -158,7 +159,9 @@ const claim = (n: number) =>
 
 const take = (n: number, mode: TakeMode) =>
   step(`take ${n} ${mode}`, async (model, client) => {
-    const [id, notification] = pick([...model.notifications].slice(-6), n) ?? [];
+    // Mostly something owed, now and then something that has ended.
+    const owed = [...model.notifications].filter(([, { state }]) => state === 'waiting');
+    const [id, notification] = pick(n % 7 === 0 ? [...model.notifications] : owed, n) ?? [];
     if (id === undefined || notification === undefined) return;
     const { asset } = notification;
     const since = client.now();
@@ -199,13 +202,14 @@ const answers = {
   ok: { ok: true },
   fail: { ok: false },
   gone: { ok: false, status: 410 },
-  slowDown: { ok: false, status: 429, retryAfterMs: hour },
+  slowDown: { ok: false, status: 429, retryAfterMs: minute },
 } as const;
 
 /** Also a second time, after its lease, and for a URL or an epoch that is no more. */
 const settle = (n: number, kind: keyof typeof answers) =>
   step(`settle ${n} ${kind}`, async (model, client) => {
-    const attempt = pick(model.attempts.slice(-6), n);
+    const open = model.attempts.filter((a) => !a.settled);
+    const attempt = pick(n % 5 === 0 ? model.attempts : open, n);
     if (attempt === undefined) return;
     const { asset, id, taken } = attempt;
     const before = await client.endpoint();
@@ -277,6 +281,9 @@ const operator: Step[] = [
     assert.equal(answer !== undefined, model.registered);
   }),
 ];
+
+/** What lets deliveries go on happens more often than what stops them. */
+const putBack = operator.filter((s) => ['unpause', 'register', 'resume'].includes(String(s)));
 
 const cancel = (n: number) =>
   step(`cancel ${n}`, async (model, client) => {
@@ -373,15 +380,40 @@ async function drains(model: Model, client: DeliveryClient): Promise<void> {
 const anyNumber = fc.nat({ max: 20 });
 const anyEvent = fc.record({
   platformId: fc.constantFrom(...assets),
-  segments: fc.uniqueArray(fc.constantFrom('1', '2', '3', '4', '5', '6', '7', '8'), { maxLength: 3 }),
+  segments: fc.uniqueArray(fc.nat({ max: 19 }).map(String), { maxLength: 3 }),
   eventId: fc.constantFrom('e1', 'e2', 'e3', 'e4'),
   priority: fc.constantFrom('live' as const, 'live' as const, 'backfill' as const),
   notify: fc.constantFrom(true, true, true, true, false),
 });
 const mode = fc.constantFrom<TakeMode>('first', 'retry', 'drain', 'probe', 'probe');
-const answer = fc.constantFrom<keyof typeof answers>('ok', 'ok', 'fail', 'fail', 'fail', 'gone', 'slowDown');
+const answer = fc.constantFrom<keyof typeof answers>(
+  'ok',
+  'ok',
+  'ok',
+  'fail',
+  'fail',
+  'fail',
+  'fail',
+  'gone',
+  'slowDown',
+);
 
-const looks = anyEvent.map((given) => look((client) => client.event(given), JSON.stringify(given)));
+const looks = anyEvent.map((given) => look((_model, client) => client.event(given), JSON.stringify(given)));
+/** An event sent again, or another one that says the same. */
+const repeats = fc.tuple(anyNumber, fc.boolean()).map(([n, same]) =>
+  look(
+    (model, client) => {
+      const event = pick(model.accepted.slice(-5), n)?.event;
+      if (event === undefined || same) return event;
+      return client.event({
+        platformId: event.platformId,
+        segments: event.segments,
+        priority: event.priority,
+      });
+    },
+    `${same ? 'again' : 'like'} ${n}`,
+  ),
+);
 const claims = anyNumber.map(claim);
 const takes = fc.tuple(anyNumber, mode).map(([n, m]) => take(n, m));
 const settles = fc.tuple(anyNumber, answer).map(([n, a]) => settle(n, a));
@@ -389,6 +421,7 @@ const anyStep: fc.Arbitrary<Step>[] = [
   // What happens often stands here more than once.
   looks,
   looks,
+  repeats,
   claims,
   claims,
   takes,
@@ -396,11 +429,11 @@ const anyStep: fc.Arbitrary<Step>[] = [
   takes,
   settles,
   settles,
-  anyNumber.map(cancel),
-  anyNumber.map(sendNow),
+  settles,
+  fc.oneof(anyNumber.map(cancel), anyNumber.map(sendNow), anyNumber.map(sendNow)),
   fc.constantFrom(plan, recover),
-  fc.constantFrom(...operator),
-  fc.constantFrom(second, second, leaseMs + second, minute, 5 * hour, 2 * day).map(pass),
+  fc.constantFrom(...operator, ...putBack),
+  fc.constantFrom(second, second, leaseMs + second, minute, minute, 5 * hour, 2 * day).map(pass),
 ];
 
 describe('known and owed, under every interleaving', () => {
@@ -408,15 +441,19 @@ describe('known and owed, under every interleaving', () => {
 
   it('say what the model says, and keep its promises', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.commands(anyStep, { maxCommands: 40, size: 'max' }), async (steps) => {
-        const client = await newDeliveryClient({ failingAfter: 2, probeScheduleMs: [second, minute] });
-        await setClient(client.db, client.clientToken, { maxInFlight });
-        const model = new Model();
-        await fc.asyncModelRun(() => ({ model, real: client }), steps);
-        await drains(model, client);
-        client.db.redis.disconnect();
-      }),
-      { numRuns: 50, endOnFailure: false, interruptAfterTimeLimit: 40_000 },
+      fc.asyncProperty(
+        fc.commands(anyStep, { maxCommands: 100, size: 'max' }),
+        fc.constantFrom(1, 2),
+        async (steps, failingAfter) => {
+          const client = await newDeliveryClient({ failingAfter, probeScheduleMs: [second, minute] });
+          await setClient(client.db, client.clientToken, { maxInFlight });
+          const model = new Model();
+          await fc.asyncModelRun(() => ({ model, real: client }), steps);
+          await drains(model, client);
+          client.db.redis.disconnect();
+        },
+      ),
+      { numRuns: 80, endOnFailure: false, interruptAfterTimeLimit: 40_000 },
     );
   });
 });
