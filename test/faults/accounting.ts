@@ -1,0 +1,85 @@
+import type { Db } from '../../src/store/db.js';
+import { getNotification, type NotificationRecord } from '../../src/store/notifications.js';
+import type { Acknowledged } from './publisher.js';
+import type { Receiver } from './receiver.js';
+
+export type Fate =
+  | { kind: 'delivered' }
+  /** A newer one of the same asset took its place, and that one was received. */
+  | { kind: 'superseded' }
+  | { kind: 'waiting'; why: string }
+  | { kind: 'lost'; why: string };
+
+/** What became of an acknowledged event: judged by what the receiver got, the records only lead from id to id. */
+export async function fateOf(db: Db, event: Acknowledged, receiver: Receiver): Promise<Fate> {
+  const first = await getNotification(db, event.clientToken, event.notificationId);
+  if (first !== undefined && first.eventId !== event.eventId)
+    return { kind: 'lost', why: `its record is of event ${first.eventId}` };
+  if (receiver.arrivals.has(event.notificationId) && first?.state !== 'waiting') return { kind: 'delivered' };
+  const seen = new Set<string>();
+  for (let record = first; ; ) {
+    if (record === undefined) return { kind: 'waiting', why: 'it has no record' };
+    if (seen.has(record.notificationId)) return { kind: 'lost', why: 'superseded in a circle' };
+    seen.add(record.notificationId);
+    const arrived = receiver.arrivals.has(record.notificationId);
+    switch (record.state) {
+      case 'waiting':
+        return { kind: 'waiting', why: describe(record) };
+      case 'delivered':
+        return arrived ? { kind: 'superseded' } : { kind: 'lost', why: `not received: ${describe(record)}` };
+      case 'superseded':
+      case 'not_needed':
+        if (record.by === undefined) return { kind: 'lost', why: `by nothing: ${describe(record)}` };
+        if (record !== first && arrived) return { kind: 'superseded' };
+        record = await getNotification(db, event.clientToken, record.by);
+        break;
+      case 'failed':
+      case 'cancelled':
+        return { kind: 'lost', why: describe(record) };
+    }
+  }
+}
+
+function describe(record: NotificationRecord): string {
+  const next = record.nextAttemptAt === undefined ? 'no next attempt' : `next at ${record.nextAttemptAt}`;
+  const last = record.attempts.at(-1);
+  return [
+    `${record.notificationId} of ${record.clientToken} ${record.platformId} is ${record.state}`,
+    next,
+    `now ${Date.now()}`,
+    `last attempt ${last === undefined ? 'none' : JSON.stringify(last)}`,
+  ].join(', ');
+}
+
+/** Events that were given, or received under, more than one id. */
+export async function eventsWithTwoIds(
+  db: Db,
+  clientTokens: readonly string[],
+  acknowledged: readonly Acknowledged[],
+  receiver: Receiver,
+): Promise<string[]> {
+  const idOf = new Map<string, string>();
+  const wrong: string[] = [];
+  const note = (eventId: string, id: string) => {
+    const before = idOf.get(eventId);
+    if (before !== undefined && before !== id) wrong.push(`${eventId}: ${before} and ${id}`);
+    idOf.set(eventId, id);
+  };
+  for (const event of acknowledged) note(event.eventId, event.notificationId);
+  const known = new Set(idOf.values());
+  for (const id of receiver.arrivals.keys()) {
+    if (known.has(id)) continue;
+    const record = await findRecord(db, clientTokens, id);
+    if (record === undefined) wrong.push(`${id} was received and has no record`);
+    else note(record.eventId, id);
+  }
+  return wrong;
+}
+
+async function findRecord(db: Db, clientTokens: readonly string[], id: string) {
+  for (const clientToken of clientTokens) {
+    const record = await getNotification(db, clientToken, id);
+    if (record !== undefined) return record;
+  }
+  return undefined;
+}

@@ -1,0 +1,54 @@
+import { randomInt } from 'node:crypto';
+import { type Part, parts, type System } from './system.js';
+
+export interface Fault {
+  name: string;
+  /** Breaks it and brings it back; resolves when what was broken runs again. */
+  inject(system: System): Promise<void>;
+}
+
+/** Every fault of the suite, in the order of the report. */
+export const faults: readonly Fault[] = [
+  killOf('API', ['api']),
+  killOf('worker', ['worker']),
+  killOf('Temporal', ['temporal']),
+  killOf('Redis', ['redis']),
+  {
+    name: 'receiver away',
+    async inject({ receiver }) {
+      await receiver.breakOff();
+      await pause(randomInt(100, 1500));
+      await receiver.open();
+    },
+  },
+  {
+    name: 'kill -9 of all at once',
+    async inject(system) {
+      await Promise.all([...parts.map((part) => system.kill(part)), system.receiver.breakOff()]);
+      await Promise.all([...parts.map((part) => system.start(part)), system.receiver.open()]);
+    },
+  },
+];
+
+function killOf(name: string, killed: readonly Part[]): Fault {
+  return {
+    name: `kill -9 of ${name}`,
+    async inject(system) {
+      await Promise.all(killed.map((part) => system.kill(part)));
+      await pause(randomInt(0, 300));
+      await Promise.all(killed.map((part) => system.start(part)));
+    },
+  };
+}
+
+/** `count` faults, each kind as often as the others, in random order. */
+export function drawFaults(count: number): Fault[] {
+  const drawn = Array.from({ length: count }, (_, i) => faults[i % faults.length] as Fault);
+  for (let i = drawn.length - 1; i > 0; i--) {
+    const j = randomInt(i + 1);
+    [drawn[i], drawn[j]] = [drawn[j] as Fault, drawn[i] as Fault];
+  }
+  return drawn;
+}
+
+export const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
