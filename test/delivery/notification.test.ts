@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { forgetWakeUp } from '../../src/store/owed.js';
+import { changeRegistration, resetRegistration } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
 import { createSigningSecret } from '../../src/store/signingSecrets.js';
 import { catchUpId, wakeCatchUp } from '../../src/temporal/catchUp.js';
@@ -215,5 +217,42 @@ describe('3. The notification', () => {
     assert.equal(endpoint.state, 'active');
     const good = receiver.received.filter((_, i) => i >= before);
     assert.ok(good.length >= 30);
+  });
+
+  it('what is owed over a reset goes to the next URL, soon after it is registered', async () => {
+    const client = await h.newClient(receiver.url);
+    await pauseEndpoint(h.db, client);
+    const { id } = await h.publish({ client, asset: 'a' });
+    await until('owed', async () => (await getEndpoint(h.db, client)).owed === 1);
+    const removed = await resetRegistration(h.db, client);
+    assert.deepEqual(removed, { removed_url: receiver.url, owed: 1 });
+    await unpauseEndpoint(h.db, client);
+    const next = await startReceiver();
+    try {
+      await h.registerUrl(client, next.url);
+      await forgetWakeUp(h.db, client);
+      await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+      await stateOf(client, id, 'delivered');
+      assert.deepEqual(next.idsOf('a'), [id]);
+      assert.equal(receiver.received.length, 0);
+    } finally {
+      await next.close();
+    }
+  });
+
+  it('an answer of an older URL settles nothing of the newer registration', async () => {
+    const client = await h.newClient(receiver.url);
+    const next = await startReceiver();
+    receiver.answer = () => 'hang';
+    try {
+      const { id } = await h.publish({ client, asset: 'a' });
+      await until('under way', () => receiver.received.length === 1);
+      await changeRegistration(h.db, client, next.url);
+      await stateOf(client, id, 'delivered');
+      assert.deepEqual(next.idsOf('a'), [id]);
+      assert.equal((await getEndpoint(h.db, client)).failures, 0);
+    } finally {
+      await next.close();
+    }
   });
 });
