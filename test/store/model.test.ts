@@ -23,7 +23,7 @@ import {
 } from './deliveryClient.js';
 
 const assets = ['a', 'b', 'c'];
-const maxInFlight = 3;
+const maxInFlight = 2;
 const retentionMs = 30 * day;
 
 interface Accepted {
@@ -409,6 +409,7 @@ const repeats = fc.tuple(anyNumber, fc.boolean()).map(([n, same]) =>
         platformId: event.platformId,
         segments: event.segments,
         priority: event.priority,
+        notify: n % 3 !== 0,
       });
     },
     `${same ? 'again' : 'like'} ${n}`,
