@@ -67,12 +67,15 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     const { client, id } = await retrying();
     const workflowId = `enrichment/${client}/${id}`;
     const { runId } = await h.temporal.workflow.getHandle(workflowId).describe();
-    const { history } = await h.temporal.workflowService.getWorkflowExecutionHistory({
-      namespace: 'default',
-      execution: { workflowId, runId },
+    // The first task ends a moment after the attempt that it held.
+    const task = await until('the first task is completed', async () => {
+      const { history } = await h.temporal.workflowService.getWorkflowExecutionHistory({
+        namespace: 'default',
+        execution: { workflowId, runId },
+      });
+      return history?.events?.find((e) => e.workflowTaskCompletedEventAttributes);
     });
-    const task = history?.events?.find((e) => e.workflowTaskCompletedEventAttributes);
-    assert.ok(task?.eventId);
+    assert.ok(task.eventId);
     await h.temporal.workflowService.resetWorkflowExecution({
       namespace: 'default',
       workflowExecution: { workflowId, runId },
