@@ -37,6 +37,8 @@ export interface Receiver {
   received: Received[];
   /** What the next requests are answered; `hang` never is. */
   answer: (request: Received) => number | 'hang' | { status: number; headers: Record<string, string> };
+  /** Each answer is given so much later. */
+  delayMs: number;
   idsOf(platformId: string): string[];
   close(): Promise<void>;
 }
@@ -46,6 +48,7 @@ export async function startReceiver(): Promise<Receiver> {
   const receiver = {
     received,
     answer: () => 200,
+    delayMs: 0,
     idsOf: (platformId: string) =>
       received
         .filter((r) => (JSON.parse(r.body) as { platform_id: string }).platform_id === platformId)
@@ -61,8 +64,10 @@ export async function startReceiver(): Promise<Receiver> {
       received.push(one);
       const answer = receiver.answer(one);
       if (answer === 'hang') return;
-      if (typeof answer === 'number') res.writeHead(answer).end();
-      else res.writeHead(answer.status, answer.headers).end();
+      setTimeout(() => {
+        if (typeof answer === 'number') res.writeHead(answer).end();
+        else res.writeHead(answer.status, answer.headers).end();
+      }, receiver.delayMs);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

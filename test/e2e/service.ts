@@ -18,13 +18,16 @@ export interface Service {
   stop(): Promise<number | null>;
 }
 
-/** `node dist/src/main.js all`, ready; `npm test` has built it before. */
-export async function startService(env: Record<string, string> = {}): Promise<Service> {
+/** `node dist/src/main.js <role>`, ready; `npm test` has built it before. */
+export async function startService(
+  env: Record<string, string> = {},
+  role: 'all' | 'api' = 'all',
+): Promise<Service> {
   const prefix = uniquePrefix();
   const taskQueue = `${prefix}queue`;
   const [port, adminPort] = await Promise.all([freePort(), freePort()]);
   const secretsKey = randomBytes(32).toString('base64');
-  const child = spawn(process.execPath, ['dist/src/main.js', 'all'], {
+  const child = spawn(process.execPath, ['dist/src/main.js', role], {
     cwd: join(import.meta.dirname, '../..'),
     env: {
       PATH: process.env.PATH,

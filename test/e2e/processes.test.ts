@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { createLogger } from '../../src/log.js';
+import { mintAccessToken } from '../../src/store/accessTokens.js';
+import { createAccount, getAccount } from '../../src/store/accounts.js';
+import { createClient } from '../../src/store/clients.js';
+import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
+import { getNotification } from '../../src/store/notifications.js';
+import { startReceiver, until } from '../delivery/harness.js';
+import { servers, uniquePrefix } from '../servers.js';
+import { startService } from './service.js';
+
+describe('Processes of the service', () => {
+  let prefix: string;
+  let db: Db;
+
+  beforeEach(async () => {
+    prefix = uniquePrefix();
+    db = openDb({ url: servers().redisUrl, prefix, log: createLogger('silent', 'test') });
+    await waitForRedis(db, 5000);
+  });
+  afterEach(() => db.redis.disconnect());
+
+  async function publisher(): Promise<{ token: string; client: string }> {
+    const { account_id } = await createAccount(db, {
+      name: 'A company',
+      scopes: ['push_notifications', 'enrichments'],
+    });
+    const { clientToken } = await createClient(db, { accountId: account_id, name: 'A site' });
+    const account = await getAccount(db, account_id);
+    assert.ok(account);
+    return {
+      token: await mintAccessToken(db, account, ['push_notifications', 'enrichments'], 600),
+      client: clientToken,
+    };
+  }
+
+  it('200 registrations at once at two API processes for one client: exactly one 200', async () => {
+    const env = { KEY_PREFIX: prefix, SECRETS_KEY: `k1:${randomBytes(32).toString('base64')}` };
+    const apis = await Promise.all([startService(env, 'api'), startService(env, 'api')]);
+    try {
+      const { token, client } = await publisher();
+      const answers = await Promise.all(
+        Array.from({ length: 200 }, async (_, i) => {
+          const url = `http://127.0.0.1:9/hook-${i % 20}`;
+          const query = new URLSearchParams({ access_token: token, client_token: client, url });
+          const api = apis[i % 2];
+          const answer = await fetch(`${api?.url}/register_push_notifications?${query}`, { method: 'POST' });
+          return { status: answer.status, body: (await answer.json()) as { msg?: string } };
+        }),
+      );
+      assert.equal(answers.filter((a) => a.status === 200).length, 1);
+      const refused = answers.filter((a) => a.status !== 200);
+      for (const { status, body } of refused) {
+        assert.equal(status, 400);
+        assert.match(body.msg ?? '', /^A url is already registered/);
+      }
+    } finally {
+      assert.deepEqual(await Promise.all(apis.map((api) => api.stop())), [0, 0]);
+    }
+  });
+
+  it('SIGTERM: the POST in flight finishes and is settled, then the process ends with 0', async () => {
+    const service = await startService({ KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue` });
+    const receiver = await startReceiver();
+    try {
+      const { token, client } = await publisher();
+      const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
+      const registered = await fetch(`${service.url}/register_push_notifications?${query}`, {
+        method: 'POST',
+      });
+      assert.equal(registered.status, 200);
+      receiver.delayMs = 1500;
+      const answer = await fetch(`${service.url}/enrichments`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ client_token: client, platform_id: 'a', segments: ['x'] }),
+      });
+      assert.equal(answer.status, 202);
+      const { notification_id: id } = (await answer.json()) as { notification_id: string };
+      await until('the POST is in flight', () => receiver.received.length === 1);
+      assert.equal(await service.stop(), 0, service.said());
+      const found = await getNotification(db, client, id);
+      assert.equal(found?.state, 'delivered');
+      assert.equal(found.attempts.length, 1);
+      assert.equal(receiver.received.length, 1);
+    } finally {
+      await service.stop();
+      await receiver.close();
+    }
+  });
+});
