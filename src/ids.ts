@@ -19,7 +19,6 @@ export function isClientToken(value: string): value is ClientToken {
 }
 
 export const newAccountId = (): AccountId => `acc_${randomBytes(9).toString('base64url')}` as AccountId;
-export const newClientId = (): ClientId => `cid_${randomBytes(12).toString('base64url')}` as ClientId;
 export const newEventId = (): string => `evt-${randomBytes(12).toString('hex')}`;
 export const newClientToken = (): ClientToken => randomBytes(9).toString('base64url') as ClientToken;
 

@@ -4,7 +4,6 @@ import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { waitForDisk } from '../store/durable.js';
-import { forgetWakeUp } from '../store/owed.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { ApiError, unavailable } from './apiError.js';
 import { bearerToken, tokenOrRefuse } from './bearer.js';
@@ -175,8 +174,6 @@ async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce
 /** What is owed goes to the new URL. Should this fail, the sweep finds it within two minutes. */
 async function wake(deps: ApiDeps, clientToken: string): Promise<void> {
   try {
-    // The script expects catch-up awake by now; this is what wakes it.
-    await forgetWakeUp(deps.db, clientToken);
     await wakeClient(deps, clientToken);
   } catch {
     deps.log.warn({ client_token: clientToken }, 'catch-up could not be woken');

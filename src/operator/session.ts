@@ -8,16 +8,17 @@ import { createLogger } from '../log.js';
 import { recordChange } from '../store/audit.js';
 import { type Db, openDb, waitForRedis } from '../store/db.js';
 import { getEndpoint } from '../store/endpoint.js';
-import { forgetWakeUp } from '../store/owed.js';
+import { addressAndTls } from '../temporal/addressAndTls.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
-import { temporalOptions } from './temporalOptions.js';
 
 export interface Session extends Operator {
   close(): Promise<void>;
 }
 
+/** A person waits: a server that is away is said to be so after 5 s. */
+const connectTimeoutMs = 5000;
 const redisTimeoutMs = 5000;
 const redisThereWithinMs = 1500;
 
@@ -47,7 +48,10 @@ export function openSession(options: () => GlobalOptions): Session {
     // Loaded where it is needed: it would be half of the time in which a command starts.
     const { Client, Connection } = await import('@temporalio/client');
     const address = addressOf('TEMPORAL_ADDRESS', running()?.temporalAddress, config().TEMPORAL_ADDRESS);
-    connection = Connection.connect(temporalOptions(config(), address));
+    connection = Connection.connect({
+      ...addressAndTls(config(), address),
+      connectTimeout: connectTimeoutMs,
+    });
     try {
       return new Client({ connection: await connection, namespace: config().TEMPORAL_NAMESPACE });
     } catch {
@@ -78,8 +82,6 @@ export function openSession(options: () => GlobalOptions): Session {
     },
     async wake(clientToken) {
       try {
-        // A change may have marked catch-up as awake already; here it is the one who wakes it.
-        await forgetWakeUp(await db(), clientToken);
         if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
         const { wakeCatchUp } = await import('../temporal/catchUp.js');
         await wakeCatchUp(await temporal(), await db(), clientToken, { taskQueue: config().TASK_QUEUE });

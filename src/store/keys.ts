@@ -39,7 +39,6 @@ export function globalKeys(prefix: string) {
     clients: `${prefix}clients`,
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
-    sweptAt: `${prefix}swept-at`,
     /** Before the keys of the rate limits: failed token calls, calls that send something. */
     tokenFailures: `${prefix}token-failures`,
     sendLimit: `${prefix}send-limit`,

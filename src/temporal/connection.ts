@@ -1,35 +1,13 @@
-import { readFileSync } from 'node:fs';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
-
-function addressAndTls(config: Config) {
-  const file = (path: string | undefined) => (path === undefined ? undefined : readFileSync(path));
-  const crt = file(config.TEMPORAL_TLS_CLIENT_CERT_PATH);
-  const key = file(config.TEMPORAL_TLS_CLIENT_KEY_PATH);
-  const ca = file(config.TEMPORAL_TLS_SERVER_CA_CERT_PATH);
-  const detailed = crt !== undefined || ca !== undefined || config.TEMPORAL_TLS_SERVER_NAME !== undefined;
-  const tls = detailed
-    ? {
-        ...(config.TEMPORAL_TLS_SERVER_NAME === undefined
-          ? {}
-          : { serverNameOverride: config.TEMPORAL_TLS_SERVER_NAME }),
-        ...(ca === undefined ? {} : { serverRootCACertificate: ca }),
-        ...(crt === undefined || key === undefined ? {} : { clientCertPair: { crt, key } }),
-      }
-    : (config.TEMPORAL_TLS ?? config.TEMPORAL_API_KEY !== undefined);
-  return {
-    address: config.TEMPORAL_ADDRESS,
-    tls,
-    ...(config.TEMPORAL_API_KEY === undefined ? {} : { apiKey: config.TEMPORAL_API_KEY }),
-  };
-}
+import { addressAndTls } from './addressAndTls.js';
 
 /** For workers; a client over it may start workflows eagerly. Waits until the server answers. */
 export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
   return await untilThere(log, config.TEMPORAL_ADDRESS, () =>
-    NativeConnection.connect(addressAndTls(config)),
+    NativeConnection.connect(addressAndTls(config, config.TEMPORAL_ADDRESS)),
   );
 }
 
@@ -37,7 +15,7 @@ export async function connectNative(config: Config, log: Logger): Promise<Native
 export async function connect(config: Config, log: Logger): Promise<Connection> {
   return await untilThere(log, config.TEMPORAL_ADDRESS, () =>
     Connection.connect({
-      ...addressAndTls(config),
+      ...addressAndTls(config, config.TEMPORAL_ADDRESS),
       interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
     }),
   );

@@ -39,8 +39,6 @@ export interface IntakeOptions {
   log: Logger;
   /** The worker shares this process: its first workflow task comes back with the start. */
   eager: boolean;
-  /** Resolves when delivery has room for more; absent: not known here. */
-  room?: () => Promise<void> | undefined;
   grouped?: (events: number) => void;
 }
 
@@ -75,7 +73,6 @@ export function createIntake(options: IntakeOptions): Intake {
 
   async function pump(): Promise<void> {
     while (waiting > 0) {
-      await options.room?.();
       const group = cutGroup(lanes);
       for (const entry of group) leave(entry);
       options.grouped?.(group.length);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
-import { forgetWakeUp } from '../../src/store/owed.js';
 import { changeRegistration, resetRegistration } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
 import { createSigningSecret } from '../../src/store/signingSecrets.js';
@@ -230,7 +229,6 @@ describe('3. The notification', () => {
     const next = await startReceiver();
     try {
       await h.registerUrl(client, next.url);
-      await forgetWakeUp(h.db, client);
       await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
       await stateOf(client, id, 'delivered');
       assert.deepEqual(next.idsOf('a'), [id]);
