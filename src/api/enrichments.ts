@@ -122,18 +122,8 @@ async function take(deps: ApiDeps, event: EnrichmentEvent): Promise<ItemAnswer> 
     case 'claimed':
       return { event_id, notification: 'queued', notification_id, ...heldOf(look.held) };
     case 'new': {
-      const { clientToken, platformId, eventId, segments, notificationId, priority } = event;
-      const lookedUpClaim = look.claim;
-      await deps.intake.accept({
-        clientToken,
-        platformId,
-        eventId,
-        segments,
-        notificationId,
-        priority,
-        lookedUpClaim,
-        acceptedAt,
-      });
+      const { notify: _, ...rest } = event;
+      await deps.intake.accept({ ...rest, lookedUpClaim: look.claim, acceptedAt });
       return { event_id, notification: 'queued', notification_id, ...heldOf(look.held) };
     }
   }

@@ -216,17 +216,8 @@ async function publishEvent(
   const look = await lookAtEvent(db, event);
   if (look.kind !== 'new')
     return { id: event.notificationId, kind: look.kind === 'none' ? look.reason : look.kind };
-  const { clientToken, platformId, eventId, segments, notificationId, priority } = event;
-  await intake.accept({
-    clientToken,
-    platformId,
-    eventId,
-    segments,
-    notificationId,
-    priority,
-    lookedUpClaim: look.claim,
-    acceptedAt: Date.now(),
-  });
+  const { notify: _, ...rest } = event;
+  await intake.accept({ ...rest, lookedUpClaim: look.claim, acceptedAt: Date.now() });
   return { id: event.notificationId, kind: 'queued' };
 }
 
