@@ -43,7 +43,7 @@ if state and state ~= 'waiting' then return {'ended', state} end
 local new = missing(segments, ARGV[4])
 if new == '' and number_now > tonumber(ARGV[9]) then
   redis.call('HSET', record(id), 'asset', asset, 'event', ARGV[8], 'accepted_at', ARGV[11], 'priority', ARGV[10], 'state', 'waiting')
-  finish(id, 'not_needed')
+  finish(id, 'not_needed', id_text(last))
   list(id, ARGV[11])
   return {'not_needed', last}
 end
@@ -82,9 +82,7 @@ export async function claimEvent(db: Db, event: Claimable): Promise<Claim> {
       return { kind, claim: Number(answer[1]) };
     case 'not_needed': {
       const by = idOfAnswer(answer[1]);
-      if (by === undefined) return { kind };
-      await db.redis.hset(db.client(event.clientToken).notification(event.notificationId), 'by', by);
-      return { kind, by };
+      return by === undefined ? { kind } : { kind, by };
     }
     case 'ended':
       return { kind, state: text(answer[1]) };

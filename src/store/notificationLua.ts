@@ -38,6 +38,8 @@ local function no_longer_owed(asset)
   redis.call('HDEL', base .. 'owed', asset)
   redis.call('ZREM', base .. 'owed-since', asset)
   if redis.call('ZREM', base .. 'due:live', asset) == 0 then redis.call('ZREM', base .. 'due:backfill', asset) end
+  -- A living lease keeps a newer notification of the asset from being sent beside the POST under way.
+  if not lease_end(asset) then redis.call('HDEL', base .. 'leases', asset) end
   if redis.call('EXISTS', base .. 'owed') == 0 then redis.call('HDEL', base .. 'endpoint', 'catch_up_until') end
 end
 -- Writes an asset as owed by this notification; what it replaces ends as superseded in the same moment.
@@ -64,6 +66,21 @@ local function read_known(bucket, slot)
   local packed = redis.call('HGET', base .. 'known:' .. bucket, slot)
   if not packed then return 0, '', '' end
   return struct.unpack('>I4', packed), string.sub(packed, 5, HEADER), string.sub(packed, HEADER + 1)
+end
+-- The notification id behind 16 bytes, as src/ids.ts writes it; nil where they are all zero.
+local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+local function id_text(bytes)
+  if bytes == '' or bytes == string.rep('\\0', 16) then return nil end
+  local out = {}
+  for i = 1, 16, 3 do
+    local a, b, c = string.byte(bytes, i, i + 2)
+    local n = a * 65536 + (b or 0) * 256 + (c or 0)
+    for _, unit in ipairs({262144, 4096, 64, 1}) do
+      local at = math.floor(n / unit) % 64 + 1
+      out[#out + 1] = string.sub(BASE64URL, at, at)
+    end
+  end
+  return 'msg_' .. string.sub(table.concat(out), 1, 22)
 end
 local function write_known(bucket, slot, claim, id, segments)
   if id == '' then id = string.rep('\\0', 16) end

@@ -67,8 +67,12 @@ export interface OwedOverview {
 /** ARGV: 2 retention ms */
 const overview = clientScript(
   `
+redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
+local in_flight = redis.call('ZCARD', base .. 'in-flight')
+-- With nothing in flight no lease lives: what a process that died left of its own goes.
+if in_flight == 0 then redis.call('DEL', base .. 'leases') end
 local owed = redis.call('HLEN', base .. 'owed')
-if owed == 0 then return {0, 0, -1, 0} end
+if owed == 0 then return {0, 0, -1, in_flight} end
 local next_at = math.huge
 for _, lane in ipairs({'due:live', 'due:backfill'}) do
   local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
@@ -80,9 +84,8 @@ if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') 
 next_at = math.max(next_at, number('not_before'))
 if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
 next_at = math.min(next_at, expires)
-redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
 local planned = number('planned_at')
-return {owed, now - next_at, planned > 0 and now - planned or -1, redis.call('ZCARD', base .. 'in-flight')}
+return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight}
 `,
   endpointLua,
   notificationLua,

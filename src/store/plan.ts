@@ -46,7 +46,8 @@ for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf',
 end
 local owed = redis.call('HLEN', base .. 'owed')
 if owed == 0 then return {0, 0, 'drain', {}, -1, 'retry', expired} end
-local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2])
+local first = redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')
+local oldest = tonumber(first[2])
 redis.call('HSET', E, 'planned_at', now)
 local function sleep(until_at, reason)
   redis.call('HSET', E, 'catch_up_until', until_at)
@@ -61,7 +62,8 @@ local function work(mode, assets)
   end
   return {owed, oldest, mode, items, 0, 'retry', expired}
 end
-local patience = oldest + tonumber(ARGV[3])
+-- What has expired while a POST of it is under way ends with that POST, or with its lease.
+local patience = math.max(oldest + tonumber(ARGV[3]), lease_end(first[1]) or 0)
 if redis.call('HEXISTS', base .. 'registration', 'url') == 0 then return sleep(patience, 'no_registration') end
 if field('paused') == '1' or field('held') == '1' then return sleep(patience, 'paused') end
 if state() == 'suspended' then return sleep(patience, 'suspended') end
