@@ -26,6 +26,7 @@
  *   leases                        hash: asset -> attempt token
  *   notification:<id>             hash: one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
+ *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
  */
 export function globalKeys(prefix: string) {
@@ -39,9 +40,8 @@ export function globalKeys(prefix: string) {
     clients: `${prefix}clients`,
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
-    /** Before the keys of the rate limits: failed token calls, calls that send something. */
+    /** Before the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
-    sendLimit: `${prefix}send-limit`,
     /** Written before each wait for the disk (durable.ts). */
     diskMark: `${prefix}disk-mark`,
   };
