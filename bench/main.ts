@@ -12,6 +12,7 @@ import type { Pids } from './processUsage.js';
 import { markdown, type Report } from './report.js';
 import { runScenario } from './runScenario.js';
 import { curve, type Scenario, scenarios } from './scenarios.js';
+import { studyCommand } from './studyCommand.js';
 import { startTheatre, type TheatreOptions } from './theatre.js';
 
 const names = [...scenarios.map((s) => s.name), 'curve'];
@@ -34,6 +35,8 @@ const program = new Command('bench')
   .option('--profile', 'CPU profiles of the service beside the results')
   .option('--pid <name=pid>', 'count this process too (of a server that was given)', pidOption, {})
   .option('--out <folder>', 'for results.json, results.md and the pictures')
+  .enablePositionalOptions()
+  .addCommand(studyCommand())
   .action(run);
 
 await program.parseAsync();

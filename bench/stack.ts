@@ -17,6 +17,10 @@ import type { Pids } from './processUsage.js';
 export interface StackOptions {
   /** API and worker as two processes instead of one. */
   split: boolean;
+  /** With `split`: how many workers. */
+  workers?: number;
+  /** Settings of the service other than its defaults. */
+  settings?: Record<string, string>;
   /** Where the service's processes leave their CPU profiles. */
   profileDir?: string | undefined;
   /** Servers given by REDIS_URL and TEMPORAL_ADDRESS are counted by the ids named here. */
@@ -27,6 +31,8 @@ export interface StackOptions {
 export interface Stack {
   baseUrl: string;
   redisUrl: string;
+  temporalAddress: string;
+  taskQueue: string;
   db: Db;
   secretBox: SecretBox;
   pids: Pids;
@@ -56,7 +62,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       : await startTemporal({ dir: join(dir, 'temporal') });
     if (temporal) stops.push(() => temporal.stop());
 
-    const [port, adminPort, workerAdminPort] = await Promise.all([freePort(), freePort(), freePort()]);
+    const workers = options.split ? (options.workers ?? 1) : 0;
+    const [port, adminPort] = await Promise.all([freePort(), freePort()]);
+    const workerAdminPorts = await Promise.all(Array.from({ length: workers }, () => freePort()));
     const env = {
       ...process.env,
       NODE_ENV: 'production',
@@ -69,9 +77,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       SECRETS_KEY: `bench:${randomBytes(32).toString('base64')}`,
       ALLOW_HTTP_TARGETS: 'true',
       ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
-      OWN_PORTS: [port, adminPort, workerAdminPort, redis?.port, temporal?.port].filter(Boolean).join(','),
+      OWN_PORTS: [port, adminPort, ...workerAdminPorts, redis?.port, temporal?.port]
+        .filter(Boolean)
+        .join(','),
       // The limit is looked at on every request all the same.
       TOKEN_RATE_PER_SECOND: '1000000',
+      ...options.settings,
     };
     const config = readConfig(env);
     const log = createLogger('warn', 'bench');
@@ -82,22 +93,26 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await waitForRedis(db, 10_000);
 
     const pids: Record<string, number> = {};
-    for (const role of options.split ? (['worker', 'api'] as const) : (['all'] as const)) {
-      const service = await startService(main, role, dir, options.profileDir, {
-        ...env,
-        ...(role === 'worker' ? { ADMIN_PORT: String(workerAdminPort) } : {}),
-      });
+    const start = async (name: string, role: string, url: string, own: NodeJS.ProcessEnv = {}) => {
+      const service = await startService(main, name, role, dir, options.profileDir, { ...env, ...own });
       stops.push(() => service.stop(60_000));
-      pids[role === 'all' ? 'service' : role] = service.pid;
-      const url =
-        role === 'worker' ? `http://127.0.0.1:${workerAdminPort}/healthz` : `http://127.0.0.1:${port}/readyz`;
+      pids[name] = service.pid;
       await waitUntilReady(service, () => answersOk(url), 30_000);
+    };
+    for (const [i, workerAdminPort] of workerAdminPorts.entries()) {
+      const name = workers === 1 ? 'worker' : `worker ${i + 1}`;
+      const url = `http://127.0.0.1:${workerAdminPort}/healthz`;
+      await start(name, 'worker', url, { ADMIN_PORT: String(workerAdminPort) });
     }
+    const readyUrl = `http://127.0.0.1:${port}/readyz`;
+    await start(options.split ? 'api' : 'service', options.split ? 'api' : 'all', readyUrl);
     if (temporal) pids.temporal = temporal.pid;
     if (redis) pids.redis = redis.pid;
     return {
       baseUrl: `http://127.0.0.1:${port}`,
       redisUrl: config.REDIS_URL,
+      temporalAddress: config.TEMPORAL_ADDRESS,
+      taskQueue: config.TASK_QUEUE,
       db,
       secretBox: createSecretBox(config.SECRETS_KEY),
       pids: { ...pids, ...options.givenPids },
@@ -111,6 +126,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
 function startService(
   main: string,
+  name: string,
   role: string,
   dir: string,
   profileDir: string | undefined,
@@ -118,10 +134,10 @@ function startService(
 ): Promise<Child> {
   const profiling = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
   return startChild({
-    name: role,
+    name,
     command: process.execPath,
     args: [...profiling, main, role],
-    logFile: join(dir, `${role}.log`),
+    logFile: join(dir, `${name}.log`),
     env,
     cwd: projectDir,
   });
