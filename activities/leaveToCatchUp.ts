@@ -1,9 +1,6 @@
-import { waitForDisk } from '../src/store/durable.js';
+import { unconfirmedMs, waitForDisk } from '../src/store/durable.js';
 import { wakeCatchUp } from '../src/temporal/catchUp.js';
 import type { ActivityDeps } from './deps.js';
-
-/** How long a server that cannot say what is on disk is given (`appendfsync everysec` and some more). */
-const unconfirmedMs = 2000;
 
 /**
  * The last step of a workflow that completes over an owed entry: the entry is on Redis' disk first (DESIGN rule 5),

@@ -10,6 +10,7 @@ import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
 import { openDb, waitForRedis } from './store/db.js';
+import { warnUnlessDurable } from './store/durable.js';
 import { checkLayout } from './store/layout.js';
 import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
@@ -31,6 +32,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log });
   await waitForRedis(db, 60_000);
   await checkLayout(db);
+  await warnUnlessDurable(db, log);
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? (await connect(config, log));

@@ -3,7 +3,7 @@ import type { Context, Middleware } from 'koa';
 import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
-import { waitForDisk } from '../store/durable.js';
+import { unconfirmedMs, waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { ApiError, unavailable } from './apiError.js';
 import { bearerToken, tokenOrRefuse } from './bearer.js';
@@ -132,21 +132,23 @@ const storeUrl =
     const result = await register(db, secretBox, { clientToken, accountId, url });
     if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
     // From here on the caller hears 200, or 503 while a repeat may still take this over: never later.
-    await within(result.storingSinceMs + answerWithinMs - Date.now(), waitForDisk(db));
-    if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable();
+    const onDisk = await within(result.storingSinceMs + answerWithinMs - Date.now(), waitForDisk(db));
+    if (!onDisk) await sleep(unconfirmedMs);
+    const budgetMs = answerWithinMs + (onDisk ? 0 : unconfirmedMs);
+    if (Date.now() - result.storingSinceMs > budgetMs) throw unavailable();
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
     if (result.wakeCatchUp) void wake(deps, clientToken);
     ctx.body = { success: true, url };
   };
 
-async function within(timeoutMs: number, work: Promise<unknown>): Promise<void> {
+async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
   const late = new AbortController();
   const timeout = sleep(Math.max(0, timeoutMs), undefined, { signal: late.signal }).then(() => {
     throw unavailable();
   });
   timeout.catch(() => undefined);
   try {
-    await Promise.race([work, timeout]);
+    return await Promise.race([work, timeout]);
   } finally {
     late.abort();
   }

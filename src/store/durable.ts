@@ -6,10 +6,23 @@
  * Callers that come while one wait is under way share the next.
  */
 import type { Redis } from 'ioredis';
+import type { Logger } from '../log.js';
 import { type Db, RedisUnavailable } from './db.js';
 import { runPipeline } from './pipeline.js';
 
-/** @returns false where the server cannot say (no WAITAOF, or no AOF). @throws RedisUnavailable after `timeoutMs` */
+/** How long a server that cannot say what is on its disk is given (`appendfsync everysec` and some more). */
+export const unconfirmedMs = 2000;
+
+/** Tells the operator, once, where a write is on no disk when it is answered. */
+export async function warnUnlessDurable(db: Db, log: Logger): Promise<void> {
+  if (await waitForDisk(db).catch(() => true)) return;
+  log.warn(
+    'redis is not durable: it has no append-only file (appendonly yes), or cannot say what is in it (WAITAOF). ' +
+      'What it loses in a crash is lost',
+  );
+}
+
+/** The caller gives it `unconfirmedMs` then. @returns false where the server cannot say (no WAITAOF, or no AOF). @throws RedisUnavailable after `timeoutMs` */
 export async function waitForDisk(db: Db, timeoutMs = 1500): Promise<boolean> {
   const disk = diskOf(db.redis);
   disk.next ??= disk.current.then(() => {
