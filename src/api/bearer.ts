@@ -13,11 +13,16 @@ export function bearerToken(ctx: Context): string | undefined {
   return /^bearer +(\S+) *$/i.exec(ctx.get('authorization'))?.[1];
 }
 
-/** Whom the bearer token stands for, as state.token; anything else is a 401. */
+/** Whom the bearer token stands for, as state.token; anything else is a 401, a second token in the query a 400. */
 export const requireToken =
   (db: Db): Step<TokenState> =>
   async (ctx, next) => {
-    ctx.state.token = await tokenOrRefuse(db, bearerToken(ctx as Context));
+    const token = bearerToken(ctx as Context);
+    // RFC 6750, section 2: never more than one way in one request.
+    if (token !== undefined && ctx.query.access_token !== undefined) {
+      throw new ApiError(400, 'invalid_request', 'The access_token must be given as a header only');
+    }
+    ctx.state.token = await tokenOrRefuse(db, token);
     await next();
   };
 

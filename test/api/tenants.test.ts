@@ -1,0 +1,365 @@
+import assert from 'node:assert/strict';
+import { openapi } from '../../src/api/openapi.js';
+import { mintAccessToken } from '../../src/store/accessTokens.js';
+import { getAccount, rotateSecret, setDisabled } from '../../src/store/accounts.js';
+import { deleteClient } from '../../src/store/clients.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+type Customer = Awaited<ReturnType<typeof newCustomer>>;
+
+/** What a call is about. The receiver's URL is registered for the client. */
+interface Subject {
+  clientToken: string;
+  notificationId: string;
+  platformId: string;
+}
+
+interface Call {
+  /** What the owner's own token gets: whatever is refused below is refused for who asks, not for what is asked. */
+  succeeds: number;
+  /** Its query, without the access token. */
+  query?: (subject: Subject) => Record<string, string>;
+  body?: (subject: Subject) => unknown;
+  /** The token may also come as the parameter access_token. */
+  tokenInQuery?: true;
+  scope?: 'enrichments';
+}
+
+const ofClient = ({ clientToken }: Subject) => ({ client_token: clientToken });
+let receiver: Receiver;
+
+/** Every call of the description that asks for a token. */
+const calls: Record<string, Call> = {
+  'POST /register_push_notifications': {
+    // It has its one URL: the first answer that only the owner gets.
+    succeeds: 400,
+    query: (subject) => ({ ...ofClient(subject), url: receiver.url }),
+    tokenInQuery: true,
+  },
+  'POST /enrichments': {
+    succeeds: 202,
+    body: (subject) => ({ ...ofClient(subject), platform_id: subject.platformId, segments: [] }),
+    scope: 'enrichments',
+  },
+  'GET /clients': { succeeds: 200 },
+  'GET /push_notifications': { succeeds: 200, query: ofClient },
+  'GET /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
+  'POST /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
+  'POST /push_notifications/test': { succeeds: 200, query: ofClient },
+  'POST /push_notifications/resume': { succeeds: 202, query: ofClient },
+  'GET /notifications': { succeeds: 200, query: ofClient },
+  'GET /notifications/{id}': { succeeds: 200, query: ofClient },
+  'POST /notifications/{id}/redeliver': { succeeds: 202, query: ofClient },
+  'POST /notifications/recover': {
+    succeeds: 200,
+    query: ofClient,
+    body: () => ({ since: '2026-01-01T00:00:00Z' }),
+  },
+  'GET /assets/{platform_id}': { succeeds: 200, query: ofClient },
+};
+
+/** Nothing of an account is in them; the token call has its own test (accessToken.test.ts). */
+const open = ['POST /oauth/access_token', 'GET /healthz', 'GET /readyz', 'GET /openapi.json', 'GET /docs'];
+
+const aboutOneClient = Object.entries(calls).filter(([, call]) => call.query);
+const aboutOneThing = Object.entries(calls).filter(([name]) => name.includes('{'));
+
+describe('tenants', () => {
+  let harness: Harness;
+  let api: RunningApi;
+  let mine: Subject;
+  let theirs: Subject;
+  let owner: Customer;
+  let stranger: Customer;
+  let platform: Customer;
+  let tokens: { owner: string; stranger: string; platform: string };
+
+  before(async () => {
+    receiver = await startReceiver();
+    harness = await startHarness();
+    await harness.startWorker();
+    api = await startApi({ prefix: harness.db.prefix, env: { TASK_QUEUE: harness.taskQueue } });
+    owner = await newCustomer(api, ['push_notifications', 'reports']);
+    stranger = await newCustomer(api);
+    platform = await newCustomer(api, ['enrichments']);
+    tokens = {
+      owner: await newToken(api, owner),
+      stranger: await newToken(api, stranger),
+      platform: await newToken(api, platform),
+    };
+    mine = await withNotification(owner, tokens.owner, 'vid-mine');
+    theirs = await withNotification(stranger, tokens.stranger, 'vid-theirs');
+  });
+  after(async () => {
+    await api.close();
+    await harness.close();
+    await receiver.close();
+  });
+
+  async function withNotification(customer: Customer, token: string, asset: string): Promise<Subject> {
+    const client = customer.client_token;
+    const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
+    await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
+    const { id } = await harness.publish({ client, asset });
+    await until(
+      'it is delivered',
+      async () => (await harness.notification(client, id))?.state === 'delivered',
+    );
+    return { clientToken: client, notificationId: id, platformId: asset };
+  }
+
+  interface Answer {
+    status: number;
+    headers: Record<string, string>;
+    body: Record<string, unknown>;
+  }
+
+  /** Everything of an answer but what names this one request. */
+  async function ask(
+    name: string,
+    subject: Subject,
+    authorization: string | undefined,
+    extraQuery: Record<string, string> = {},
+  ): Promise<Answer> {
+    const [method = '', path = ''] = name.split(' ');
+    const call = calls[name];
+    const filled = path
+      .replace('{id}', encodeURIComponent(subject.notificationId))
+      .replace('{platform_id}', encodeURIComponent(subject.platformId));
+    const body = call?.body?.(subject);
+    const answer = await fetch(
+      `${api.url}${filled}?${new URLSearchParams({ ...call?.query?.(subject), ...extraQuery })}`,
+      {
+        method,
+        headers: {
+          ...(authorization !== undefined && { authorization }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      },
+    );
+    const { 'x-request-id': _, date: __, ...headers } = Object.fromEntries(answer.headers);
+    const { request_id: ___, ...rest } = (await answer.json()) as Record<string, unknown>;
+    return { status: answer.status, headers, body: rest };
+  }
+
+  const bearer = (token: string) => `Bearer ${token}`;
+  const tokenFor = (name: string) => (calls[name]?.scope ? tokens.platform : tokens.owner);
+
+  /** Everything that Redis holds of the clients and accounts. */
+  async function everything(): Promise<string[]> {
+    const { redis } = api.deps.db;
+    const keys: string[] = [];
+    for await (const page of redis.scanStream({ match: `${api.prefix}*`, count: 500 }))
+      keys.push(...(page as string[]));
+    const kept = keys.filter((key) => !/access-token:|decision:|send-limit|disk-mark/.test(key)).sort();
+    const dumps = await Promise.all(kept.map((key) => redis.dumpBuffer(key)));
+    return kept.map((key, i) => `${key} ${dumps[i]?.toString('base64')}`);
+  }
+
+  it('every call of the description has a row here', () => {
+    const described = Object.entries(openapi.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    assert.deepEqual(described.toSorted(), [...Object.keys(calls), ...open].toSorted());
+    for (const [path, methods] of Object.entries(openapi.paths)) {
+      for (const [method, operation] of Object.entries(methods)) {
+        const name = `${method.toUpperCase()} ${path}`;
+        assert.equal('security' in operation, name in calls, `${name}: asks for a token`);
+      }
+    }
+  });
+
+  describe('without a token that is valid', () => {
+    let invalid: Record<string, string>;
+
+    before(async () => {
+      const { db } = api.deps;
+      const fresh = async (customer: Customer) => ({ customer, token: await newToken(api, customer) });
+      const disabled = await fresh(await newCustomer(api));
+      await setDisabled(db, disabled.customer.account_id, true);
+      const enabledAgain = await fresh(await newCustomer(api));
+      await setDisabled(db, enabledAgain.customer.account_id, true);
+      await setDisabled(db, enabledAgain.customer.account_id, false);
+      const rotated = await fresh(await newCustomer(api));
+      await rotateSecret(db, rotated.customer.account_id, { now: true });
+      const account = await getAccount(db, owner.account_id);
+      assert.ok(account);
+      const expired = await mintAccessToken(db, account, owner.scopes, 0.001);
+      await until('it has expired', async () => {
+        const keys = await db.redis.keys(`${api.prefix}access-token:*`);
+        return (await Promise.all(keys.map((key) => db.redis.pttl(key)))).every((ttl) => ttl > 1000);
+      });
+      const last = tokens.owner.at(-1) === 'A' ? 'B' : 'A';
+      const forged = owner.account_id.slice(4) + tokens.stranger.slice(-43);
+      invalid = {
+        expired,
+        'of a disabled account': disabled.token,
+        'of an account that was disabled and enabled again': enabledAgain.token,
+        'of an account whose secret was rotated with --now': rotated.token,
+        'with another last character': tokens.owner.slice(0, -1) + last,
+        'without its last character': tokens.owner.slice(0, -1),
+        'with a character too many': `${tokens.owner}A`,
+        'of a stranger under the owner’s name': forged,
+        'of 300 characters': 'A'.repeat(300),
+        'of one character': 'x',
+        'that is the client secret': owner.client_secret,
+      };
+    });
+
+    for (const name of Object.keys(calls)) {
+      it(`${name}: one answer to all of them, whatever is asked about`, async () => {
+        const nothing: Subject = {
+          clientToken: 'SITE-of-nobody',
+          notificationId: `msg_${'A'.repeat(22)}`,
+          platformId: 'vid-nowhere',
+        };
+        const before = await everything();
+        for (const subject of [mine, theirs, nothing]) {
+          for (const [kind, token] of Object.entries(invalid)) {
+            const answers = [await ask(name, subject, bearer(token))];
+            if (calls[name]?.tokenInQuery)
+              answers.push(await ask(name, subject, undefined, { access_token: token }));
+            for (const answer of answers) {
+              assert.equal(answer.headers['www-authenticate'], 'Bearer error="invalid_token"', kind);
+              assert.deepEqual(
+                [answer.status, answer.body],
+                [401, { msg: 'The access token is no longer valid', code: 'invalid_token' }],
+                kind,
+              );
+            }
+          }
+        }
+        assert.deepEqual(await everything(), before);
+      });
+
+      it(`${name}: none, another scheme, and a token where none is taken`, async () => {
+        const valid = tokenFor(name);
+        const tried: [string | undefined, Record<string, string>?][] = [
+          [undefined],
+          [''],
+          ['Bearer'],
+          ['Bearer '],
+          [`Basic ${Buffer.from(`${owner.client_id}:${owner.client_secret}`).toString('base64')}`],
+          [`Token ${valid}`],
+          [valid],
+          [`Bearer ${valid} ${valid}`],
+          [`Bearer "${valid}"`],
+        ];
+        if (!calls[name]?.tokenInQuery)
+          tried.push([undefined, { access_token: valid }], ['x', { access_token: valid }]);
+        for (const [authorization, query] of tried) {
+          const answer = await ask(name, mine, authorization, query);
+          const missing = calls[name]?.tokenInQuery && !/^Bearer "/.test(authorization ?? '');
+          assert.equal(answer.status, missing ? 400 : 401, authorization);
+          if (missing) assert.equal(answer.body.msg, 'The parameter access_token is missing');
+          else assert.equal(answer.body.code, 'invalid_token');
+        }
+      });
+
+      it(`${name}: never a token in both places`, async () => {
+        const answer = await ask(name, mine, bearer(tokenFor(name)), { access_token: tokenFor(name) });
+        assert.deepEqual([answer.status, answer.body.code], [400, 'invalid_request']);
+      });
+    }
+  });
+
+  describe('with the token of another account', () => {
+    for (const [name] of aboutOneClient) {
+      it(`${name}: a client of the owner, none, a deleted and a malformed one are the same`, async () => {
+        const gone = await newCustomer(api);
+        await deleteClient(api.deps.db, gone.client_token);
+        const before = await everything();
+        const expected = {
+          status: 401,
+          body: { msg: 'The client token is not valid for this account', code: 'invalid_client_token' },
+        };
+        const answers: Answer[] = [];
+        for (const clientToken of [
+          mine.clientToken,
+          'SITE-of-nobody',
+          gone.client_token,
+          'no token!',
+          '☃'.repeat(65),
+        ]) {
+          answers.push(await ask(name, { ...mine, clientToken }, bearer(tokens.stranger)));
+          answers.push(await ask(name, { ...mine, clientToken }, bearer(tokens.platform)));
+        }
+        for (const answer of answers) {
+          assert.deepEqual(answer, answers[0]);
+          assert.deepEqual({ status: answer.status, body: answer.body }, expected);
+        }
+        assert.deepEqual(await everything(), before);
+      });
+    }
+
+    for (const [name] of aboutOneThing) {
+      it(`${name}: the owner’s, one that never was and a malformed one are the same`, async () => {
+        const before = await everything();
+        const about = (notificationId: string, platformId: string) =>
+          ask(name, { clientToken: theirs.clientToken, notificationId, platformId }, bearer(tokens.stranger));
+        const answers = [
+          await about(mine.notificationId, mine.platformId),
+          await about(`msg_${'A'.repeat(22)}`, 'vid-nowhere'),
+          await about('no-id', 'x'.repeat(300)),
+          await about('msg_%00', '\u0000'),
+          await about(`${mine.notificationId}\n`, `../${mine.clientToken}`),
+        ];
+        for (const answer of answers) assert.deepEqual(answer, answers[0]);
+        assert.equal(answers[0]?.status, 404);
+        assert.deepEqual(await everything(), before);
+      });
+    }
+
+    it('GET /clients: only its own', async () => {
+      const { body } = await ask('GET /clients', mine, bearer(tokens.stranger));
+      const { clients } = body as { clients: { client_token: string }[] };
+      assert.deepEqual(
+        clients.map((client) => client.client_token),
+        [stranger.client_token],
+      );
+    });
+  });
+
+  describe('with the wrong scope', () => {
+    it('POST /enrichments: 403, the same for every client token and for a body that is none', async () => {
+      const before = await everything();
+      const answers: Answer[] = [];
+      for (const clientToken of [mine.clientToken, theirs.clientToken, 'SITE-of-nobody', 'no token!']) {
+        answers.push(await ask('POST /enrichments', { ...mine, clientToken }, bearer(tokens.owner)));
+      }
+      for (const answer of answers) assert.deepEqual(answer, answers[0]);
+      assert.equal(answers[0]?.status, 403);
+      assert.match(answers[0]?.headers['www-authenticate'] ?? '', /error="insufficient_scope"/);
+      assert.deepEqual(await everything(), before);
+    });
+  });
+
+  describe('with the owner’s token', () => {
+    it('POST /enrichments: a deleted client is an unknown one', async () => {
+      const gone = await newCustomer(api);
+      await deleteClient(api.deps.db, gone.client_token);
+      const ofGone = await ask(
+        'POST /enrichments',
+        { ...mine, clientToken: gone.client_token },
+        bearer(tokens.platform),
+      );
+      const ofNone = await ask(
+        'POST /enrichments',
+        { ...mine, clientToken: 'SITE-of-nobody' },
+        bearer(tokens.platform),
+      );
+      assert.deepEqual(ofGone, ofNone);
+      assert.deepEqual([ofGone.status, ofGone.body.code], [404, 'unknown_client']);
+    });
+
+    for (const [name, { succeeds }] of Object.entries(calls)) {
+      it(`${name}: ${succeeds}`, async () => {
+        const answer = await ask(name, mine, bearer(tokenFor(name)));
+        assert.equal(answer.status, succeeds);
+        if (succeeds === 400) assert.equal(answer.body.code, 'already_registered');
+      });
+    }
+  });
+});
