@@ -1,8 +1,9 @@
-/** A TCP proxy between the service and a server, that can lose what a broken network loses. */
+/** A TCP proxy between the service and a server, that can do what a broken network does. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export interface Proxy {
   url: string;
+  port: number;
   /**
    * The next command that holds `text` reaches the server and is answered; the answer is lost with the connection.
    * Resolves when that has happened.
@@ -12,43 +13,82 @@ export interface Proxy {
   hang(): void;
   /** Lets through what was kept, and all that follows. */
   release(): void;
+  /**
+   * Half open: what is connected now is dead for good without either side being told, as behind a router that
+   * forgot it; a new connection is taken and gets nothing through until `reach`.
+   */
+  forget(): void;
+  /** New connections get through again. */
+  reach(): void;
+  /** Both ways, for what is connected and for what will be. */
+  slow(line: { latencyMs?: number; bytesPerSecond?: number }): void;
+  /** While true every answer ends half way in a reset. */
+  resetAnswers(on: boolean): void;
   close(): Promise<void>;
 }
 
 export async function startProxy(targetUrl: string): Promise<Proxy> {
   const target = new URL(targetUrl);
   const sockets = new Set<Socket>();
+  const pairs = new Set<{ forgotten: boolean }>();
   let cut: { text: string; done: () => void } | undefined;
   let hanging = false;
+  let unreachable = false;
+  let resetting = false;
+  let line: { latencyMs?: number; bytesPerSecond?: number } = {};
   let kept: (() => void)[] = [];
+
+  /** In order, each piece after the line's latency and the time that its bytes take. */
+  function carry(to: Socket): (data: Buffer) => void {
+    let freeAt = 0;
+    return (data) => {
+      const now = Date.now();
+      const { latencyMs = 0, bytesPerSecond } = line;
+      if (latencyMs === 0 && bytesPerSecond === undefined && freeAt <= now) {
+        to.write(data);
+        return;
+      }
+      const takesMs = bytesPerSecond === undefined ? 0 : (data.length / bytesPerSecond) * 1000;
+      freeAt = Math.max(freeAt, now + latencyMs) + takesMs;
+      setTimeout(() => to.writable && to.write(data), freeAt - now);
+    };
+  }
 
   const server = createServer((inside) => {
     const outside = connect(Number(target.port), target.hostname);
+    const pair = { forgotten: unreachable };
+    pairs.add(pair);
     let losing: (() => void) | undefined;
     for (const socket of [inside, outside]) {
       sockets.add(socket);
       socket.on('error', () => undefined);
       socket.on('close', () => {
         sockets.delete(socket);
+        if (pair.forgotten) return;
+        pairs.delete(pair);
         inside.destroy();
         outside.destroy();
       });
     }
-    inside.on('data', (data) => {
+    const carryOut = carry(outside);
+    const carryIn = carry(inside);
+    inside.on('data', (data: Buffer) => {
+      if (pair.forgotten) return;
       if (cut && data.includes(cut.text)) {
         losing = cut.done;
         cut = undefined;
       }
       if (hanging) kept.push(() => outside.write(data));
-      else outside.write(data);
+      else carryOut(data);
     });
-    outside.on('data', (data) => {
-      if (!losing) {
-        inside.write(data);
-        return;
-      }
-      inside.destroy();
-      losing();
+    outside.on('data', (data: Buffer) => {
+      if (pair.forgotten) return;
+      if (losing) {
+        inside.destroy();
+        losing();
+      } else if (resetting) {
+        inside.write(data.subarray(0, data.length >> 1), () => inside.resetAndDestroy());
+      } else carryIn(data);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -56,6 +96,7 @@ export async function startProxy(targetUrl: string): Promise<Proxy> {
 
   return {
     url: `redis://127.0.0.1:${port}`,
+    port,
     cutBeforeReply: (text) =>
       new Promise((resolve) => {
         cut = { text, done: resolve };
@@ -67,6 +108,19 @@ export async function startProxy(targetUrl: string): Promise<Proxy> {
       hanging = false;
       for (const write of kept) write();
       kept = [];
+    },
+    forget() {
+      unreachable = true;
+      for (const pair of pairs) pair.forgotten = true;
+    },
+    reach() {
+      unreachable = false;
+    },
+    slow(wanted) {
+      line = wanted;
+    },
+    resetAnswers(on) {
+      resetting = on;
     },
     close: () =>
       new Promise((resolve) => {

@@ -4,10 +4,19 @@ import type { Db } from '../../src/store/db.js';
 import type { SecretBox } from '../../src/store/secretBox.js';
 import { createSigningSecret } from '../../src/store/signingSecrets.js';
 
-/** Who takes part: a publisher's registered clients, and a token of the platform. */
+/** Who takes part: a publisher with registered clients, and the platform. */
 export interface Cast {
+  publisher: Credentials;
+  publisherToken: string;
   clientTokens: string[];
   platformToken: string;
+}
+
+export interface Credentials {
+  account_id: string;
+  client_id: string;
+  client_secret: string;
+  scopes: string[];
 }
 
 export async function createCast(
@@ -27,10 +36,15 @@ export async function createCast(
     await register(apiUrl, publisherToken, clientToken, `${receiverUrl}/${clientToken}`);
     clientTokens.push(clientToken);
   }
-  return { clientTokens, platformToken: await mint(apiUrl, platform, platformScope) };
+  return {
+    publisher,
+    publisherToken,
+    clientTokens,
+    platformToken: await mint(apiUrl, platform, platformScope),
+  };
 }
 
-async function mint(
+export async function mint(
   apiUrl: string,
   account: { client_id: string; client_secret: string },
   scope: string,
@@ -45,7 +59,12 @@ async function mint(
   return body.access_token;
 }
 
-async function register(apiUrl: string, token: string, clientToken: string, url: string): Promise<void> {
+export async function register(
+  apiUrl: string,
+  token: string,
+  clientToken: string,
+  url: string,
+): Promise<void> {
   const query = new URLSearchParams({ client_token: clientToken, url });
   const response = await fetch(`${apiUrl}/register_push_notifications?${query}`, {
     method: 'POST',

@@ -1,54 +1,56 @@
 import { randomInt } from 'node:crypto';
+import { pause } from './pause.js';
 import { type Part, parts, type System } from './system.js';
 
 export interface Fault {
   name: string;
-  /** Breaks it and brings it back; resolves when what was broken runs again. */
-  inject(system: System): Promise<void>;
+  /** Breaks it and brings it back; resolves with the moment (ms) from which on it could be used again. */
+  inject(system: System): Promise<number>;
 }
 
-/** Every fault of the suite, in the order of the report. */
-export const faults: readonly Fault[] = [
+/** What is killed at random moments, in the order of the report. */
+export const kills: readonly Fault[] = [
   killOf('API', ['api']),
   killOf('worker', ['worker']),
   killOf('Temporal', ['temporal']),
   killOf('Redis', ['redis']),
   {
-    name: 'receiver away',
+    name: 'receiver broken off',
     async inject({ receiver }) {
       await receiver.breakOff();
       await pause(randomInt(100, 1500));
       await receiver.open();
+      return Date.now();
     },
   },
   {
-    name: 'kill -9 of all at once',
+    name: '`kill -9` of all at once',
     async inject(system) {
       await Promise.all([...parts.map((part) => system.kill(part)), system.receiver.breakOff()]);
       await Promise.all([...parts.map((part) => system.start(part)), system.receiver.open()]);
+      return Date.now();
     },
   },
 ];
 
 function killOf(name: string, killed: readonly Part[]): Fault {
   return {
-    name: `kill -9 of ${name}`,
+    name: `\`kill -9\` of ${name}`,
     async inject(system) {
       await Promise.all(killed.map((part) => system.kill(part)));
       await pause(randomInt(0, 300));
       await Promise.all(killed.map((part) => system.start(part)));
+      return Date.now();
     },
   };
 }
 
 /** `count` faults, each kind as often as the others, in random order. */
-export function drawFaults(count: number): Fault[] {
-  const drawn = Array.from({ length: count }, (_, i) => faults[i % faults.length] as Fault);
+export function drawFaults(kinds: readonly Fault[], count: number): Fault[] {
+  const drawn = Array.from({ length: count }, (_, i) => kinds[i % kinds.length] as Fault);
   for (let i = drawn.length - 1; i > 0; i--) {
     const j = randomInt(i + 1);
     [drawn[i], drawn[j]] = [drawn[j] as Fault, drawn[i] as Fault];
   }
   return drawn;
 }
-
-export const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

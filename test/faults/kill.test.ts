@@ -1,140 +1,102 @@
 /**
- * `npm run test:faults`: breaks every part of the running service under load, again and again, and accounts for
- * every acknowledged event at the receiver. FAULT_KILLS sets how often (20; the long form is 200); FAULT_REPORT=1
- * writes the table to docs/reliability.md.
+ * Breaks every part of the running service at random moments under load, again and again, and accounts for every
+ * acknowledged event at the receiver, for every token and for every registration.
  */
 import assert from 'node:assert/strict';
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { readConfig } from '../../src/config.js';
-import { projectDir } from '../../src/embedded/projectDir.js';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
-import { eventsWithTwoIds, type Fate, fateOf } from './accounting.js';
-import { type Cast, createCast } from './cast.js';
-import { drawFaults, faults, pause } from './faults.js';
-import { type Acknowledged, type Publisher, startPublisher } from './publisher.js';
-import { type Row, table } from './report.js';
-import { createSystem, parts, type System } from './system.js';
-import { writeReport } from './writeReport.js';
+import { randomUUID } from 'node:crypto';
+import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
+import { drawFaults, kills } from './faults.js';
+import { form } from './form.js';
+import { pause } from './pause.js';
+import { type Row, report } from './report.js';
 
-const kills = Number(process.env.FAULT_KILLS || 20);
-const clients = 5;
-/** What the service takes in flight for one client by default. */
-const inFlightPerClient = 16;
-/** The sweep picks up within 2 minutes what nobody works on. */
-const settleWithinMs = 130_000;
-
-describe(`${kills} faults at random moments under load`, function () {
-  this.timeout(kills * 60_000 + settleWithinMs);
-  let system: System;
-  let db: Db;
-  let cast: Cast;
-  let publisher: Publisher;
-  const injected: { name: string; recoveryMs: number }[] = [];
+describe(`${form.kills} faults at random moments under load`, function () {
+  this.timeout(form.kills * 60_000 + 300_000);
+  let run: FaultRun;
 
   before(async () => {
-    await mkdir(join(projectDir, '.data'), { recursive: true });
-    system = await createSystem();
-    await Promise.all(parts.map((part) => system.start(part)));
-    await system.receiver.open();
-    db = openDb({ url: system.redisUrl, prefix: '', log: createLogger('silent', 'faults') });
-    await waitForRedis(db, 10_000);
-    const box = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
-    cast = await createCast(db, box, system.apiUrl, system.receiver.url, clients);
-    publisher = startPublisher({
-      apiUrl: system.apiUrl,
-      token: cast.platformToken,
-      clientTokens: cast.clientTokens,
-      assetsPerClient: 20,
-      publishers: 8,
-      fault: () => injected.length,
-    });
+    run = await startFaultRun();
   });
-
-  after(async () => {
-    await publisher?.stop();
-    db?.redis.disconnect();
-    await system?.stop();
-  });
+  after(() => run?.stop());
 
   it('recovers from each by itself', async () => {
-    for (const { name, inject } of drawFaults(kills)) {
+    for (const fault of drawFaults(kills, form.kills)) {
       await pause(200 + Math.random() * 800);
-      const from = Date.now();
-      await inject(system);
-      const back = Date.now();
-      await recovered(back);
-      injected.push({ name, recoveryMs: Date.now() - from });
+      await run.inject(fault);
     }
-    assert.deepEqual(system.brokenOff, []);
+    assert.deepEqual(run.system.brokenOff, []);
   });
 
   it('loses nothing acknowledged, gives no event two ids and repeats only what was in flight', async () => {
-    await publisher.stop();
-    const { acknowledged } = publisher;
-    const fates = await settled(acknowledged);
-    const rows = rowsOf(acknowledged, fates);
-    const text = table(rows);
-    console.log(`\n${text}\n\n${footer()}\n`);
-    if (process.env.FAULT_REPORT === '1') await writeReport(text, footer());
-
-    const missing = fates.filter((fate) => fate.kind === 'lost' || fate.kind === 'waiting');
-    assert.deepEqual(missing, []);
-    assert.deepEqual(await eventsWithTwoIds(db, cast.clientTokens, acknowledged, system.receiver), []);
-    assert.deepEqual(publisher.wrong, []);
-    assert.deepEqual(system.brokenOff, []);
-    assert.ok(rows.every((row) => row.duplicated <= row.injected * clients * inFlightPerClient));
+    const account = await run.account();
+    report(account.rows);
+    assertKept(account);
   });
 
-  /** An event sent after the return was acknowledged and received. */
-  async function recovered(back: number): Promise<void> {
-    const end = Date.now() + 60_000;
-    const received = ({ sentAt, notificationId }: Acknowledged) =>
-      sentAt >= back && system.receiver.arrivals.has(notificationId);
-    while (!publisher.acknowledged.some(received)) {
-      assert.ok(Date.now() < end, 'no event got through within 60 s of the return');
-      await pause(20);
-    }
-  }
+  describe('the accounting itself', () => {
+    const sum = (rows: readonly Row[], of: (row: Row) => number) =>
+      rows.reduce((total, row) => total + of(row), 0);
 
-  async function settled(acknowledged: readonly Acknowledged[]): Promise<Fate[]> {
-    const end = Date.now() + settleWithinMs;
-    const fates = new Map<Acknowledged, Fate>();
-    for (;;) {
-      const open = acknowledged.filter((event) => (fates.get(event)?.kind ?? 'waiting') === 'waiting');
-      if (open.length === 0 || Date.now() > end) return acknowledged.map((event) => fates.get(event) as Fate);
-      for (const event of open) fates.set(event, await fateOf(db, event, system.receiver));
-      await pause(250);
-    }
-  }
-
-  function rowsOf(acknowledged: readonly Acknowledged[], fates: readonly Fate[]): Row[] {
-    return faults.map(({ name }) => {
-      const times = injected.filter((one) => one.name === name);
-      const met = acknowledged.flatMap((event, i) =>
-        injected[Math.min(event.fault, injected.length - 1)]?.name === name
-          ? [{ event, fate: fates[i] as Fate }]
-          : [],
+    it('finds a duplicate put in on purpose', async () => {
+      const before = await run.account(0);
+      const [event] = run.publisher.acknowledged.filter((one) =>
+        run.system.receiver.arrivals.has(one.notificationId),
       );
-      const count = (...kinds: Fate['kind'][]) => met.filter(({ fate }) => kinds.includes(fate.kind)).length;
-      const arrived = met.map(({ event }) => system.receiver.arrivals.get(event.notificationId)?.length ?? 0);
-      return {
-        fault: name,
-        injected: times.length,
-        acknowledged: met.length,
-        delivered: count('delivered'),
-        superseded: count('superseded'),
-        lost: count('lost', 'waiting'),
-        duplicated: arrived.reduce((sum, n) => sum + Math.max(0, n - 1), 0),
-        longestRecoveryMs: Math.max(0, ...times.map((one) => one.recoveryMs)),
-      };
+      assert.ok(event);
+      await fetch(run.system.receiver.url, {
+        method: 'POST',
+        headers: { 'webhook-id': event.notificationId },
+      });
+      const account = await run.account(0);
+      assert.equal(
+        sum(account.rows, (row) => row.duplicated),
+        sum(before.rows, (row) => row.duplicated) + 1,
+      );
     });
-  }
 
-  function footer(): string {
-    const { refused, withoutAnswer, slowestAnswerMs } = publisher;
-    return `While it was broken the API answered 503 ${refused} times and not at all ${withoutAnswer} times; its slowest answer took ${(slowestAnswerMs / 1000).toFixed(1)} s.`;
-  }
+    it('finds an event with two ids put in on purpose', async () => {
+      const [event] = run.publisher.acknowledged;
+      assert.ok(event);
+      const second = await fetch(`${run.system.apiUrl}/enrichments`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${run.cast.platformToken}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          ...{ event_id: event.eventId, client_token: event.clientToken, platform_id: 'another' },
+          segments: ['a'],
+        }),
+      });
+      const { notification_id: id } = (await second.json()) as { notification_id: string };
+      while (!run.system.receiver.arrivals.has(id)) await pause(20);
+      const account = await run.account(0);
+      assert.equal(account.withTwoIds.length, 1);
+      assert.match(account.withTwoIds[0] ?? '', new RegExp(event.eventId));
+      run.system.receiver.arrivals.delete(id);
+    });
+
+    it('finds an event that was delivered by every record, and that the receiver never saw', async () => {
+      const last = run.publisher.acknowledged.findLast((one) =>
+        run.system.receiver.arrivals.has(one.notificationId),
+      );
+      assert.ok(last);
+      run.system.receiver.arrivals.delete(last.notificationId);
+      const account = await run.account(0);
+      assert.ok(account.lost.length >= 1);
+      assert.match(account.lost[0] ?? '', /^lost: not received/);
+    });
+
+    it('finds an event, a token and a registration that nobody knows of', async () => {
+      const before = await run.account(0);
+      const [event] = run.publisher.acknowledged;
+      assert.ok(event);
+      run.publisher.acknowledged.push({ ...event, notificationId: randomUUID(), eventId: randomUUID() });
+      run.minter.tokens.push({ value: 'x'.repeat(64), fault: 0 });
+      run.registrar.registrations.push({ clientToken: 'nobody', urls: ['http://127.0.0.1:9/'], fault: 0 });
+      const account = await run.account(0);
+      assert.equal(account.lost.length, before.lost.length + 3);
+      assert.equal(
+        sum(account.rows, (row) => row.lost),
+        sum(before.rows, (row) => row.lost) + 3,
+      );
+    });
+  });
 });

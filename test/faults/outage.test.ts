@@ -8,7 +8,7 @@ import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
 import { type Cast, createCast } from './cast.js';
-import { pause } from './faults.js';
+import { pause } from './pause.js';
 import { createSystem, type Part, parts, type System } from './system.js';
 
 const awayMs = 5000;

@@ -5,6 +5,8 @@ export interface Receiver {
   url: string;
   /** Times of arrival (ms) by `webhook-id`. */
   arrivals: Map<string, number[]>;
+  /** The most POSTs of one client that were here at once. */
+  mostAtOnce: number;
   open(): Promise<void>;
   /** Answers under way are cut off. */
   breakOff(): Promise<void>;
@@ -15,12 +17,19 @@ const slowestAnswerMs = 30;
 
 export function createReceiver(port: number): Receiver {
   const arrivals = new Map<string, number[]>();
+  const present = new Map<string, number>();
   let server: Server | undefined;
-  return {
+  const receiver: Receiver = {
     url: `http://127.0.0.1:${port}`,
     arrivals,
+    mostAtOnce: 0,
     async open() {
       const opened = createServer({ keepAliveTimeout: 60_000 }, (req, res) => {
+        const client = req.url ?? '';
+        const here = (present.get(client) ?? 0) + 1;
+        present.set(client, here);
+        receiver.mostAtOnce = Math.max(receiver.mostAtOnce, here);
+        res.once('close', () => present.set(client, (present.get(client) ?? 1) - 1));
         req.resume();
         req.on('end', () => {
           const id = String(req.headers['webhook-id']);
@@ -42,4 +51,19 @@ export function createReceiver(port: number): Receiver {
       await new Promise((resolve) => closing.close(resolve));
     },
   };
+  return receiver;
+}
+
+/** The most arrivals in any second from `fromMs` on. */
+export function mostInOneSecond(receiver: Receiver, fromMs: number): number {
+  const times = [...receiver.arrivals.values()]
+    .flat()
+    .filter((at) => at >= fromMs)
+    .sort((a, b) => a - b);
+  let most = 0;
+  for (let first = 0, last = 0; last < times.length; last++) {
+    while ((times[last] ?? 0) - (times[first] ?? 0) >= 1000) first++;
+    most = Math.max(most, last - first + 1);
+  }
+  return most;
 }

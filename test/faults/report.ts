@@ -1,45 +1,95 @@
+/** The one table of all that was broken: printed at the end of the run, with FAULT_REPORT=1 also docs/reliability.md. */
+import { form } from './form.js';
+import { writeReport } from './writeReport.js';
+
 export interface Row {
   fault: string;
   injected: number;
+  /** Events answered `queued`. */
   acknowledged: number;
+  tokens: number;
+  registrations: number;
   delivered: number;
   superseded: number;
+  /** Of events, tokens and registrations. */
   lost: number;
   duplicated: number;
   longestRecoveryMs: number;
+  /** Events answered 503. */
+  refused: number;
+  withoutAnswer: number;
+  slowestAnswerMs: number;
 }
 
-const headings = [
-  'fault',
-  'times injected',
-  'acknowledged',
-  'delivered',
-  'superseded',
-  'lost',
-  'duplicated',
-  'longest recovery',
+const rows: Row[] = [];
+const figures: string[] = [];
+const from = Date.now();
+
+export function report(more: readonly Row[]): void {
+  rows.push(...more);
+}
+
+/** A sentence of figures to stand below the table. */
+export function reportFigure(figure: string): void {
+  figures.push(figure);
+}
+
+after('the table', async () => {
+  if (rows.length === 0) return;
+  const took = `The ${form.name} form took ${((Date.now() - from) / 60_000).toFixed(1)} minutes.`;
+  const text = [table(rows), '', ...[...figures, took].map((figure) => `- ${figure}`)].join('\n');
+  console.log(`\n${text}\n`);
+  if (process.env.FAULT_REPORT === '1') await writeReport(command(), text);
+});
+
+/** How to make this report again. */
+function command(): string {
+  const given = Object.entries(process.env).filter(([name]) => /^FAULT_[A-Z_]+$/.test(name));
+  return [...given.map(([name, value]) => `${name}=${value}`), 'npm run test:faults'].join(' ');
+}
+
+const columns: { heading: string; cell: (row: Row) => string | number }[] = [
+  { heading: 'fault', cell: (r) => r.fault },
+  { heading: 'times injected', cell: (r) => r.injected },
+  { heading: 'acknowledged', cell: (r) => r.acknowledged },
+  { heading: 'delivered', cell: (r) => r.delivered },
+  { heading: 'superseded', cell: (r) => r.superseded },
+  { heading: 'tokens', cell: (r) => r.tokens },
+  { heading: 'registrations', cell: (r) => r.registrations },
+  { heading: 'lost', cell: (r) => r.lost },
+  { heading: 'duplicated', cell: (r) => r.duplicated },
+  { heading: 'longest recovery', cell: (r) => seconds(r.longestRecoveryMs) },
+  { heading: '503', cell: (r) => r.refused },
+  { heading: 'no answer', cell: (r) => r.withoutAnswer },
+  { heading: 'slowest answer', cell: (r) => seconds(r.slowestAnswerMs) },
 ];
 
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
+
 /** The rows and their sum as a Markdown table. */
-export function table(rows: readonly Row[]): string {
-  const sum = (of: (row: Row) => number) => rows.reduce((total, row) => total + of(row), 0);
+export function table(all: readonly Row[]): string {
+  const sum = (of: (row: Row) => number) => all.reduce((total, row) => total + of(row), 0);
+  const most = (of: (row: Row) => number) => Math.max(0, ...all.map(of));
   const total: Row = {
     fault: '**all**',
     injected: sum((r) => r.injected),
     acknowledged: sum((r) => r.acknowledged),
+    tokens: sum((r) => r.tokens),
+    registrations: sum((r) => r.registrations),
     delivered: sum((r) => r.delivered),
     superseded: sum((r) => r.superseded),
     lost: sum((r) => r.lost),
     duplicated: sum((r) => r.duplicated),
-    longestRecoveryMs: Math.max(0, ...rows.map((r) => r.longestRecoveryMs)),
+    longestRecoveryMs: most((r) => r.longestRecoveryMs),
+    refused: sum((r) => r.refused),
+    withoutAnswer: sum((r) => r.withoutAnswer),
+    slowestAnswerMs: most((r) => r.slowestAnswerMs),
   };
-  return [headings, ['---', ...headings.slice(1).map(() => '--:')], ...[...rows, total].map(cells)]
+  return [
+    columns.map(({ heading }) => heading),
+    ['---', ...columns.slice(1).map(() => '--:')],
+    ...[...all, total].map((row) => columns.map(({ cell }) => String(cell(row)))),
+  ]
     .map((line) => `| ${line.join(' | ')} |`)
     .join('\n');
-}
-
-function cells(row: Row): string[] {
-  const { injected, acknowledged, delivered, superseded, lost, duplicated } = row;
-  const numbers = [injected, acknowledged, delivered, superseded, lost, duplicated].map(String);
-  return [row.fault, ...numbers, `${(row.longestRecoveryMs / 1000).toFixed(1)} s`];
 }

@@ -1,126 +1,187 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Child, logTail, startChild, waitUntilReady } from '../../src/embedded/child.js';
 import { projectDir } from '../../src/embedded/projectDir.js';
 import { startRedis } from '../../src/embedded/redis.js';
 import { startTemporal } from '../../src/embedded/temporal.js';
+import { type Proxy as Line, startProxy } from '../proxy.js';
 import { createReceiver, type Receiver } from './receiver.js';
 import { steadyPort } from './steadyPort.js';
 
-export type Part = 'redis' | 'temporal' | 'api' | 'worker';
+export type Part = 'redis' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2';
+/** What a system usually consists of. */
 export const parts: readonly Part[] = ['redis', 'temporal', 'api', 'worker'];
 
 /** The service as it ships, in processes of its own, each of which can be killed and started again. */
 export interface System {
+  dir: string;
   apiUrl: string;
+  apiUrlOf(part: 'api' | 'api2'): string;
   redisUrl: string;
+  temporalAddress: string;
   secretsKey: string;
   receiver: Receiver;
+  /** Where notifications are sent to: the receiver, or the proxy before it. */
+  receiverUrl: string;
+  /** Between the service and the others, where the system has them. */
+  proxies: { redis: Line; temporal: Line; receiver: Line } | undefined;
   start(part: Part): Promise<void>;
   /** SIGKILL; resolves when the process is gone. */
   kill(part: Part): Promise<void>;
+  /** SIGTERM; resolves with how the process ended. */
+  end(part: Part): Promise<string>;
+  pidOf(part: Part): number | undefined;
+  logOf(part: Part): string;
   /** What ended without having been killed, with the end of its log. */
   brokenOff: string[];
   stop(): Promise<void>;
 }
 
+export interface SystemOptions {
+  /** The service reaches Redis, Temporal and the receiver through proxies only. */
+  proxied?: boolean;
+  env?: Record<string, string>;
+  redisArgs?: readonly string[];
+  /** The compiled service that a part runs, `dist` by default. */
+  builds?: Partial<Record<Part, string>>;
+}
+
 /** The longest a killed worker's attempt keeps its asset is this and 5 s. */
 const attemptTimeoutSeconds = 2;
 
-export async function createSystem(): Promise<System> {
+export async function createSystem(options: SystemOptions = {}): Promise<System> {
   // In the project folder: on a temporary file system a flush to disk may mean nothing.
+  await mkdir(join(projectDir, '.data'), { recursive: true });
   const dir = await mkdtemp(join(projectDir, '.data', 'faults-'));
-  const ports: Record<Part | 'apiAdmin' | 'workerAdmin' | 'receiver', number> = {
+  // A copy: a build that is made meanwhile changes nothing here.
+  await cp(join(projectDir, 'dist'), join(dir, 'dist'), { recursive: true });
+  const ports: Record<Part | 'receiver', number> = {
     redis: await steadyPort(),
     temporal: await steadyPort(),
     api: await steadyPort(),
+    api2: await steadyPort(),
     worker: await steadyPort(),
-    apiAdmin: await steadyPort(),
-    workerAdmin: await steadyPort(),
+    worker2: await steadyPort(),
     receiver: await steadyPort(),
   };
+  const adminPorts = { api: 0, api2: 0, worker: 0, worker2: 0 };
+  for (const part of ['api', 'api2', 'worker', 'worker2'] as const) adminPorts[part] = await steadyPort();
   const redisUrl = `redis://127.0.0.1:${ports.redis}`;
+  const temporalAddress = `127.0.0.1:${ports.temporal}`;
   const secretsKey = `faults:${randomBytes(32).toString('base64')}`;
   const receiver = createReceiver(ports.receiver);
+  const proxies = options.proxied
+    ? {
+        redis: await startProxy(redisUrl),
+        temporal: await startProxy(`tcp://${temporalAddress}`),
+        receiver: await startProxy(receiver.url),
+      }
+    : undefined;
   const children = new Map<Part, Child>();
-  const killed = new Set<Child>();
+  const ended = new Set<Child>();
   const brokenOff: string[] = [];
 
   const environment = {
     ...process.env,
     NODE_ENV: 'production',
-    REDIS_URL: redisUrl,
-    TEMPORAL_ADDRESS: `127.0.0.1:${ports.temporal}`,
+    REDIS_URL: proxies ? `redis://127.0.0.1:${proxies.redis.port}` : redisUrl,
+    TEMPORAL_ADDRESS: proxies ? `127.0.0.1:${proxies.temporal.port}` : temporalAddress,
     KEY_PREFIX: '',
     TASK_QUEUE: 'notifications',
     SECRETS_KEY: secretsKey,
     ALLOW_HTTP_TARGETS: 'true',
     ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
-    OWN_PORTS: [ports.redis, ports.temporal, ports.api, ports.apiAdmin, ports.workerAdmin].join(','),
+    OWN_PORTS: [ports.redis, ports.temporal, ports.api, ports.api2, ...Object.values(adminPorts)].join(','),
+    ACCESS_TOKEN_TTL_SECONDS: '86400',
     RETRY_SCHEDULE_SECONDS: '0.5,1,2,4',
     PROBE_SCHEDULE_SECONDS: '0.5,1,2',
     ATTEMPT_TIMEOUT_SECONDS: String(attemptTimeoutSeconds),
     LOG_LEVEL: 'warn',
+    ...options.env,
   };
 
   const onStart = (part: Part) => (child: Child) => {
     children.set(part, child);
     void child.exited.then((how) => {
-      if (!killed.has(child)) brokenOff.push(`${part} ended: ${how}\n${logTail(child.logFile)}`);
+      if (!ended.has(child)) brokenOff.push(`${part} ended: ${how}\n${logTail(child.logFile)}`);
     });
   };
 
-  async function startService(part: 'api' | 'worker'): Promise<void> {
-    const adminPort = part === 'api' ? ports.apiAdmin : ports.workerAdmin;
+  async function startService(part: 'api' | 'api2' | 'worker' | 'worker2'): Promise<void> {
+    const role = part.replace('2', '');
     const child = await startChild({
       name: part,
       command: process.execPath,
-      args: [join(projectDir, 'dist/src/main.js'), part],
+      args: [join(options.builds?.[part] ?? join(dir, 'dist'), 'src/main.js'), role],
       logFile: join(dir, `${part}.log`),
-      env: { ...environment, PORT: String(ports[part]), ADMIN_PORT: String(adminPort) },
+      env: { ...environment, PORT: String(ports[part]), ADMIN_PORT: String(adminPorts[part]) },
       cwd: projectDir,
       onStart: onStart(part),
     });
     const url =
-      part === 'api' ? `http://127.0.0.1:${ports.api}/readyz` : `http://127.0.0.1:${adminPort}/healthz`;
+      role === 'api'
+        ? `http://127.0.0.1:${ports[part]}/readyz`
+        : `http://127.0.0.1:${adminPorts[part]}/healthz`;
     await waitUntilReady(child, () => answersOk(url), 60_000);
   }
 
+  function running(part: Part): Child | undefined {
+    const child = children.get(part);
+    return child?.ended === undefined ? child : undefined;
+  }
+
   return {
+    dir,
     apiUrl: `http://127.0.0.1:${ports.api}`,
+    apiUrlOf: (part) => `http://127.0.0.1:${ports[part]}`,
     redisUrl,
+    temporalAddress,
     secretsKey,
     receiver,
+    receiverUrl: proxies ? `http://127.0.0.1:${proxies.receiver.port}` : receiver.url,
+    proxies,
     brokenOff,
     async start(part) {
       switch (part) {
-        case 'redis':
-          await startRedis({ dir: join(dir, 'redis'), port: ports.redis, onStart: onStart(part) });
+        case 'redis': {
+          const redisDir = join(dir, 'redis');
+          const args = options.redisArgs ?? [];
+          await startRedis({ dir: redisDir, port: ports.redis, args, onStart: onStart(part) });
           return;
+        }
         case 'temporal':
           await startTemporal({ dir: join(dir, 'temporal'), port: ports.temporal, onStart: onStart(part) });
           return;
-        case 'api':
-        case 'worker':
+        default:
           return startService(part);
       }
     },
     async kill(part) {
-      const child = children.get(part);
-      if (child === undefined || child.ended !== undefined) return;
-      killed.add(child);
+      const child = running(part);
+      if (child === undefined) return;
+      ended.add(child);
       process.kill(child.pid, 'SIGKILL');
       await child.exited;
     },
+    async end(part) {
+      const child = running(part);
+      if (child === undefined) return 'it did not run';
+      ended.add(child);
+      await child.stop(30_000);
+      return child.ended ?? '';
+    },
+    pidOf: (part) => running(part)?.pid,
+    logOf: (part) => join(dir, part === 'redis' || part === 'temporal' ? part : '', `${part}.log`),
     async stop() {
-      for (const part of [...parts].reverse()) {
-        const child = children.get(part);
+      for (const part of [...children.keys()].reverse()) {
+        const child = running(part);
         if (child === undefined) continue;
-        killed.add(child);
+        ended.add(child);
         await child.stop(15_000);
       }
       await receiver.breakOff();
+      if (proxies) await Promise.all(Object.values(proxies).map((proxy) => proxy.close()));
       await rm(dir, { recursive: true, force: true });
     },
   };

@@ -3,30 +3,44 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { projectDir } from '../../src/embedded/projectDir.js';
 
-/** Writes docs/reliability.md. */
-export async function writeReport(table: string, footer: string): Promise<void> {
-  const kills = process.env.FAULT_KILLS ? `FAULT_KILLS=${process.env.FAULT_KILLS} ` : '';
-  const text = `# Reliability
+/** Writes docs/reliability.md around the table and its figures. */
+export async function writeReport(command: string, text: string): Promise<void> {
+  const made = `Made by \`${command}\` on ${new Date().toISOString().slice(0, 10)} (${cpus().length} cores, Node ${process.version}).`;
+  await writeFile(join(projectDir, 'docs/reliability.md'), page(made, text));
+}
 
-Made by \`${kills}FAULT_REPORT=1 npm run test:faults\` on ${new Date().toISOString().slice(0, 10)} (${cpus().length} cores, Node ${process.version}).
+const page = (made: string, text: string): string => `# Reliability
 
-Real processes: one API, one worker, Redis with \`appendfsync always\` and Temporal's development server with its SQLite
-file flushed at every commit. Eight publishers send events for 5 clients with 20 assets each, and send again what got
-503 or no answer. At random moments one part, or all of them, is broken and brought back. At the end every event that
-was answered \`queued\` is looked for at the receiver.
+${made}
 
-${table}
+The service as it ships, in processes of its own: an API, a worker, Redis with \`appendfsync always\` and Temporal's
+development server with its SQLite file flushed at every commit. Eight publishers send events for 5 clients and send
+again what got 503 or no answer; beside them a token is asked for every 50 ms, and new clients are registered, each at
+two URLs at once. One thing after the other is broken and brought back under this load. At the end every event that
+was answered \`queued\` is looked for at the receiver by its id, every token is used, every registration looked up.
 
-${footer}
+${text}
+
+## What the columns say
 
 - *acknowledged*: events answered \`queued\` before or during the fault, since the one before it.
 - *delivered*: received under their own \`webhook-id\`. *superseded*: a newer notification of the same asset took its
-  place, and that one was received. *lost*: neither.
+  place, and that one was received.
+- *tokens*, *registrations*: given with 200 in that time. Of the two URLs of a client exactly one was told 200.
+- *lost*: events that are neither delivered nor superseded, tokens that are refused, registrations that are not there.
 - *duplicated*: received again under the same \`webhook-id\`; at most what was in flight. No event had two ids.
-- *longest recovery*: from the fault, its own downtime included, until an event sent after the return was received.
+- *longest recovery*: from when the broken thing could be used again until an event sent after that was received.
+- *503*, *no answer*, *slowest answer*: what publishers met meanwhile. The slowest answer is of any kind.
+
+## Running it
+
+| command | breaks | takes about |
+|---|---|---|
+| \`npm run test:faults\` | the short form: 20 faults at random moments, outages of 1 s, a minute of soak; \`.ci/run\` runs it, too | 5 minutes |
+| \`FAULT_FORM=long npm run test:faults\` | 200 faults at random moments, outages of 1 s, 30 s and 15 minutes, an hour of soak | 2.5 hours |
+
+\`FAULT_REPORT=1\` beside it writes this page. \`FAULT_KILLS\`, \`FAULT_OUTAGE_SECONDS\` (\`1,30,900\`) and
+\`FAULT_SOAK_MINUTES\` set each by itself.
 
 Short settings keep the run short: attempts after 0.5, 1, 2 and 4 s, probes after 0.5, 1 and 2 s, 2 s for an attempt.
-The long form is \`FAULT_KILLS=200 npm run test:faults\`.
 `;
-  await writeFile(join(projectDir, 'docs/reliability.md'), text);
-}

@@ -1,0 +1,194 @@
+/** A system under load, in which one thing after the other is broken, and whose account is given at the end. */
+import assert from 'node:assert/strict';
+import { readConfig } from '../../src/config.js';
+import { createLogger } from '../../src/log.js';
+import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
+import { createSecretBox } from '../../src/store/secretBox.js';
+import { eventsWithTwoIds, type Fate, fateOf } from './accounting.js';
+import { type Cast, createCast } from './cast.js';
+import type { Fault } from './faults.js';
+import { type Minter, refusedTokens, startMinter } from './minter.js';
+import { pause } from './pause.js';
+import { type Acknowledged, type Publisher, startPublisher } from './publisher.js';
+import { lostRegistrations, type Registrar, startRegistrar } from './registrar.js';
+import type { Row } from './report.js';
+import { createSystem, type Part, parts, type System, type SystemOptions } from './system.js';
+
+/** What the service takes in flight for one client by default. */
+export const inFlightPerClient = 16;
+/** The sweep picks up within 2 minutes what nobody works on. */
+const sweptWithinMs = 130_000;
+
+export interface FaultRun {
+  system: System;
+  db: Db;
+  cast: Cast;
+  publisher: Publisher;
+  minter: Minter;
+  registrar: Registrar;
+  /** Breaks it, brings it back, and waits until an event that was sent after the return has been received. */
+  inject(fault: Fault): Promise<void>;
+  /** Names what has just been going on without a fault of this suite; the account gives it a row. */
+  note(name: string, recoveryMs: number): void;
+  /**
+   * Ends the load and says what became of everything that was acknowledged. What still waits after `settleWithinMs`
+   * counts as lost.
+   */
+  account(settleWithinMs?: number): Promise<Account>;
+  stop(): Promise<void>;
+}
+
+export interface Account {
+  rows: Row[];
+  lost: string[];
+  withTwoIds: string[];
+  /** Answers that nobody should get. */
+  wrong: string[];
+  brokenOff: string[];
+}
+
+export interface FaultRunOptions extends SystemOptions {
+  parts?: readonly Part[];
+  clients?: number;
+  assetsPerClient?: number;
+  publishers?: number;
+  pauseMs?: number;
+  /** The API to send the next event to; the first one by default. */
+  chooseApi?: (system: System) => string;
+}
+
+export async function startFaultRun(options: FaultRunOptions = {}): Promise<FaultRun> {
+  const { clients = 5, chooseApi } = options;
+  const injected: { name: string; recoveryMs: number }[] = [];
+  const fault = () => injected.length;
+  const system = await createSystem(options);
+  await Promise.all((options.parts ?? parts).map((part) => system.start(part)));
+  await system.receiver.open();
+  const db = openDb({ url: system.redisUrl, prefix: '', log: createLogger('silent', 'faults') });
+  await waitForRedis(db, 10_000);
+  const box = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
+  const cast = await createCast(db, box, system.apiUrl, system.receiverUrl, clients);
+  const publisher = startPublisher({
+    apiUrl: () => (chooseApi === undefined ? system.apiUrl : chooseApi(system)),
+    token: cast.platformToken,
+    clientTokens: cast.clientTokens,
+    assetsPerClient: options.assetsPerClient ?? 20,
+    publishers: options.publishers ?? 8,
+    ...(options.pauseMs === undefined ? {} : { pauseMs: options.pauseMs }),
+    fault,
+  });
+  const minter: Minter = startMinter({
+    ...{ apiUrl: system.apiUrl, account: cast.publisher },
+    ...{ everyMs: 50, fault },
+  });
+  const registrar: Registrar = startRegistrar({
+    ...{ apiUrl: system.apiUrl, db, accountId: cast.publisher.account_id },
+    ...{ token: cast.publisherToken, everyMs: 250, fault },
+  });
+
+  /** An event sent after the return was acknowledged and received. */
+  async function recovered(back: number): Promise<void> {
+    const end = back + 90_000;
+    const received = ({ sentAt, notificationId }: Acknowledged) =>
+      sentAt >= back && system.receiver.arrivals.has(notificationId);
+    while (!publisher.acknowledged.some(received)) {
+      assert.ok(Date.now() < end, 'no event got through within 90 s of the return');
+      await pause(20);
+    }
+  }
+
+  async function settled(acknowledged: readonly Acknowledged[], withinMs: number): Promise<Fate[]> {
+    const end = Date.now() + withinMs;
+    const fates = new Map<Acknowledged, Fate>();
+    for (;;) {
+      const open = acknowledged.filter((event) => (fates.get(event)?.kind ?? 'waiting') === 'waiting');
+      if (open.length === 0 || Date.now() > end) return acknowledged.map((event) => fates.get(event) as Fate);
+      for (const event of open) fates.set(event, await fateOf(db, event, system.receiver));
+      await pause(250);
+    }
+  }
+
+  async function account(settleWithinMs = sweptWithinMs): Promise<Account> {
+    await Promise.all([publisher.stop(), minter.stop(), registrar.stop()]);
+    const { acknowledged } = publisher;
+    const fates = await settled(acknowledged, settleWithinMs);
+    const [aClient = ''] = cast.clientTokens;
+    const refused = await refusedTokens(system.apiUrl, aClient, minter.tokens);
+    const gone = await lostRegistrations(db, registrar.registrations);
+
+    const nameOf = (met: number) => injected[Math.min(met, injected.length - 1)]?.name;
+    const names = [...new Set(injected.map(({ name }) => name))];
+    const rows = names.map((name): Row => {
+      const times = injected.filter((one) => one.name === name);
+      const during = <T extends { fault: number }>(all: readonly T[]) =>
+        all.filter((one) => nameOf(one.fault) === name);
+      const met = acknowledged.flatMap((event, i) =>
+        nameOf(event.fault) === name ? [{ event, fate: fates[i] as Fate }] : [],
+      );
+      const count = (...kinds: Fate['kind'][]) => met.filter(({ fate }) => kinds.includes(fate.kind)).length;
+      const arrived = met.map(({ event }) => system.receiver.arrivals.get(event.notificationId)?.length ?? 0);
+      const answers = publisher.answers.filter((_, i) => nameOf(i) === name);
+      return {
+        fault: name,
+        injected: times.length,
+        acknowledged: met.length,
+        tokens: during(minter.tokens).length,
+        registrations: during(registrar.registrations).length,
+        delivered: count('delivered'),
+        superseded: count('superseded'),
+        lost: count('lost', 'waiting') + during(refused).length + during(gone).length,
+        duplicated: arrived.reduce((sum, n) => sum + Math.max(0, n - 1), 0),
+        longestRecoveryMs: Math.max(0, ...times.map((one) => one.recoveryMs)),
+        refused: answers.reduce((sum, one) => sum + one.refused, 0),
+        withoutAnswer: answers.reduce((sum, one) => sum + one.withoutAnswer, 0),
+        slowestAnswerMs: Math.max(0, ...answers.map((one) => one.slowestMs)),
+      };
+    });
+    return {
+      rows,
+      lost: [
+        ...fates.flatMap((fate) => ('why' in fate ? [`${fate.kind}: ${fate.why}`] : [])),
+        ...refused.map(() => 'a token is not taken any more'),
+        ...gone.map((one) => `a registration: ${JSON.stringify(one)}`),
+      ],
+      withTwoIds: await eventsWithTwoIds(db, cast.clientTokens, acknowledged, system.receiver),
+      wrong: [...publisher.wrong, ...minter.wrong, ...registrar.wrong],
+      brokenOff: system.brokenOff,
+    };
+  }
+
+  return {
+    system,
+    db,
+    cast,
+    publisher,
+    minter,
+    registrar,
+    async inject({ name, inject }) {
+      const back = await inject(system);
+      await recovered(back);
+      injected.push({ name, recoveryMs: Date.now() - back });
+    },
+    note: (name, recoveryMs) => void injected.push({ name, recoveryMs }),
+    account,
+    async stop() {
+      await Promise.all([publisher.stop(), minter.stop(), registrar.stop()]);
+      db.redis.disconnect();
+      await system.stop();
+    },
+  };
+}
+
+/** Nothing acknowledged was lost, no event has two ids, and only what was in flight was repeated. */
+export function assertKept(account: Account, clients = 5): void {
+  assert.deepEqual(account.lost, []);
+  assert.deepEqual(account.withTwoIds, []);
+  assert.deepEqual(account.wrong, []);
+  assert.deepEqual(account.brokenOff, []);
+  for (const row of account.rows) {
+    assert.ok(
+      row.duplicated <= row.injected * clients * inFlightPerClient,
+      `${row.fault}: ${row.duplicated}`,
+    );
+  }
+}

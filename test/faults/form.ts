@@ -1,0 +1,12 @@
+/** How much is broken: the short form of CI, or with FAULT_FORM=long the long one; each number can be set by itself. */
+const long = process.env.FAULT_FORM === 'long';
+
+export const form = {
+  name: long ? 'long' : 'short',
+  /** Faults at random moments under load. */
+  kills: Number(process.env.FAULT_KILLS || (long ? 200 : 20)),
+  /** For how long Redis, Temporal and the receiver are away, one after the other. */
+  outagesSeconds: (process.env.FAULT_OUTAGE_SECONDS || (long ? '1,30,900' : '1')).split(',').map(Number),
+  /** Mixed load with nothing broken. */
+  soakMinutes: Number(process.env.FAULT_SOAK_MINUTES || (long ? 60 : 1)),
+};
