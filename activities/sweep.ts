@@ -5,22 +5,39 @@ import { setHeld } from '../src/store/endpoint.js';
 import { forgetOwedClient, owedClients, owedOverview } from '../src/store/owed.js';
 import { replaceCatchUp, runningCatchUps, startCatchUp } from '../src/temporal/catchUp.js';
 import type { ActivityDeps } from './deps.js';
+import { reclaimEvents } from './reclaim.js';
 
 /** Overdue for this long with nobody at it: the last plan lies as far back. */
 const overdueMs = 45_000;
+
+export interface Swept {
+  looked: number;
+  started: number;
+  replaced: number;
+  /** Events of workflows that closed before their claim, claimed now. */
+  reclaimed: number;
+}
+
+/** Finds what nobody works on: owed clients without catch-up, then events whose workflow closed before its claim. */
+export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
+  const context = Context.current();
+  const counts = await superviseCatchUps(deps, (soFar) => context.heartbeat(soFar));
+  const reclaimed = await reclaimEvents(deps, () => context.heartbeat(counts));
+  return { ...counts, reclaimed: reclaimed.events };
+}
 
 /**
  * Compares the clients that are owed something with the running catch-ups; starts what is missing and replaces what
  * is overdue and does nothing. Also mends the hold of clients whose account was disabled or enabled half-way.
  */
-export async function sweepOwedClients(
+async function superviseCatchUps(
   deps: ActivityDeps,
+  heartbeat: (counts: unknown) => void,
 ): Promise<{ looked: number; started: number; replaced: number }> {
-  const context = Context.current();
   const running = await runningCatchUps(deps.temporal, deps.taskQueue);
   const counts = { looked: 0, started: 0, replaced: 0 };
   for await (const page of owedClients(deps.db)) {
-    context.heartbeat(counts);
+    heartbeat(counts);
     for (const clientToken of page) {
       counts.looked++;
       await mendHold(deps, clientToken);

@@ -10,6 +10,9 @@ const { sweepOwedClients } = proxyActivities<Activities>({
 
 /** Run by a schedule, every minute: starts catch-up for clients that are owed something overdue. */
 export async function sweep(): Promise<void> {
-  const { looked, started, replaced } = await sweepOwedClients();
-  setCurrentDetails(`Looked at ${looked} clients: started catch-up for ${started}, replaced ${replaced}.`);
+  const { looked, started, replaced, reclaimed } = await sweepOwedClients();
+  setCurrentDetails(
+    `Looked at ${looked} clients: started catch-up for ${started}, replaced ${replaced}. ` +
+      `Claimed ${reclaimed} events whose workflow had closed before its claim.`,
+  );
 }

@@ -1,23 +1,26 @@
 /**
  * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches
- * one client, hence one cluster slot. What is global is touched by plain commands only.
+ * one client, hence one cluster slot. What is global is touched by plain commands, or by scripts of one account.
  *
  * Global
  *   layout                        number, the layout version of the keys
  *   accounts                      set of account ids
  *   account:<id>                  hash: name, client_id, scopes, secret_hash, generation, disabled, ...
  *   client-id:<client_id>         string: account id
- *   access-token:<sha256>         string: generation and scopes, with a TTL
+ *   access-token:{<account's key>}:<sha256>  string: generation and scopes, with a TTL
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
  *   audit                         stream of operators' changes
+ *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are dealt with
+ *   reclaimed-runs                sorted set: run ids of those lately dealt with, by the time they closed (ms)
  *
  * Of one client, `{T}:` before each
  *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted
  *   signing-secrets               hash of the client's signing secrets
  *   registration                  hash: url, generation, registered_at, nonce, account_id, answered, pending_since
  *   endpoint                      hash: state, paused, held, epoch, generation, failures, ... (see endpoint.ts)
+ *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each)
  *   owed                          hash: asset -> notification id
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
@@ -35,11 +38,14 @@ export function globalKeys(prefix: string) {
     accounts: `${prefix}accounts`,
     account: (id: string) => `${prefix}account:${id}`,
     clientId: (clientId: string) => `${prefix}client-id:${clientId}`,
-    accessToken: (sha256: string) => `${prefix}access-token:${sha256}`,
+    accessToken: (accountId: string, sha256: string) =>
+      `${prefix}access-token:{${prefix}account:${accountId}}:${sha256}`,
     accountClients: (id: string) => `${prefix}account-clients:${id}`,
     clients: `${prefix}clients`,
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
+    reclaimedUntil: `${prefix}reclaimed-until`,
+    reclaimedRuns: `${prefix}reclaimed-runs`,
     /** Before the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
     /** Written before each wait for the disk (durable.ts). */
@@ -60,6 +66,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     signingSecrets: `${base}signing-secrets`,
     registration: `${base}registration`,
     endpoint: `${base}endpoint`,
+    stateChanges: `${base}state-changes`,
     owed: `${base}owed`,
     owedSince: `${base}owed-since`,
     dueLive: `${base}due:live`,

@@ -89,6 +89,42 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     assert.equal(new Set(receiver.idsOf('a')).size, 1);
   });
 
+  it('enrichment terminated before its claim: the sweep claims its events, once', async () => {
+    const clients = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
+    await h.stopWorker();
+    const published = await Promise.all(
+      clients.flatMap((client) => [
+        h.publish({ client, asset: 'a' }),
+        h.publish({ client, asset: 'b', priority: 'backfill' }),
+      ]),
+    );
+    assert.deepEqual(new Set(published.map((p) => p.kind)), new Set(['queued']));
+    const query = `TaskQueue = '${h.taskQueue}' AND WorkflowType = 'enrichment' AND ExecutionStatus = 'Running'`;
+    const running = () => h.temporal.workflow.count(query).then(({ count }) => count);
+    await until('they are listed', async () => (await running()) > 0);
+    for await (const { workflowId } of h.temporal.workflow.list({ query })) {
+      await h.temporal.workflow.getHandle(workflowId).terminate('by a test');
+    }
+    await until('none is listed as running', async () => (await running()) === 0);
+    await h.startWorker();
+    await sweep();
+    for (const [i, { id }] of published.entries()) await delivered(clients[i < 2 ? 0 : 1] as string, id);
+    const received = receiver.received.length;
+    assert.equal(received, 4);
+    await sweep();
+    assert.equal((await getEndpoint(h.db, clients[0] as string)).owed, 0);
+    assert.equal(receiver.received.length, received);
+  });
+
+  it('enrichment cancelled before its first task: it claims all the same', async () => {
+    const client = await h.newClient(receiver.url);
+    await h.stopWorker();
+    const { id } = await h.publish({ client, asset: 'a' });
+    await h.temporal.workflow.getHandle(`enrichment/${client}/${id}`).cancel();
+    await h.startWorker();
+    await delivered(client, id);
+  });
+
   for (const how of ['cancel', 'terminate'] as const) {
     it(`catch-up: ${how}, then the sweep starts another`, async () => {
       const client = await h.newClient(receiver.url);

@@ -1,0 +1,90 @@
+/** Runs of the workflow `enrichment` as Temporal lists them, and the events that each was started with. */
+import type { Client } from '@temporalio/client';
+import { defaultPayloadConverter } from '@temporalio/common';
+import type { AcceptedEvent } from '../../activities/outcome.js';
+import type { EnrichmentInput } from '../../workflows/enrichment.js';
+
+export interface EnrichmentRun {
+  workflowId: string;
+  runId: string;
+  /** ms */
+  startedAt: number;
+  /** ms; undefined while it runs. */
+  closedAt?: number;
+  completed: boolean;
+}
+
+const pageSize = 500;
+
+/**
+ * Pages of runs, newest first: one call each. Temporal lists them with some delay.
+ * @param condition a visibility query, put beside the type and the task queue
+ */
+export async function* enrichmentRuns(
+  temporal: Client,
+  taskQueue: string,
+  condition?: string,
+): AsyncGenerator<EnrichmentRun[]> {
+  const query = [
+    "WorkflowType = 'enrichment'",
+    `TaskQueue = '${taskQueue}'`,
+    ...(condition === undefined ? [] : [`(${condition})`]),
+  ].join(' AND ');
+  let nextPageToken: Uint8Array | undefined;
+  do {
+    const page = await temporal.workflowService.listWorkflowExecutions({
+      namespace: temporal.options.namespace,
+      query,
+      pageSize,
+      ...(nextPageToken === undefined ? {} : { nextPageToken }),
+    });
+    yield (page.executions ?? []).map(runOf);
+    nextPageToken = page.nextPageToken ?? undefined;
+  } while (nextPageToken !== undefined && nextPageToken.length > 0);
+}
+
+type Listed = NonNullable<
+  Awaited<ReturnType<Client['workflowService']['listWorkflowExecutions']>>['executions']
+>[number];
+
+/** `temporal.api.enums.v1.WorkflowExecutionStatus` */
+const completed = 2;
+
+function runOf(listed: Listed): EnrichmentRun {
+  const closedAt = msOf(listed.closeTime);
+  return {
+    workflowId: listed.execution?.workflowId ?? '',
+    runId: listed.execution?.runId ?? '',
+    startedAt: msOf(listed.startTime) ?? 0,
+    ...(closedAt === undefined ? {} : { closedAt }),
+    completed: listed.status === completed,
+  };
+}
+
+function msOf(time: Listed['closeTime']): number | undefined {
+  if (time === undefined || time === null) return undefined;
+  return Number(time.seconds ?? 0) * 1000 + Math.floor((time.nanos ?? 0) / 1e6);
+}
+
+/** gRPC's NOT_FOUND */
+const notFound = 5;
+
+/** The events in a run's input: one call, for the first event of its history. Undefined where it is gone. */
+export async function eventsOf(
+  temporal: Client,
+  run: Pick<EnrichmentRun, 'workflowId' | 'runId'>,
+): Promise<AcceptedEvent[] | undefined> {
+  try {
+    const { history } = await temporal.workflowService.getWorkflowExecutionHistory({
+      namespace: temporal.options.namespace,
+      execution: { workflowId: run.workflowId, runId: run.runId },
+      maximumPageSize: 1,
+    });
+    const [payload] = history?.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
+    if (payload === undefined) throw new Error(`${run.workflowId} has no input`);
+    return defaultPayloadConverter.fromPayload<EnrichmentInput>(payload).events;
+  } catch (err) {
+    if ((err as { code?: unknown }).code === notFound) return undefined;
+    throw err;
+  }
+}
