@@ -6,6 +6,7 @@
  */
 import { Redis } from 'ioredis';
 import type { Logger } from '../log.js';
+import { coalesceWrites } from './coalesceWrites.js';
 import { clientKeys, globalKeys } from './keys.js';
 
 export interface Db {
@@ -40,6 +41,7 @@ export function openDb(options: DbOptions): Db {
     retryStrategy: (times) => Math.min(50 * times, 500),
     enableAutoPipelining: false,
   });
+  redis.on('connect', () => coalesceWrites(redis.stream));
   let told = false;
   redis.on('error', (err: Error) => {
     if (!told) options.log.warn({ reason: err.message }, 'redis is away');
