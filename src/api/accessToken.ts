@@ -1,11 +1,11 @@
 import type { Middleware } from 'koa';
 import { mintAccessToken } from '../store/accessTokens.js';
-import { type Account, authenticate } from '../store/accounts.js';
 import { ApiError } from './apiError.js';
 import { clientAddress } from './clientAddress.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { acceptForm, type Form, readBytes, readForm } from './readForm.js';
+import { readBody } from './readBody.js';
+import { acceptForm, type Form, formAtMostBytes, readForm } from './readForm.js';
 import { createTokenLimits, type TokenLimits } from './tokenLimits.js';
 
 /** POST /oauth/access_token: a token for an account's credentials (contract, section 1). */
@@ -14,33 +14,29 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TokenState>(
     noStore,
     acceptForm,
-    readBytes,
+    readBody(formAtMostBytes),
     readForm,
     readParameters,
     checkGrantType,
     refuseTooMany(deps, limits),
-    authenticateAccount(deps, limits),
-    checkScope,
     answerToken(deps, limits),
   );
 }
 
 interface TokenState {
+  body: Buffer;
   form: Form;
-  parameters: Record<(typeof parameterNames)[number], string>;
-  account: Account;
-  scopes: string[];
+  parameters: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
 }
 
-const parameterNames = ['grant_type', 'client_id', 'client_secret', 'scope'] as const;
-
 /** RFC 6749, section 5.1: for every answer that may hold a token or tell about credentials. */
-const noStore: Step = async (ctx, next) => {
-  ctx.set({ 'Cache-Control': 'no-store', Pragma: 'no-cache' });
-  await next();
+const noStore: Step = (ctx, next) => {
+  ctx.set('Cache-Control', 'no-store');
+  ctx.set('Pragma', 'no-cache');
+  return next();
 };
 
-const readParameters: Step<TokenState> = async (ctx, next) => {
+const readParameters: Step<TokenState> = (ctx, next) => {
   const read = (name: string): string => {
     const values = ctx.state.form.get(name);
     if (!values) throw new ApiError(400, 'invalid_request', `The parameter ${name} is missing`);
@@ -56,7 +52,7 @@ const readParameters: Step<TokenState> = async (ctx, next) => {
     scope: read('scope'),
   };
   refuseRepeated(ctx.state.form);
-  await next();
+  return next();
 };
 
 /** RFC 6749, section 3.2: no parameter may be given twice, also none that is ignored. */
@@ -66,54 +62,43 @@ function refuseRepeated(form: Form): void {
   }
 }
 
-const checkGrantType: Step<TokenState> = async (ctx, next) => {
+const checkGrantType: Step<TokenState> = (ctx, next) => {
   if (ctx.state.parameters.grant_type !== 'none') {
     throw new ApiError(400, 'unsupported_grant_type', 'The grant_type must be none');
   }
-  await next();
+  return next();
 };
 
 const refuseTooMany =
   ({ config }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
   async (ctx, next) => {
-    const address = clientAddress(ctx.req, config.TRUSTED_PROXIES);
+    const address = () => clientAddress(ctx.req, config.TRUSTED_PROXIES);
     await limits.refuseTooMany(ctx.state.parameters.client_id, address);
     await next();
   };
 
-const authenticateAccount =
-  ({ db, config }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
-  async (ctx, next) => {
-    const { client_id: clientId, client_secret: secret } = ctx.state.parameters;
-    const account = await authenticate(db, clientId, secret);
-    if (!account) {
-      await limits.countFailure(clientId, clientAddress(ctx.req, config.TRUSTED_PROXIES));
-      throw new ApiError(401, 'invalid_client', 'The client credentials are not valid');
-    }
-    ctx.state.account = account;
-    await next();
-  };
-
-const checkScope: Step<TokenState> = async (ctx, next) => {
-  const scopes = [...new Set(ctx.state.parameters.scope.split(/\s+/))];
-  if (!scopes.every((scope) => ctx.state.account.scopes.includes(scope))) {
-    throw new ApiError(400, 'invalid_scope', 'The account does not have all of the scopes asked for');
-  }
-  ctx.state.scopes = scopes;
-  await next();
-};
-
+/** RFC 6749, section 5.1. */
 const answerToken =
   ({ db, config, metrics }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
   async (ctx) => {
-    const { account, scopes } = ctx.state;
-    await limits.countToken(account.clientId);
-    const token = await mintAccessToken(db, account, scopes, config.ACCESS_TOKEN_TTL_SECONDS);
-    metrics.tokenMinted();
-    ctx.body = {
-      access_token: token,
-      token_type: 'Bearer',
-      expires_in: Math.floor(config.ACCESS_TOKEN_TTL_SECONDS),
-      scope: scopes.join(' '),
-    };
+    const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.parameters;
+    const scopes = [...new Set(scope.split(/\s+/))];
+    const ttlSeconds = config.ACCESS_TOKEN_TTL_SECONDS;
+    const minted = await mintAccessToken(db, { clientId, clientSecret }, scopes, ttlSeconds);
+    switch (minted.outcome) {
+      case 'invalid_client':
+        await limits.countFailure(clientId, clientAddress(ctx.req, config.TRUSTED_PROXIES));
+        throw new ApiError(401, 'invalid_client', 'The client credentials are not valid');
+      case 'invalid_scope':
+        throw new ApiError(400, 'invalid_scope', 'The account does not have all of the scopes asked for');
+      case 'minted':
+        limits.countToken(clientId);
+        metrics.tokenMinted();
+        ctx.body = {
+          access_token: minted.token,
+          token_type: 'Bearer',
+          expires_in: Math.floor(ttlSeconds),
+          scope: scopes.join(' '),
+        };
+    }
   };

@@ -6,16 +6,17 @@
  * each process (a Redis call less for each token; with n processes up to n times the rate), failures in Redis, so
  * that they add up over all processes; while Redis is away, in memory.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../store/db.js';
 import { tooMany } from './apiError.js';
+import { SecondWindow } from './secondWindow.js';
 
 export interface TokenLimits {
   /** @throws ApiError 429 */
-  refuseTooMany(clientId: string, address: string): Promise<void>;
-  /** @throws ApiError 429 when others were faster */
-  countToken(clientId: string): Promise<void>;
+  refuseTooMany(clientId: string, address: () => string): Promise<void>;
+  /** For a token that was minted and not yet given out. @throws ApiError 429 when others were faster */
+  countToken(clientId: string): void;
   /** @throws ApiError 429 when this failure is one too many */
   countFailure(clientId: string, address: string): Promise<void>;
 }
@@ -25,7 +26,7 @@ const failuresAllowed = 10;
 const failuresWindowSeconds = 60;
 
 export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits {
-  const tokens = new RateLimiterMemory({ points: tokensPerSecond, duration: 1 });
+  const tokens = new SecondWindow(tokensPerSecond);
   const window = { points: failuresAllowed, duration: failuresWindowSeconds };
   const failures = new RateLimiterRedis({
     storeClient: db.redis,
@@ -35,20 +36,20 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
   });
   // Who has failed too often is remembered here: the way of a good request needs no look-up.
   const refused = new RateLimiterMemory({ ...window, points: 1 });
+  let someRefusedUntilMs = 0;
 
   return {
     async refuseTooMany(clientId, address) {
-      const [failed, minted] = await Promise.all([
-        refused.get(failureKey(clientId, address)),
-        tokens.get(clientId),
-      ]);
-      if (failed) throw tooMany('Too many failures, please try again later', failed.msBeforeNext);
-      if (minted && minted.remainingPoints <= 0) throw tooManyTokens(minted);
+      if (someRefusedUntilMs > Date.now()) {
+        const failed = await refused.get(failureKey(clientId, address()));
+        if (failed) throw tooMany('Too many failures, please try again later', failed.msBeforeNext);
+      }
+      const fullForMs = tokens.fullForMs(clientId, Date.now());
+      if (fullForMs > 0) throw tooManyTokens(fullForMs);
     },
-    async countToken(clientId) {
-      await tokens.consume(clientId).catch((err: unknown) => {
-        throw err instanceof RateLimiterRes ? tooManyTokens(err) : err;
-      });
+    countToken(clientId) {
+      const now = Date.now();
+      if (!tokens.count(clientId, now)) throw tooManyTokens(tokens.fullForMs(clientId, now));
     },
     async countFailure(clientId, address) {
       const key = failureKey(clientId, address);
@@ -57,15 +58,15 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
       } catch (err) {
         if (!(err instanceof RateLimiterRes)) throw err;
         await refused.block(key, err.msBeforeNext / 1000);
+        someRefusedUntilMs = Math.max(someRefusedUntilMs, Date.now() + err.msBeforeNext);
         throw tooMany('Too many failures, please try again later', err.msBeforeNext);
       }
     },
   };
 }
 
-const tooManyTokens = (state: RateLimiterRes) =>
-  tooMany('Too many requests for this client_id', state.msBeforeNext);
+const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', waitMs);
 
 /** A client id may be anything that a stranger sends: its hash has a bounded length. */
 const failureKey = (clientId: string, address: string): string =>
-  `${createHash('sha256').update(clientId).digest('base64url').slice(0, 22)}:${address}`;
+  `${hash('sha256', clientId, 'base64url').slice(0, 22)}:${address}`;

@@ -1,11 +1,13 @@
 /**
  * Access tokens. Redis holds only a token's SHA-256, with a TTL, the scopes and the generation of the account
- * it was minted under. The token starts with the id of its account, so that token and account are read together.
+ * it was minted under. The token starts with the id of its account, so that token and account are read together,
+ * and its key has the account's hash tag, so that a script may touch both.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { AccountId } from '../ids.js';
-import type { Account } from './accounts.js';
+import { accountIdOf, secretHash } from './accounts.js';
 import type { Db } from './db.js';
+import { evaluate, script } from './evaluate.js';
 import { runPipeline } from './pipeline.js';
 
 export interface AccessToken {
@@ -17,18 +19,56 @@ const idPrefix = 'acc_';
 const secretBytes = 32;
 const secretLength = 43;
 
-/** A new token; it ends no older one. The generation is the one that `account` was read with. */
+export type Minted =
+  | { outcome: 'minted'; token: string }
+  | { outcome: 'invalid_client' }
+  | { outcome: 'invalid_scope' };
+
+/**
+ * A new token for an account's credentials; it ends no older one. Account and token are read and written in one
+ * script, so that no token is minted under an account that is being disabled or rotated. The work is the same
+ * whether the client id is unknown, the secret wrong or the account disabled.
+ */
 export async function mintAccessToken(
   db: Db,
-  account: Pick<Account, 'accountId' | 'generation'>,
+  credentials: { clientId: string; clientSecret: string },
   scopes: readonly string[],
   ttlSeconds: number,
-): Promise<string> {
-  const token = account.accountId.slice(idPrefix.length) + randomBytes(secretBytes).toString('base64url');
-  const value = `${account.generation} ${scopes.join(' ')}`;
-  await db.redis.set(db.global.accessToken(sha256(token)), value, 'PX', Math.ceil(ttlSeconds * 1000));
-  return token;
+): Promise<Minted> {
+  const accountId = accountIdOf(credentials.clientId);
+  const token = accountId.slice(idPrefix.length) + randomBytes(secretBytes).toString('base64url');
+  const outcome = await evaluate(
+    db,
+    mintScript,
+    [db.global.account(accountId), db.global.accessToken(accountId, hash('sha256', token))],
+    [
+      secretHash(credentials.clientSecret),
+      Date.now() + db.clockOffsetMs(),
+      scopes.join(' '),
+      Math.ceil(ttlSeconds * 1000),
+    ],
+  );
+  return outcome === 'minted'
+    ? { outcome, token }
+    : { outcome: outcome as 'invalid_client' | 'invalid_scope' };
 }
+
+// KEYS account, token; ARGV hash of the secret, now (ms), scopes asked for, TTL (ms). Lua interns strings: comparing
+// two takes the same time whatever they hold.
+const mintScript = script(`
+local account = redis.call('HMGET', KEYS[1], 'secret_hash', 'previous_secrets', 'disabled', 'scopes', 'generation')
+local matches = account[1] == ARGV[1]
+for hash, till in string.gmatch(account[2] or '', '(%x+):(%d+)') do
+  if hash == ARGV[1] and tonumber(till) > tonumber(ARGV[2]) then matches = true end
+end
+if not matches or account[3] == '1' then return 'invalid_client' end
+local held = ' ' .. (account[4] or '') .. ' '
+for scope in string.gmatch(ARGV[3], '%S+') do
+  if not string.find(held, ' ' .. scope .. ' ', 1, true) then return 'invalid_scope' end
+end
+redis.call('SET', KEYS[2], account[5] .. ' ' .. ARGV[3], 'PX', ARGV[4])
+return 'minted'
+`);
 
 /** Whom a token stands for; undefined when it is unknown, expired, or its account's tokens have ended. */
 export async function findAccessToken(db: Db, token: string): Promise<AccessToken | undefined> {
@@ -36,7 +76,7 @@ export async function findAccessToken(db: Db, token: string): Promise<AccessToke
   const accountId = (idPrefix + token.slice(0, -secretLength)) as AccountId;
   const commands = db.redis
     .pipeline()
-    .get(db.global.accessToken(sha256(token)))
+    .get(db.global.accessToken(accountId, hash('sha256', token)))
     .hmget(db.global.account(accountId), 'generation', 'disabled');
   const [value, account] = (await runPipeline(commands)) as [string | null, (string | null)[]];
   if (!value) return undefined;
@@ -45,5 +85,3 @@ export async function findAccessToken(db: Db, token: string): Promise<AccessToke
   if (minted !== generation || disabled === '1') return undefined;
   return { accountId, scopes };
 }
-
-const sha256 = (token: string): string => createHash('sha256').update(token).digest('hex');

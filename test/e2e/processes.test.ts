@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createLogger } from '../../src/log.js';
-import { mintAccessToken } from '../../src/store/accessTokens.js';
-import { createAccount, getAccount } from '../../src/store/accounts.js';
+import { createAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
 import { getNotification } from '../../src/store/notifications.js';
+import { mintedToken } from '../api/credentials.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { startService } from './service.js';
@@ -22,15 +22,11 @@ describe('Processes of the service', () => {
   afterEach(() => db.redis.disconnect());
 
   async function publisher(): Promise<{ token: string; client: string }> {
-    const { account_id } = await createAccount(db, {
-      name: 'A company',
-      scopes: ['push_notifications', 'enrichments'],
-    });
-    const { clientToken } = await createClient(db, { accountId: account_id, name: 'A site' });
-    const account = await getAccount(db, account_id);
-    assert.ok(account);
+    const scopes = ['push_notifications', 'enrichments'];
+    const account = await createAccount(db, { name: 'A company', scopes });
+    const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'A site' });
     return {
-      token: await mintAccessToken(db, account, ['push_notifications', 'enrichments'], 600),
+      token: await mintedToken(db, account, scopes, 600),
       client: clientToken,
     };
   }

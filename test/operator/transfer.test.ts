@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { authenticate, createAccount } from '../../src/store/accounts.js';
+import { createAccount, getAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
 import { getRegistration, markAnswered, register } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
 import { createSigningSecret, signingSecrets } from '../../src/store/signingSecrets.js';
+import { isTaken } from '../api/credentials.js';
 import { type Cli, openCli } from './cli.js';
 
 describe('operator: export, import', () => {
@@ -54,7 +55,8 @@ describe('operator: export, import', () => {
     const imported = await to.run(['import', '--json'], { input: exported.stdout });
     assert.equal(imported.status, 0, imported.stderr);
     assert.equal(JSON.parse(imported.stdout).accounts, 1);
-    assert.equal((await authenticate(to.db, account.client_id, account.client_secret))?.name, 'Acme');
+    assert.ok(await isTaken(to.db, account.client_id, account.client_secret));
+    assert.equal((await getAccount(to.db, account.account_id))?.name, 'Acme');
     assert.deepEqual(await signingSecrets(to.db, box, 'SITE'), [secret]);
     assert.deepEqual(await getRegistration(to.db, 'SITE'), await getRegistration(from.db, 'SITE'));
     assert.equal((await getEndpoint(to.db, 'SITE')).state, 'paused');
