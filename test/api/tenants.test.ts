@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { openapi } from '../../src/api/openapi.js';
-import { mintAccessToken } from '../../src/store/accessTokens.js';
-import { getAccount, rotateSecret, setDisabled } from '../../src/store/accounts.js';
+import { rotateSecret, setDisabled } from '../../src/store/accounts.js';
 import { deleteClient } from '../../src/store/clients.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
@@ -153,7 +152,9 @@ describe('tenants', () => {
     const keys: string[] = [];
     for await (const page of redis.scanStream({ match: `${api.prefix}*`, count: 500 }))
       keys.push(...(page as string[]));
-    const kept = keys.filter((key) => !/access-token:|decision:|send-limit|disk-mark/.test(key)).sort();
+    const kept = keys
+      .filter((key) => !/access-token|decision:|send-limit|disk-mark|token-failures/.test(key))
+      .sort();
     const dumps = await Promise.all(kept.map((key) => redis.dumpBuffer(key)));
     return kept.map((key, i) => `${key} ${dumps[i]?.toString('base64')}`);
   }
@@ -173,9 +174,12 @@ describe('tenants', () => {
 
   describe('without a token that is valid', () => {
     let invalid: Record<string, string>;
+    let shortLived: RunningApi;
 
+    after(() => shortLived.close());
     before(async () => {
       const { db } = api.deps;
+      shortLived = await startApi({ prefix: api.prefix, env: { ACCESS_TOKEN_TTL_SECONDS: '0.05' } });
       const fresh = async (customer: Customer) => ({ customer, token: await newToken(api, customer) });
       const disabled = await fresh(await newCustomer(api));
       await setDisabled(db, disabled.customer.account_id, true);
@@ -184,12 +188,9 @@ describe('tenants', () => {
       await setDisabled(db, enabledAgain.customer.account_id, false);
       const rotated = await fresh(await newCustomer(api));
       await rotateSecret(db, rotated.customer.account_id, { now: true });
-      const account = await getAccount(db, owner.account_id);
-      assert.ok(account);
-      const expired = await mintAccessToken(db, account, owner.scopes, 0.001);
+      const expired = await newToken(shortLived, owner);
       await until('it has expired', async () => {
-        const keys = await db.redis.keys(`${api.prefix}access-token:*`);
-        return (await Promise.all(keys.map((key) => db.redis.pttl(key)))).every((ttl) => ttl > 1000);
+        return (await ask('GET /clients', mine, bearer(expired))).status === 401;
       });
       const last = tokens.owner.at(-1) === 'A' ? 'B' : 'A';
       const forged = owner.account_id.slice(4) + tokens.stranger.slice(-43);

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
+import { Redis } from 'ioredis';
+import { createAccount, rotateSecret, setDisabled } from '../../src/store/accounts.js';
+import { createClient, deleteClient } from '../../src/store/clients.js';
+import { servers, uniquePrefix } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+
+/** What could tell a stranger by its time whether something exists: counted, because a clock only shows the machine. */
+const countedCrypto = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'scrypt', 'pbkdf2'] as const;
+
+describe('the same work done', () => {
+  let api: RunningApi;
+  let monitor: Redis;
+  const commands: string[][] = [];
+  const cryptoCalls: string[] = [];
+  const whole = crypto as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
+  const original = countedCrypto.map((name) => [name, whole[name]] as const);
+
+  before(async () => {
+    for (const [name, counted] of original) {
+      if (!counted) continue;
+      whole[name] = (...args) => {
+        cryptoCalls.push(name);
+        return counted(...args);
+      };
+    }
+    syncBuiltinESMExports();
+    api = await startApi();
+    const connection = new Redis(servers().redisUrl);
+    monitor = await connection.monitor();
+    connection.disconnect();
+    monitor.on('monitor', (_time: string, args: string[]) => {
+      if (args.some((arg) => arg.includes(api.prefix)) || args[0] === 'echo') commands.push(args);
+    });
+  });
+  after(async () => {
+    for (const [name, counted] of original) whole[name] = counted;
+    syncBuiltinESMExports();
+    monitor.disconnect();
+    await api.close();
+  });
+
+  /** Every command to Redis and every call of the cryptography that a request costs, by name and size. */
+  async function workOf(request: () => Promise<Response>): Promise<{ answer: unknown; work: string[] }> {
+    await heardUntilNow();
+    commands.length = 0;
+    cryptoCalls.length = 0;
+    const answer = await request();
+    const body = (await answer.json()) as Record<string, unknown>;
+    const called = [...cryptoCalls];
+    await heardUntilNow();
+    const asked = commands
+      .filter(([name]) => name !== 'echo')
+      .map(([name, ...args]) => `${name?.toLowerCase()} with ${args.length} arguments`);
+    delete body.request_id;
+    return { answer: { status: answer.status, body }, work: [...asked, ...called.toSorted()] };
+  }
+
+  /** What was asked before this has been heard of. */
+  async function heardUntilNow(): Promise<void> {
+    const mark = uniquePrefix();
+    await api.deps.db.redis.echo(mark);
+    while (!commands.some(([, arg]) => arg === mark)) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  const askToken = (fields: Record<string, string>) => () =>
+    fetch(`${api.url}/oauth/access_token`, { method: 'POST', body: new URLSearchParams(fields) });
+
+  it('unknown client_id, wrong secret, disabled account', async () => {
+    const { db } = api.deps;
+    const account = await newCustomer(api);
+    const disabled = await newCustomer(api);
+    await setDisabled(db, disabled.account_id, true);
+    const rotated = await createAccount(db, { name: 'Rotated', scopes: ['a', 'b', 'c'] });
+    for (let i = 0; i < 3; i++) await rotateSecret(db, rotated.account_id);
+    const right = tokenFields(account);
+    const wrong = 'w'.repeat(right.client_secret.length);
+    const cases: Record<string, Record<string, string>> = {
+      'wrong secret': { ...right, client_secret: wrong },
+      'wrong secret, rotated three times today': { ...tokenFields(rotated), client_secret: wrong },
+      'disabled, right secret': tokenFields(disabled),
+      'disabled, wrong secret': { ...tokenFields(disabled), client_secret: wrong },
+      'unknown client_id': { ...right, client_id: `cid_${'A'.repeat(12)}` },
+      'a client_id that cannot be': { ...right, client_id: 'nobody' },
+      'the id of the account for the client_id': { ...right, client_id: account.account_id },
+      'wrong secret and wrong scope': { ...right, client_secret: wrong, scope: 'enrichments' },
+    };
+    const found = new Map<string, Awaited<ReturnType<typeof workOf>>>();
+    // Once unseen: scripts that Redis does not know yet are sent whole.
+    await workOf(askToken({ ...right, client_id: 'first', client_secret: wrong }));
+    for (const [name, fields] of Object.entries(cases)) found.set(name, await workOf(askToken(fields)));
+    const first = found.get('wrong secret');
+    assert.ok(first);
+    assert.equal((first.answer as { status: number }).status, 401);
+    assert.ok(
+      first.work.some((line) => /^(h(m)?get|hgetall|eval)/.test(line)),
+      'the look-up was counted',
+    );
+    assert.ok(
+      first.work.some((line) => /hash/i.test(line)),
+      'the hash was counted',
+    );
+    for (const [name, one] of found) assert.deepEqual(one, first, name);
+  });
+
+  it('an unknown client token and one that is not a child of the token’s account', async () => {
+    const { db } = api.deps;
+    const asking = await newCustomer(api);
+    const token = await newToken(api, asking);
+    const other = await newCustomer(api);
+    const gone = await newCustomer(api);
+    await deleteClient(db, gone.client_token);
+    const long = 'L'.repeat(other.client_token.length);
+    await createClient(db, { accountId: other.account_id, name: 'n'.repeat(500), clientToken: long });
+    for (const path of ['/push_notifications', '/notifications', '/register_push_notifications']) {
+      const ask = (clientToken: string) => () => {
+        const url = path.startsWith('/register') ? { url: 'https://example.com/' } : undefined;
+        return fetch(`${api.url}${path}?${new URLSearchParams({ client_token: clientToken, ...url })}`, {
+          method: url ? 'POST' : 'GET',
+          headers: { authorization: `Bearer ${token}` },
+        });
+      };
+      const first = await workOf(ask('SITE-of-nobody'));
+      assert.equal((first.answer as { status: number }).status, 401);
+      assert.ok(
+        first.work.some((line) => /^(h(m)?get|hgetall|eval)/.test(line)),
+        'it was counted',
+      );
+      for (const clientToken of [other.client_token, long, gone.client_token]) {
+        assert.deepEqual(await workOf(ask(clientToken)), first, `${path} ${clientToken}`);
+      }
+    }
+  });
+});
