@@ -5,6 +5,7 @@ import { isRedisUnavailable } from '../src/store/db.js';
 import { type AttemptRecord, type Settled, settleAttempt, type Verdict } from '../src/store/settle.js';
 import { createSigningSecret, decodeSigningSecrets } from '../src/store/signingSecrets.js';
 import { type RefusedReason, type TakeMode, type Taken, takeAttempt } from '../src/store/take.js';
+import { tellStateChange } from '../src/tellStateChange.js';
 import type { ActivityDeps } from './deps.js';
 
 export interface Attemptable {
@@ -131,9 +132,7 @@ function tell(deps: ActivityDeps, item: Attemptable, result: PostResult, settled
     );
   }
   if (settled.outcome === 'delivered' || settled.outcome === 'failed') deps.metrics.ended(settled.outcome);
-  if (settled.entered !== undefined) {
-    deps.metrics.entered(settled.entered);
-    const level = settled.entered === 'suspended' ? 'error' : 'warn';
-    deps.log[level]({ client_token: item.clientToken, state: settled.entered }, 'endpoint changed its state');
+  if (settled.change !== undefined) {
+    tellStateChange(deps, { clientToken: item.clientToken, ...settled.change });
   }
 }

@@ -206,6 +206,8 @@ export const openapi = {
           object({
             url: text,
             state,
+            state_since: optionalTime,
+            state_reason: { type: ['string', 'null'] },
             registered_at: time,
             owed: number,
             last_success_at: optionalTime,

@@ -17,6 +17,8 @@ export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {
       ctx.body = {
         url: registration.url,
         state: health.state,
+        state_since: presentOptionalTime(health.lastChange?.atMs),
+        state_reason: health.lastChange?.why ?? null,
         registered_at: presentTime(registration.registeredAtMs),
         owed: health.owed,
         last_success_at: presentOptionalTime(health.lastSuccessAt),

@@ -5,6 +5,7 @@ import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { unconfirmedMs, waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
+import { tellStateChange } from '../tellStateChange.js';
 import { ApiError, unavailable } from './apiError.js';
 import { bearerToken, tokenOrRefuse } from './bearer.js';
 import { checkUrl } from './checkUrl.js';
@@ -136,6 +137,7 @@ const storeUrl =
     if (!onDisk) await sleep(unconfirmedMs);
     const budgetMs = answerWithinMs + (onDisk ? 0 : unconfirmedMs);
     if (Date.now() - result.storingSinceMs > budgetMs) throw unavailable();
+    tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
     if (result.wakeCatchUp) void wake(deps, clientToken);
     ctx.body = { success: true, url };

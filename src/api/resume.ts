@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa';
 import { getEndpoint, resumeEndpoint } from '../store/endpoint.js';
 import type { Registration } from '../store/registrations.js';
+import { tellStateChange } from '../tellStateChange.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
 import { type PublisherState, publisherSteps, requireRegistration } from './publisher.js';
@@ -15,9 +16,11 @@ export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
     limitSends(deps.db),
     async (ctx) => {
       const { clientToken } = ctx.state.client;
-      await resumeEndpoint(deps.db, clientToken);
-      await wakeClient(deps, clientToken);
+      const before = await getEndpoint(deps.db, clientToken);
+      await resumeEndpoint(deps.db, clientToken, 'publisher');
       const { state, owed } = await getEndpoint(deps.db, clientToken);
+      tellStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
+      await wakeClient(deps, clientToken);
       ctx.status = 202;
       ctx.body = { state, owed };
     },

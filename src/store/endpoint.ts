@@ -2,6 +2,7 @@
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
 import { clientScript, runScript } from './script.js';
+import { type StateChange, stateChangeOf } from './stateChanges.js';
 
 export type EndpointState = 'active' | 'failing' | 'paused' | 'suspended';
 
@@ -21,6 +22,8 @@ export interface Endpoint {
   lastError?: string;
   lastStatus?: number;
   nextAttemptAt?: number;
+  /** The change that led to this state, while it is among the last 20 that are kept. */
+  lastChange?: StateChange;
 }
 
 export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
@@ -33,6 +36,7 @@ export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint
     .zrangebyscore(keys.dueLive, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     .zrangebyscore(keys.dueBackfill, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     .zcard(keys.inFlight)
+    .lindex(keys.stateChanges, 0)
     .exec();
   const value = <T>(i: number): T => {
     const [err, result] = answers?.[i] ?? [new Error('no answer')];
@@ -44,6 +48,7 @@ export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint
   const held = fields.held === '1';
   const health = (fields.state ?? 'active') as EndpointState;
   const state: EndpointState = fields.paused === '1' || held ? 'paused' : health;
+  const change = value<string | null>(6);
   const owed = value<number>(1);
   const oldest = value<string[]>(2)[1];
   const due = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
@@ -69,35 +74,39 @@ export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint
     ...optional('lastError', fields.last_error || undefined),
     ...optional('lastStatus', number('last_status')),
     ...optional('nextAttemptAt', nextAttemptAt),
+    ...optional('lastChange', change === null ? undefined : stateChangeOf(clientToken, change)),
   };
 }
 
-/** ARGV: 2 field (paused | held), 3 '1' or '0' */
+/** ARGV: 2 field (paused | held), 3 '1' or '0', 4 why */
 const stop = clientScript(
-  `local before = field(ARGV[2]) == '1' and '1' or '0'
+  `local before, from = field(ARGV[2]) == '1' and '1' or '0', seen()
 if ARGV[3] == '1' then redis.call('HSET', E, ARGV[2], '1') else redis.call('HDEL', E, ARGV[2]) end
 sync_clock()
+note_change(from, ARGV[4], 'operator')
 return before == ARGV[3] and 0 or 1`,
   endpointLua,
 );
 
 /** Holds all deliveries of a client until `unpauseEndpoint`. Answers whether that changed anything. */
 export async function pauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
-  return (await runScript(db, stop, clientToken, ['paused', 1])) === 1;
+  return (await runScript(db, stop, clientToken, ['paused', 1, 'paused'])) === 1;
 }
 
 /** Ends a pause; the caller wakes catch-up. */
 export async function unpauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
-  return (await runScript(db, stop, clientToken, ['paused', 0])) === 1;
+  return (await runScript(db, stop, clientToken, ['paused', 0, 'resumed'])) === 1;
 }
 
-/** A disabled account's clients are held like paused ones. */
+/** A disabled account's clients are held like paused ones. Answers whether that changed anything. */
 export async function setHeld(db: Db, clientToken: string, held: boolean): Promise<boolean> {
-  return (await runScript(db, stop, clientToken, ['held', held ? 1 : 0])) === 1;
+  const why = held ? 'its account was disabled' : 'its account was enabled';
+  return (await runScript(db, stop, clientToken, ['held', held ? 1 : 0, why])) === 1;
 }
 
+/** ARGV: 2 by whom */
 const resume = clientScript(
-  `local was = state()
+  `local was, from = state(), seen()
 if was == 'active' then
   redis.call('HDEL', E, 'not_before')
   return 0
@@ -111,6 +120,7 @@ end
 if was ~= 'failing' then enter('failing') end
 redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
 redis.call('HDEL', E, 'not_before')
+note_change(from, 'resumed', ARGV[2])
 return 1`,
   endpointLua,
 );
@@ -119,6 +129,10 @@ return 1`,
  * A suspended or failing endpoint is probed at once, and drained when that succeeds; the caller wakes catch-up.
  * Answers false for an active one (there is nothing to resume).
  */
-export async function resumeEndpoint(db: Db, clientToken: string): Promise<boolean> {
-  return (await runScript(db, resume, clientToken, [])) === 1;
+export async function resumeEndpoint(
+  db: Db,
+  clientToken: string,
+  by: 'operator' | 'publisher' = 'operator',
+): Promise<boolean> {
+  return (await runScript(db, resume, clientToken, [by])) === 1;
 }

@@ -42,6 +42,20 @@ local function enter(name)
   end
   sync_clock()
 end
+-- The state as people see it.
+local function seen()
+  if redis.call('HEXISTS', base .. 'registration', 'url') == 0 then return 'not_registered' end
+  if field('paused') == '1' or field('held') == '1' then return 'paused' end
+  return state()
+end
+-- Keeps what people see change, the newest first.
+local function note_change(from, why, by)
+  local to = seen()
+  if from == to then return end
+  local changes = base .. 'state-changes'
+  redis.call('LPUSH', changes, cjson.encode({at = now, from = from, to = to, why = why, by = by}))
+  redis.call('LTRIM', changes, 0, 19)
+end
 -- A new URL, or none: health starts anew, and no answer of the older URL counts any more.
 local function new_generation()
   enter('active')

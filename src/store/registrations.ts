@@ -88,6 +88,7 @@ end
 redis.call('HSET', R, 'url', ARGV[2], 'account_id', ARGV[3], 'nonce', ARGV[4],
   'answered', '0', 'pending_since', now, 'registered_at', now)
 redis.call('HSET', R, 'generation', new_generation())
+note_change('not_registered', 'registered', 'publisher')
 return {'stored', due_now()}
 `,
   endpointLua,
@@ -143,10 +144,11 @@ export async function resetRegistration(
 const resetScript = clientScript(
   `
 local R = base .. 'registration'
-local url = redis.call('HGET', R, 'url')
+local url, from = redis.call('HGET', R, 'url'), seen()
 if not url then return false end
 redis.call('DEL', R)
 new_generation()
+note_change(from, 'reset', 'operator')
 return {url, redis.call('HLEN', base .. 'owed')}
 `,
   endpointLua,
@@ -171,11 +173,12 @@ export async function changeRegistration(
 const changeScript = clientScript(
   `
 local R = base .. 'registration'
-local previous = redis.call('HGET', R, 'url')
+local previous, from = redis.call('HGET', R, 'url'), seen()
 if not previous then return false end
 redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
 redis.call('HDEL', R, 'pending_since')
 redis.call('HSET', R, 'generation', new_generation())
+note_change(from, 'the url was changed', 'operator')
 return {previous, due_now()}
 `,
   endpointLua,

@@ -37,14 +37,17 @@ export interface Verdict {
   redeliver?: boolean;
 }
 
+/** An endpoint's state without the pause that may lie over it. */
+export type EndpointHealth = 'active' | 'failing' | 'suspended';
+
 export interface Settled {
   outcome: 'delivered' | 'retry' | 'failed' | 'gone';
   /** Until the next attempt of this notification, where it is still owed. */
   inMs: number;
   /** Failed attempts of this notification so far. */
   failures: number;
-  /** The state that the endpoint has entered by this verdict. */
-  entered?: 'active' | 'failing' | 'suspended';
+  /** What this verdict has changed of the endpoint's health. */
+  change?: { from: EndpointHealth; to: EndpointHealth; why: string };
 }
 
 /**
@@ -75,7 +78,13 @@ end
 local same_url = number('generation') == tonumber(ARGV[5])
 local same_epoch = number('epoch') == tonumber(ARGV[6])
 local current = redis.call('HGET', base .. 'owed', asset) == id
-local entered = ''
+local entered, left, why = '', '', ''
+local function become(name, reason)
+  local from = seen()
+  entered, left, why = name, state(), reason
+  enter(name)
+  note_change(from, reason, 'service')
+end
 local schedules = not ok and cjson.decode(ARGV[12]) or nil
 local function later(list, step)
   return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * tonumber(ARGV[13])))
@@ -86,9 +95,8 @@ if same_url then
     redis.call('HSET', E, 'last_success_at', now)
     if same_epoch then
       if state() == 'failing' and (probe or redeliver) then
-        enter('active')
+        become('active', probe and 'a probe succeeded' or 'a redelivery succeeded')
         pull_forward()
-        entered = 'active'
       elseif state() == 'active' and number('failures') > 0 then
         redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
         redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
@@ -108,26 +116,23 @@ if same_url then
         redis.call('HSET', E, 'first_failure_clock', clock())
       end
       if ARGV[8] == '410' and state() ~= 'suspended' then
-        enter('suspended')
-        entered = 'suspended'
+        become('suspended', 'it answered 410')
       elseif state() == 'active' and failures >= schedules.failing_after then
-        enter('failing')
+        become('failing', failures .. ' attempts failed in a row')
         redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + later(schedules.probe, 1))
-        entered = 'failing'
       elseif state() == 'failing' and probe then
         local step = redis.call('HINCRBY', E, 'probe_step', 1)
         redis.call('HSET', E, 'probe_at', now + later(schedules.probe, step))
         redis.call('HDEL', E, 'probe_token')
         if clock() - number('first_failure_clock') >= schedules.suspend_after and failed_attempts >= schedules.suspend_attempts then
-          enter('suspended')
-          entered = 'suspended'
+          become('suspended', 'it failed for too long, ' .. failed_attempts .. ' attempts')
         end
       end
     end
   end
 end
 local function answer(outcome, in_ms)
-  return {outcome, in_ms, tonumber(redis.call('HGET', key, 'failures') or '0'), entered}
+  return {outcome, in_ms, tonumber(redis.call('HGET', key, 'failures') or '0'), entered, left, why}
 end
 if redeliver then
   if ok then
@@ -203,12 +208,12 @@ export async function settleAttempt(db: Db, verdict: Verdict, schedule: Delivery
         }),
     Math.random(),
     verdict.redeliver ? 1 : 0,
-  ])) as [Buffer, number, number, Buffer];
-  const entered = text(answer[3]);
+  ])) as [Buffer, number, number, Buffer, Buffer, Buffer];
+  const [to, from] = [answer[3], answer[4]].map(text) as [EndpointHealth | '', EndpointHealth];
   return {
     outcome: text(answer[0]) as Settled['outcome'],
     inMs: answer[1],
     failures: answer[2],
-    ...(entered === '' ? {} : { entered: entered as 'active' | 'failing' | 'suspended' }),
+    ...(to === '' ? {} : { change: { from, to, why: text(answer[5]) } }),
   };
 }

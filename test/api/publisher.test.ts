@@ -112,6 +112,8 @@ describe('for the publisher’s engineers', () => {
     assert.deepEqual(rest, {
       url: receiver.url,
       state: 'active',
+      state_since: registeredAt,
+      state_reason: 'registered',
       owed: 0,
       last_failure_at: null,
       last_error: null,

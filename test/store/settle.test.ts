@@ -34,7 +34,7 @@ async function taken(
 async function makeFailing(client: DeliveryClient): Promise<void> {
   for (let i = 0; i < schedule.failingAfter; i++) {
     const settled = await client.attempt(await client.owe(`sick-${i}`), fail);
-    assert.equal(settled.entered, i === schedule.failingAfter - 1 ? 'failing' : undefined);
+    assert.equal(settled.change?.to, i === schedule.failingAfter - 1 ? 'failing' : undefined);
   }
 }
 
@@ -195,7 +195,7 @@ describe('settling an attempt', () => {
       const probed = await client.owe('probed');
       const probe = await taken(client, probed, 'probe');
       await client.settle(slow, attempt, { ok: false, status: 503, retryAfterMs: hour });
-      assert.equal((await client.settle(probed, probe, succeed)).entered, 'active');
+      assert.equal((await client.settle(probed, probe, succeed)).change?.to, 'active');
       const refused = await client.take(slow);
       assert.ok(refused.kind === 'refused' && refused.reason === 'not_before', JSON.stringify(refused));
     });
@@ -227,7 +227,7 @@ describe('settling an attempt', () => {
             for (const [i, ok] of answers.entries()) {
               inARow = ok ? 0 : inARow + 1;
               const settled = await client.attempt(await client.owe(`vid-${i}`), { ok });
-              assert.equal(settled.entered, inARow === failingAfter ? 'failing' : undefined);
+              assert.equal(settled.change?.to, inARow === failingAfter ? 'failing' : undefined);
               if (inARow === failingAfter) break;
             }
             client.db.redis.disconnect();
@@ -252,7 +252,7 @@ describe('settling an attempt', () => {
         const probe = await taken(client, owed, 'probe');
         const other = await client.take(await client.owe('another'), 'probe');
         assert.ok(other.kind === 'refused' && other.reason === 'failing');
-        assert.equal((await client.settle(owed, probe, fail)).entered, undefined);
+        assert.equal((await client.settle(owed, probe, fail)).change?.to, undefined);
       }
     });
 
@@ -272,7 +272,7 @@ describe('settling an attempt', () => {
       await makeFailing(client);
       client.pass(11 * second);
       const settled = await client.attempt(await client.owe('vid'), succeed, 'probe');
-      assert.equal(settled.entered, 'active');
+      assert.equal(settled.change?.to, 'active');
       const keys = client.db.client(client.clientToken);
       assert.equal(await client.db.redis.zcount(keys.dueLive, '-inf', client.now()), schedule.failingAfter);
     });
@@ -295,7 +295,7 @@ describe('settling an attempt', () => {
       assert.equal(await resumeEndpoint(client.db, client.clientToken), true);
       const another = await client.take(await client.owe('another'), 'probe');
       assert.ok(another.kind === 'refused' && another.reason === 'failing', JSON.stringify(another));
-      assert.equal((await client.settle(probed, probe, succeed)).entered, 'active');
+      assert.equal((await client.settle(probed, probe, succeed)).change?.to, 'active');
     });
 
     it('is probed at once when it is resumed', async () => {
@@ -320,7 +320,7 @@ describe('settling an attempt', () => {
           client.pass(probeEveryMs * 1.1 + 1);
           attempts++;
           const settled = await client.attempt(owed, fail, 'probe');
-          if (settled.entered === 'suspended') break;
+          if (settled.change?.to === 'suspended') break;
           const age = client.now() - since;
           assert.ok(age < 5 * day || attempts < 20, `still failing after ${age} ms and ${attempts} attempts`);
         }
@@ -336,14 +336,14 @@ describe('settling an attempt', () => {
       await client.attempt(owed, { ok: false, status: 410 });
       client.pass(20 * day);
       assert.equal(await resumeEndpoint(client.db, client.clientToken), true);
-      assert.equal((await client.attempt(owed, fail, 'probe')).entered, undefined);
+      assert.equal((await client.attempt(owed, fail, 'probe')).change?.to, undefined);
       assert.equal((await client.endpoint()).state, 'failing');
     });
 
     it('comes at once with 410', async () => {
       const client = await newDeliveryClient();
       const settled = await client.attempt(await client.owe('vid'), { ok: false, status: 410 });
-      assert.equal(settled.entered, 'suspended');
+      assert.equal(settled.change?.to, 'suspended');
       assert.equal(settled.outcome, 'retry', 'everything stays owed');
     });
 
@@ -354,7 +354,7 @@ describe('settling an attempt', () => {
       await client.attempt(await client.owe('gone'), { ok: false, status: 410 });
       const settled = await client.settle(owed, attempt, succeed);
       assert.equal(settled.outcome, 'delivered');
-      assert.equal(settled.entered, undefined);
+      assert.equal(settled.change?.to, undefined);
       assert.equal((await client.endpoint()).state, 'suspended');
     });
   });
@@ -372,7 +372,7 @@ describe('settling an attempt', () => {
       await client.attempt(await client.owe('probed'), succeed, 'probe');
       const { state, epoch, failures } = await client.endpoint();
       for (const [owed, attempt] of before) {
-        assert.equal((await client.settle(owed, attempt, fail)).entered, undefined);
+        assert.equal((await client.settle(owed, attempt, fail)).change?.to, undefined);
       }
       const after = await client.endpoint();
       assert.deepEqual(

@@ -1,0 +1,38 @@
+/** What became of each registration's state: written by the scripts that change it, the last 20 of each client. */
+import type { Db } from './db.js';
+import type { EndpointState } from './endpoint.js';
+import { runPipeline } from './pipeline.js';
+
+export interface StateChange {
+  clientToken: string;
+  /** Redis' own clock, ms. */
+  atMs: number;
+  from: EndpointState | 'not_registered';
+  to: EndpointState | 'not_registered';
+  /** In words. */
+  why: string;
+  by: 'service' | 'publisher' | 'operator';
+}
+
+/** The changes of every client since a time (ms), the oldest first. */
+export async function listStateChanges(db: Db, options: { since?: number } = {}): Promise<StateChange[]> {
+  const clientTokens = await db.redis.smembers(db.global.clients);
+  const found: StateChange[] = [];
+  for (let start = 0; start < clientTokens.length; start += pageSize) {
+    const page = clientTokens.slice(start, start + pageSize);
+    const commands = db.redis.pipeline();
+    for (const clientToken of page) commands.lrange(db.client(clientToken).stateChanges, 0, -1);
+    const lists = (await runPipeline(commands)) as string[][];
+    found.push(...lists.flatMap((lines, i) => lines.map((line) => stateChangeOf(page[i] ?? '', line))));
+  }
+  const { since = 0 } = options;
+  return found.filter((change) => change.atMs >= since).sort((a, b) => a.atMs - b.atMs);
+}
+
+/** Bounds each answer of Redis, so that a long list delays nobody else's command. */
+const pageSize = 500;
+
+export function stateChangeOf(clientToken: string, line: string): StateChange {
+  const { at, ...rest } = JSON.parse(line) as Omit<StateChange, 'atMs' | 'clientToken'> & { at: number };
+  return { clientToken, atMs: at, ...rest };
+}
