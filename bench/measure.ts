@@ -61,14 +61,18 @@ export interface Round {
   unsettled: boolean;
 }
 
-/** Runs one job, waits until everything it caused has arrived, and accounts for it. */
+/**
+ * Runs one job, waits until everything it caused has arrived, and accounts for it.
+ * @param first what to wait for before it begins
+ */
 export async function measure(
   job: Job,
   publisher: Publisher,
   receiver: Receiver | undefined,
   pids: Pids,
+  first: 'settle' | 'nothing' = 'settle',
 ): Promise<Round> {
-  const unsettled = !(await settle(pids));
+  const unsettled = first === 'settle' && !(await settle(pids));
   const measuring = publisher.next('measuring');
   const measured = publisher.next('measured');
   const ended = publisher.next('published');

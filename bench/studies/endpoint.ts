@@ -14,20 +14,21 @@ export interface Arrival {
 export interface Endpoint {
   url: string;
   arrivals: Arrival[];
-  answer: { status: number; afterMs: number };
+  /** `reset`: no connection is taken. */
+  answer: { status: number; afterMs: number } | 'reset';
   /** POSTs without an answer at one time, at most. */
   mostInFlight: number;
   close(): Promise<void>;
 }
 
-/** @param port a free one by default */
-export async function startEndpoint(port = 0): Promise<Endpoint> {
+export async function startEndpoint(): Promise<Endpoint> {
   let inFlight = 0;
   const end = (res: ServerResponse, status: number) => {
     inFlight--;
     res.writeHead(status).end();
   };
   const server = createServer({ keepAliveTimeout: 120_000 }, (req, res) => {
+    if (endpoint.answer === 'reset') return void req.socket.destroy();
     const at = monotonicMs();
     endpoint.mostInFlight = Math.max(endpoint.mostInFlight, ++inFlight);
     const { status, afterMs } = endpoint.answer;
@@ -47,7 +48,10 @@ export async function startEndpoint(port = 0): Promise<Endpoint> {
       else end(res, status);
     });
   });
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  server.on('connection', (socket) => {
+    if (endpoint.answer === 'reset') socket.resetAndDestroy();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const endpoint: Endpoint = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     arrivals: [],

@@ -1,5 +1,4 @@
 import { request } from 'undici';
-import { freePort } from '../../src/embedded/ports.js';
 import { getEndpoint } from '../../src/store/endpoint.js';
 import { monotonicMs } from '../monotonicMs.js';
 import { usageOf } from '../processUsage.js';
@@ -87,11 +86,12 @@ function countsOf(arrivals: readonly Arrival[], last: ReadonlyMap<string, string
 
 async function muchOwed(theatre: Theatre, sizes: Sizes, stage: Stage): Promise<Findings['tables']> {
   const { stack, cast } = theatre;
-  const port = await freePort();
-  const [client = ''] = await cast.newRegisteredClients(1, `http://127.0.0.1:${port}`);
+  const endpoint = await startEndpoint();
+  endpoint.answer = 'reset';
+  const [client = ''] = await cast.newRegisteredClients(1, endpoint.url);
   const memoryBefore = await usedMemory(stack.db);
   const usageBefore = usageOf(stack.pids);
-  stage.say(`${sizes.assets} events for as many assets while their endpoint refuses connections`);
+  stage.say(`${sizes.assets} events for as many assets while their endpoint resets connections`);
   const from = monotonicMs();
   await publishEvents(
     { baseUrl: stack.baseUrl, accessToken: cast.platform.accessToken, batchSize: 500, lanes: 4 },
@@ -117,7 +117,7 @@ async function muchOwed(theatre: Theatre, sizes: Sizes, stage: Stage): Promise<F
   const parts = await memoryParts(theatre, client, bytes);
 
   stage.say('it takes connections again; resumed, then drained');
-  const endpoint = await startEndpoint(port);
+  endpoint.answer = { status: 204, afterMs: 0 };
   await resume(theatre, client);
   await until('the drain has begun', 60_000, () => endpoint.arrivals.length > 1);
   const begun = monotonicMs();
@@ -143,7 +143,7 @@ async function muchOwed(theatre: Theatre, sizes: Sizes, stage: Stage): Promise<F
       title: 'What owing them costs',
       head: ['', `${sizes.assets} assets`, '1 million assets (computed)'],
       rows: [
-        ['accepted per second while the endpoint refuses', acceptedPerSecond, ''],
+        ['accepted per second while the endpoint resets connections', acceptedPerSecond, ''],
         ['running workflows', describe(running), describe(running)],
         ...Object.keys(stack.pids).map((name) => {
           const at = [usageBefore, usageOwing, usageDraining].map((u) =>

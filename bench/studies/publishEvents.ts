@@ -16,6 +16,8 @@ export interface PublishOptions {
   batchSize: number;
   /** Requests at a time. */
   lanes: number;
+  /** Events, at most; as fast as they are taken by default. */
+  perSecond?: number;
 }
 
 /**
@@ -30,11 +32,14 @@ export async function publishEvents(
 ): Promise<string[]> {
   const pool = new Pool(options.baseUrl, { connections: options.lanes });
   const ids = new Array<string>(count).fill('');
+  const startedAt = Date.now();
   let next = 0;
   const lane = async () => {
     while (next < count) {
       const from = next;
       next = Math.min(count, next + options.batchSize);
+      const waitMs = startedAt + (from * 1000) / (options.perSecond ?? Number.POSITIVE_INFINITY) - Date.now();
+      if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
       let pending = Array.from({ length: next - from }, (_, k) => from + k);
       while (pending.length > 0) {
         pending = await sendBatch(pool, options.accessToken, pending, eventAt, ids);

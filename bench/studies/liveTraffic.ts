@@ -1,0 +1,75 @@
+import { measure, type Round } from '../measure.js';
+import type { Theatre } from '../theatre.js';
+import type { Cell } from './study.js';
+
+export interface LiveTraffic {
+  name: string;
+  clientTokens: string[];
+  /** Single events, open loop. */
+  perSecond: number;
+  seconds: number;
+  /** Whether it waits until the service has nothing else to do. */
+  first: 'settle' | 'nothing';
+}
+
+const connectionsAtRate = 512;
+const warmUpMs = 2000;
+
+/** Single live events at a fixed rate, their endpoints the benchmark's receiver. */
+export async function liveTraffic(theatre: Theatre, live: LiveTraffic): Promise<Round> {
+  const { stack, cast, publisher, receiver, pids } = theatre;
+  return await measure(
+    {
+      baseUrl: stack.baseUrl,
+      connections: connectionsAtRate,
+      pace: { kind: 'rate', requestsPerSecond: live.perSecond },
+      warmUpMs,
+      durationMs: live.seconds * 1000,
+      request: {
+        kind: 'events',
+        accessToken: cast.platform.accessToken,
+        clientTokens: live.clientTokens,
+        batchSize: 1,
+        segments: 3,
+        assets: 0,
+        round: live.name,
+      },
+    },
+    publisher,
+    receiver,
+    pids,
+    live.first,
+  );
+}
+
+export const latencyHead = [
+  'accept to arrival, ms',
+  'p50',
+  'p99',
+  'max',
+  'missing',
+  'duplicates',
+  'refusals',
+];
+
+/** One line under `latencyHead`. */
+export function latencyRow(what: string, round: Round): Cell[] {
+  const { latency, accounting } = round.delivery ?? {};
+  const refusals = Object.values(round.refusals).reduce((sum, n) => sum + n, 0);
+  return [
+    what,
+    latency?.p50 ?? Number.NaN,
+    latency?.p99 ?? Number.NaN,
+    latency?.max ?? Number.NaN,
+    accounting?.missing ?? Number.NaN,
+    accounting?.duplicates ?? Number.NaN,
+    refusals,
+  ];
+}
+
+/** How often `latency` of `than` goes into that of `round`. */
+export function ratioRow(what: string, round: Round, than: Round): Cell[] {
+  const ratio = (p: 'p50' | 'p99' | 'max') =>
+    (round.delivery?.latency[p] ?? Number.NaN) / (than.delivery?.latency[p] ?? Number.NaN);
+  return [what, ratio('p50'), ratio('p99'), ratio('max'), '', '', ''];
+}
