@@ -34,8 +34,9 @@ function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
+    const stop = () => req.off('data', take).off('end', end).off('error', breakOff).off('close', breakOff);
     const refuse = (error: ApiError) => {
-      req.off('data', take).off('end', end).off('error', breakOff).off('close', breakOff);
+      stop();
       req.pause();
       reject(error);
     };
@@ -45,13 +46,14 @@ function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
       else chunks.push(chunk);
     };
     const end = () => {
+      stop();
       const [only] = chunks;
       resolve(only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks));
     };
     const breakOff = () => refuse(new ApiError(400, 'invalid_request', 'The body cannot be read'));
-    if (Number(req.headers['content-length']) > atMostBytes) return refuse(tooLong());
-    if (req.destroyed) return breakOff();
-    req.on('data', take).once('end', end).once('error', breakOff).once('close', breakOff);
+    if (Number(req.headers['content-length']) > atMostBytes) refuse(tooLong());
+    else if (req.destroyed) breakOff();
+    else req.on('data', take).on('end', end).on('error', breakOff).on('close', breakOff);
   });
 }
 

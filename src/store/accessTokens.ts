@@ -3,12 +3,13 @@
  * it was minted under. The token starts with the id of its account, so that token and account are read together,
  * and its key has the account's hash tag, so that a script may touch both.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { AccountId } from '../ids.js';
 import { accountIdOf, secretHash } from './accounts.js';
 import type { Db } from './db.js';
 import { evaluate, script } from './evaluate.js';
 import { runPipeline } from './pipeline.js';
+import { randomSecret } from './randomSecret.js';
 
 export interface AccessToken {
   accountId: AccountId;
@@ -16,7 +17,7 @@ export interface AccessToken {
 }
 
 const idPrefix = 'acc_';
-const secretBytes = 32;
+/** 32 bytes in base64url. */
 const secretLength = 43;
 
 export type Minted =
@@ -36,7 +37,7 @@ export async function mintAccessToken(
   ttlSeconds: number,
 ): Promise<Minted> {
   const accountId = accountIdOf(credentials.clientId);
-  const token = accountId.slice(idPrefix.length) + randomBytes(secretBytes).toString('base64url');
+  const token = accountId.slice(idPrefix.length) + randomSecret();
   const outcome = await evaluate(
     db,
     mintScript,

@@ -2,12 +2,13 @@
  * Accounts, their credentials, and what ends them. The client id follows from the account id, so that a
  * known and an unknown one cost the same single look-up.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../ids.js';
 import { listClients } from './clients.js';
 import type { Db } from './db.js';
 import { setHeld } from './endpoint.js';
 import { runPipeline } from './pipeline.js';
+import { randomSecret } from './randomSecret.js';
 
 export interface Account {
   accountId: AccountId;
@@ -45,7 +46,7 @@ export async function createAccount(
   wanted: { name: string; scopes?: readonly string[]; platform?: boolean },
 ): Promise<CreatedAccount> {
   const accountId = newAccountId();
-  const secret = newClientSecret();
+  const secret = randomSecret();
   const given = wanted.scopes?.length ? wanted.scopes : wanted.platform ? [] : defaultScopes;
   const scopes = [...new Set([...given, ...(wanted.platform ? [platformScope] : [])])];
   await db.redis.hset(db.global.account(accountId), {
@@ -91,7 +92,7 @@ export async function rotateSecret(
   accountId: string,
   { now = false }: { now?: boolean } = {},
 ): Promise<{ client_secret: string }> {
-  const secret = newClientSecret();
+  const secret = randomSecret();
   const until = Date.now() + db.clockOffsetMs() + previousSecretMs;
   const done = await db.redis.eval(
     rotateLua,
@@ -142,8 +143,6 @@ redis.call('HSET', KEYS[1], 'disabled', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'generation', 1)
 return 1
 `;
-
-const newClientSecret = (): string => randomBytes(32).toString('base64url');
 
 /** SHA-256 is enough: the secret has 256 random bits, there is nothing to guess. */
 export const secretHash = (secret: string): string => hash('sha256', secret);
