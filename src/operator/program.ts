@@ -8,6 +8,7 @@ import { addExplainCommand } from './explain.js';
 import { addExportCommands } from './exportImport.js';
 import { addNotificationCommands } from './notification.js';
 import type { Operator } from './operator.js';
+import { addReconcileCommand } from './reconcile.js';
 import { addRegistrationCommands } from './registration.js';
 import { addStatusCommand } from './status.js';
 
@@ -39,6 +40,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addNotificationCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);
+  addReconcileCommand(program, handed);
   addAuditCommand(program, handed);
   addExportCommands(program, handed);
   addDemoCommand(program, handed);

@@ -74,6 +74,16 @@ export async function listClients(db: Db, accountId?: string): Promise<Client[]>
   return clients;
 }
 
+/** Every client token ever given out, in pages; deleted clients may still be owed something. */
+export async function* clientTokens(db: Db): AsyncGenerator<string[]> {
+  let cursor = '0';
+  do {
+    const [next, page] = await db.redis.sscan(db.global.clients, cursor, 'COUNT', pageSize);
+    cursor = next;
+    yield page;
+  } while (cursor !== '0');
+}
+
 /** Bounds each answer of Redis, so that a long list delays nobody else's command. */
 const pageSize = 500;
 

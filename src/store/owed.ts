@@ -41,6 +41,11 @@ export async function owedInAll(db: Db): Promise<number> {
   return sum;
 }
 
+/** Whether the sweep knows that this client may be owed something. */
+export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
+  return (await db.redis.zscore(db.global.owedClients, clientToken)) !== null;
+}
+
 /** Takes a client that is owed nothing off the index, unless a claim announced itself lately. */
 export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
   const before = Date.now() + db.clockOffsetMs() - unclaimedMs;

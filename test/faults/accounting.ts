@@ -11,7 +11,11 @@ export type Fate =
   | { kind: 'lost'; why: string };
 
 /** What became of an acknowledged event: judged by what the receiver got, the records only lead from id to id. */
-export async function fateOf(db: Db, event: Acknowledged, receiver: Receiver): Promise<Fate> {
+export async function fateOf(
+  db: Db,
+  event: Pick<Acknowledged, 'clientToken' | 'eventId' | 'notificationId'>,
+  receiver: Pick<Receiver, 'arrivals'>,
+): Promise<Fate> {
   const first = await getNotification(db, event.clientToken, event.notificationId);
   if (first !== undefined && first.eventId !== event.eventId)
     return { kind: 'lost', why: `its record is of event ${first.eventId}` };

@@ -26,6 +26,7 @@ describe('operator: usage', () => {
       'notification',
       'explain',
       'status',
+      'reconcile',
       'audit',
       'export',
       'import',

@@ -1,0 +1,58 @@
+import type { Unaccounted } from './problem.js';
+
+/** What became of accepted events. */
+export interface Counts {
+  delivered: number;
+  superseded: number;
+  not_needed: number;
+  failed: number;
+  cancelled: number;
+  owed: number;
+  /** Accepted and about to be claimed: its workflow runs, or the sweep is about to claim its events. */
+  in_progress: number;
+  /** Its record is gone by the documented limits: 14 days after its end, 10,000 per client. */
+  aged_out: number;
+}
+
+/** Sums up a walk. What is found twice, from two sides, is one finding. */
+export interface Tally {
+  counts: Counts;
+  count(as: keyof Counts): void;
+  blame(found: Unaccounted): void;
+  /** Those that are listed, at most `listedAtMost`. */
+  unaccounted(): Unaccounted[];
+  unaccountedInAll(): number;
+}
+
+const listedAtMost = 10_000;
+
+export function createTally(): Tally {
+  const counts: Counts = {
+    delivered: 0,
+    superseded: 0,
+    not_needed: 0,
+    failed: 0,
+    cancelled: 0,
+    owed: 0,
+    in_progress: 0,
+    aged_out: 0,
+  };
+  const findings = new Map<string, Unaccounted>();
+  let beyond = 0;
+  return {
+    counts,
+    count: (as) => {
+      counts[as]++;
+    },
+    blame(found) {
+      const key = `${found.clientToken} ${found.notificationId ?? found.platformId ?? found.problem}`;
+      const before = findings.get(key);
+      // What is found first is the nearest to the cause; later ones may know more of the names.
+      if (before !== undefined) findings.set(key, { ...found, ...before });
+      else if (findings.size < listedAtMost) findings.set(key, found);
+      else beyond++;
+    },
+    unaccounted: () => [...findings.values()],
+    unaccountedInAll: () => findings.size + beyond,
+  };
+}

@@ -1,0 +1,20 @@
+import type { Client } from '@temporalio/client';
+import type { Delivery } from '../delivery.js';
+import type { Db } from '../store/db.js';
+import type { Tally } from './tally.js';
+
+/** What every part of a walk is handed. */
+export interface Walk {
+  db: Db;
+  temporal: Client;
+  taskQueue: string;
+  delivery: Delivery;
+  /** Only events accepted since then are counted (ms). */
+  since: number;
+  /** Of this client alone. */
+  clientToken?: string;
+  tally: Tally;
+  looked: { clients: number; notifications: number; workflows: number; events: number; histories: number };
+  /** Awaited before each call to Temporal. */
+  pace(): Promise<void>;
+}
