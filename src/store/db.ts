@@ -31,13 +31,18 @@ export class RedisUnavailable extends Error {
   override name = 'RedisUnavailable';
 }
 
+/** A connection that owes an answer for this much longer than a command may take is dead, and another is made. */
+const deadAfterMs = 500;
+
 export function openDb(options: DbOptions): Db {
+  const commandTimeoutMs = options.commandTimeoutMs ?? 1000;
   const redis = new Redis(options.url, {
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     connectTimeout: 1000,
-    commandTimeout: options.commandTimeoutMs ?? 1000,
+    commandTimeout: commandTimeoutMs,
+    socketTimeout: commandTimeoutMs + deadAfterMs,
     retryStrategy: (times) => Math.min(50 * times, 500),
     enableAutoPipelining: false,
   });

@@ -45,7 +45,11 @@ const disks = new WeakMap<Redis, Disk>();
 function diskOf(redis: Redis): Disk {
   const known = disks.get(redis);
   if (known) return known;
-  const connection = redis.duplicate({ commandTimeout: 2500, enableOfflineQueue: true });
+  const connection = redis.duplicate({
+    commandTimeout: 2500,
+    socketTimeout: 3000,
+    enableOfflineQueue: true,
+  });
   connection.on('error', ignore);
   redis.once('end', () => connection.disconnect());
   const disk: Disk = { connection, current: Promise.resolve(), next: undefined };
