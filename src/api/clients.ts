@@ -1,4 +1,5 @@
 import type { Middleware } from 'koa';
+import { mapInPages } from '../mapInPages.js';
 import { type Client, listClients } from '../store/clients.js';
 import type { Db } from '../store/db.js';
 import { getEndpoint } from '../store/endpoint.js';
@@ -12,12 +13,7 @@ import { noStore } from './publisher.js';
 export function clientsEndpoint({ db }: ApiDeps): Middleware[] {
   return endpoint<TokenState>(noStore, requireToken(db), async (ctx) => {
     const clients = await listClients(db, ctx.state.token.accountId);
-    const presented: unknown[] = [];
-    for (let start = 0; start < clients.length; start += atOnce) {
-      const some = clients.slice(start, start + atOnce);
-      presented.push(...(await Promise.all(some.map((client) => presentClient(db, client)))));
-    }
-    ctx.body = { clients: presented };
+    ctx.body = { clients: await mapInPages(clients, atOnce, (client) => presentClient(db, client)) };
   });
 }
 

@@ -81,6 +81,9 @@ const notificationMembers = {
   accepted_at: time,
   ended_at: time,
   next_attempt_at: time,
+  waiting_reason: oneOf(
+    ...['due', 'retry', 'failing', 'not_before', 'paused', 'suspended', 'no_registration'],
+  ),
   superseded_by: text,
   made_unnecessary_by: text,
   reason: text,
@@ -88,6 +91,7 @@ const notificationMembers = {
 const notificationOptional = [
   'ended_at',
   'next_attempt_at',
+  'waiting_reason',
   'superseded_by',
   'made_unnecessary_by',
   'reason',
@@ -321,7 +325,7 @@ export const openapi = {
               last_event: object({
                 event_id: text,
                 at: time,
-                decision: oneOf('queued', 'no_new_segments', 'not_registered', 'silent'),
+                decision: oneOf('queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'),
               }),
               last_notification: ref('Notification'),
             },

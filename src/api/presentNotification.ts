@@ -12,6 +12,7 @@ export function presentNotification(n: NotificationRecord): Record<string, unkno
     accepted_at: presentTime(n.acceptedAt),
     ...(n.endedAt !== undefined && { ended_at: presentTime(n.endedAt) }),
     ...(n.nextAttemptAt !== undefined && { next_attempt_at: presentTime(n.nextAttemptAt) }),
+    ...(n.waitingReason !== undefined && { waiting_reason: n.waitingReason }),
     ...(n.by !== undefined && { [n.state === 'not_needed' ? 'made_unnecessary_by' : 'superseded_by']: n.by }),
     ...(n.reason !== undefined && { reason: n.reason }),
   };

@@ -47,6 +47,7 @@ export function addExplainCommand(program: Command, operator: Operator): void {
             decision: decisionInWords(why),
             'last notification': lastNotification?.notificationId,
             state: lastNotification?.state,
+            reason: lastNotification?.reason ?? lastNotification?.waitingReason,
             attempts: lastNotification?.attempts.length,
           }),
           '',
@@ -66,6 +67,8 @@ function decisionInWords({ lastEvent }: AssetExplanation): string {
       return 'nothing is known of any event in the last 14 days';
     case 'queued':
       return 'queued: it brought a segment that the asset did not have';
+    case 'not_needed':
+      return 'nothing sent for it: another event brought the same segments first';
     case 'no_new_segments':
       return 'nothing sent: the asset had all of its segments';
     case 'not_registered':

@@ -1,6 +1,9 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type ClientToken, isNotificationId } from '../ids.js';
+import { mapInPages } from '../mapInPages.js';
 import { listClients } from '../store/clients.js';
+import type { Db } from '../store/db.js';
+import { newestNotifications } from '../store/newestNotifications.js';
 import {
   cancelNotification,
   findNotification,
@@ -49,7 +52,7 @@ export function addNotificationCommands(program: Command, operator: Operator): v
             n.state,
             moment(n.acceptedAt),
             n.attempts.length,
-            fromNow(n.nextAttemptAt),
+            nextInWords(n),
           ]),
           'There are no such notifications.',
         ),
@@ -150,25 +153,42 @@ export function addNotificationCommands(program: Command, operator: Operator): v
 
 async function newest(operator: Operator, options: ListOptions): Promise<NotificationRecord[]> {
   const db = await operator.db();
-  const tokens =
-    options.client === undefined ? (await listClients(db)).map((c) => c.clientToken) : [options.client];
-  const found: NotificationRecord[] = [];
-  for (const token of tokens) {
-    let cursor: string | undefined;
-    let ofClient = 0;
-    do {
-      const page = await listNotifications(db, token, {
-        limit: options.limit - ofClient,
-        ...(options.state !== undefined && { state: options.state }),
-        ...(options.since !== undefined && { since: options.since }),
-        ...(cursor !== undefined && { cursor }),
-      });
-      found.push(...page.notifications);
-      ofClient += page.notifications.length;
-      cursor = page.nextCursor;
-    } while (cursor !== undefined && ofClient < options.limit);
+  if (options.client !== undefined) return await newestOfClient(db, options.client, options);
+  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
+  if (options.state === undefined || options.state === 'waiting') {
+    return await newestNotifications(db, clientTokens, {
+      ...options,
+      waitingOnly: options.state === 'waiting',
+    });
   }
-  return found.sort((a, b) => b.acceptedAt - a.acceptedAt).slice(0, options.limit);
+  const found = await mapInPages(clientTokens, atOnce, (token) => newestOfClient(db, token, options));
+  return found
+    .flat()
+    .sort((a, b) => b.acceptedAt - a.acceptedAt)
+    .slice(0, options.limit);
+}
+
+/** Clients asked about at the same time. */
+const atOnce = 50;
+
+async function newestOfClient(
+  db: Db,
+  clientToken: ClientToken,
+  { state, since, limit }: ListOptions,
+): Promise<NotificationRecord[]> {
+  const found: NotificationRecord[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await listNotifications(db, clientToken, {
+      limit: limit - found.length,
+      ...(state !== undefined && { state }),
+      ...(since !== undefined && { since }),
+      ...(cursor !== undefined && { cursor }),
+    });
+    found.push(...page.notifications);
+    cursor = page.nextCursor;
+  } while (cursor !== undefined && found.length < limit);
+  return found;
 }
 
 async function known(operator: Operator, id: string): Promise<NotificationRecord> {
@@ -192,7 +212,7 @@ function inWords(n: NotificationRecord): string {
     priority: n.priority,
     accepted: moment(n.acceptedAt),
     ended: moment(n.endedAt),
-    'next attempt': n.state === 'waiting' ? fromNow(n.nextAttemptAt) : undefined,
+    'next attempt': nextInWords(n),
   });
   const attempts = table(
     ['ATTEMPT AT', 'STATUS', 'MS', 'ERROR', 'ADDRESS', 'URL', 'ANSWER'],
@@ -208,6 +228,27 @@ function inWords(n: NotificationRecord): string {
     'No attempts yet.',
   );
   return `${head}\n\n${attempts}`;
+}
+
+/** When, and what it waits for where that is not its own time. */
+function nextInWords({ waitingReason, nextAttemptAt }: NotificationRecord): string | undefined {
+  switch (waitingReason) {
+    case undefined:
+      return undefined;
+    case 'due':
+      return 'now';
+    case 'retry':
+      return fromNow(nextAttemptAt);
+    case 'failing':
+      return `probe ${fromNow(nextAttemptAt)}: the endpoint is failing`;
+    case 'not_before':
+      return `${fromNow(nextAttemptAt)}: the endpoint asked for it (Retry-After)`;
+    case 'paused':
+    case 'suspended':
+      return `not while it is ${waitingReason}`;
+    case 'no_registration':
+      return 'not before a URL is registered';
+  }
 }
 
 function parseNotificationId(text: string): string {

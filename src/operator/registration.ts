@@ -4,6 +4,7 @@ import { checkTarget } from '../outgoing/target.js';
 import {
   type Endpoint,
   getEndpoint,
+  getEndpoints,
   pauseEndpoint,
   resumeEndpoint,
   unpauseEndpoint,
@@ -63,11 +64,14 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
     .addOption(new Option('--state <state>', 'only in this state').choices(states))
     .action(async ({ state }: { state?: Endpoint['state'] }) => {
       const db = await operator.db();
-      const rows: { registration: Registration; endpoint: Endpoint }[] = [];
-      for (const found of await listRegistrations(db)) {
-        const endpoint = await getEndpoint(db, found.clientToken);
-        if (state === undefined || endpoint.state === state) rows.push({ registration: found, endpoint });
-      }
+      const found = await listRegistrations(db);
+      const endpoints = await getEndpoints(
+        db,
+        found.map((registration) => registration.clientToken),
+      );
+      const rows = found
+        .map((registration, i) => ({ registration, endpoint: endpoints[i] as Endpoint }))
+        .filter(({ endpoint }) => state === undefined || endpoint.state === state);
       operator.answer(
         rows.map((row) => shown(row.registration, row.endpoint)),
         () =>

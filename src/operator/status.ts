@@ -1,12 +1,13 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { deliveryOf } from '../delivery.js';
+import { mapInPages } from '../mapInPages.js';
 import { listClients } from '../store/clients.js';
 import type { Db } from '../store/db.js';
-import { type Endpoint, getEndpoint } from '../store/endpoint.js';
+import { type Endpoint, getEndpoints } from '../store/endpoint.js';
 import { oldestLiveOwedAt } from '../store/oldestLive.js';
 import { owedOverview } from '../store/owed.js';
-import { getRegistration } from '../store/registrations.js';
+import { listRegistrations } from '../store/registrations.js';
 import { fromNow, moment, span } from './moment.js';
 import type { Operator } from './operator.js';
 import { type Rates, readRates } from './rates.js';
@@ -91,16 +92,21 @@ async function countWorkers(temporal: Client, operator: Operator): Promise<numbe
 }
 
 async function healthOfClients(db: Db, retentionMs: number): Promise<ClientHealth[]> {
-  const health: ClientHealth[] = [];
-  for (const { clientToken } of await listClients(db)) {
-    const endpoint = await getEndpoint(db, clientToken);
-    const registered = (await getRegistration(db, clientToken)) !== undefined;
-    const late = endpoint.owed > 0 ? (await owedOverview(db, clientToken, retentionMs)).overdueMs : 0;
-    const live = endpoint.owed > 0 ? await oldestLiveOwedAt(db, clientToken) : undefined;
-    health.push({ clientToken, registered, endpoint, overdueMs: late, oldestLiveOwedAt: live });
-  }
-  return health;
+  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
+  const registered = new Set((await listRegistrations(db)).map((found) => found.clientToken));
+  const endpoints = await getEndpoints(db, clientTokens);
+  const clients = clientTokens.map((clientToken, i) => ({ clientToken, endpoint: endpoints[i] as Endpoint }));
+  return await mapInPages(clients, atOnce, async ({ clientToken, endpoint }) => ({
+    clientToken,
+    registered: registered.has(clientToken),
+    endpoint,
+    overdueMs: endpoint.owed > 0 ? (await owedOverview(db, clientToken, retentionMs)).overdueMs : 0,
+    oldestLiveOwedAt: endpoint.owed > 0 ? await oldestLiveOwedAt(db, clientToken) : undefined,
+  }));
 }
+
+/** Clients asked about at the same time. */
+const atOnce = 100;
 
 function judge(servers: Servers, clients: ClientHealth[]): { who: 'fine' | 'us' | 'them'; because: string } {
   if (servers.temporal !== 'ok') return { who: 'us', because: servers.temporal };

@@ -45,6 +45,7 @@ if new == '' and number_now > tonumber(ARGV[9]) then
   redis.call('HSET', record(id), 'asset', asset, 'event', ARGV[8], 'accepted_at', ARGV[11], 'priority', ARGV[10], 'state', 'waiting')
   finish(id, 'not_needed', id_text(last))
   list(id, ARGV[11])
+  decide(asset, ARGV[8], 'not_needed')
   return {'not_needed', last}
 end
 number_now = number_now + 1

@@ -4,13 +4,16 @@ import type { Db } from './db.js';
 import { idOfAnswer } from './look.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
 
+export const decisions = ['queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'] as const;
+export type Decision = (typeof decisions)[number];
+
 export interface AssetExplanation {
   platformId: string;
   /** The last event of which a decision is kept (14 days), at ms. */
   lastEvent?: {
     eventId: string;
     at: number;
-    decision: 'queued' | 'no_new_segments' | 'not_registered' | 'silent';
+    decision: Decision;
   };
   /** The last notification of this asset, while its record is kept. */
   lastNotification?: NotificationRecord;
@@ -30,10 +33,10 @@ export async function explainAsset(
   const lastId = known === null ? undefined : idOfAnswer(known.subarray(4, 20));
   const lastNotification = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
   const none =
-    saved === null ? undefined : (JSON.parse(saved) as { event_id: string; at: number; decision: string });
+    saved === null ? undefined : (JSON.parse(saved) as { event_id: string; at: number; decision: Decision });
   const lastEvent =
     none !== undefined && (lastNotification === undefined || none.at >= lastNotification.acceptedAt)
-      ? { eventId: none.event_id, at: none.at, decision: none.decision as 'silent' }
+      ? { eventId: none.event_id, at: none.at, decision: none.decision }
       : lastNotification === undefined
         ? undefined
         : { eventId: lastNotification.eventId, at: lastNotification.acceptedAt, decision: 'queued' as const };

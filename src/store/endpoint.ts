@@ -1,6 +1,8 @@
 /** An endpoint's health as people see it, and what operators and publishers may change of it. */
+import type { ChainableCommander } from 'ioredis';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
+import { runPipeline } from './pipeline.js';
 import { clientScript, runScript } from './script.js';
 import { type StateChange, stateChangeOf } from './stateChanges.js';
 
@@ -27,22 +29,45 @@ export interface Endpoint {
 }
 
 export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint> {
+  const [endpoint] = await getEndpoints(db, [clientToken]);
+  return endpoint as Endpoint;
+}
+
+/** Of many clients, in their order. */
+export async function getEndpoints(db: Db, clientTokens: readonly string[]): Promise<Endpoint[]> {
+  const endpoints: Endpoint[] = [];
+  for (let start = 0; start < clientTokens.length; start += pageSize) {
+    const page = clientTokens.slice(start, start + pageSize);
+    const commands = db.redis.pipeline();
+    for (const clientToken of page) ask(commands, db, clientToken);
+    const answers = await runPipeline(commands);
+    endpoints.push(
+      ...page.map((clientToken, i) => endpointOf(db, clientToken, answers.slice(i * asked, (i + 1) * asked))),
+    );
+  }
+  return endpoints;
+}
+
+/** Bounds each answer of Redis, so that a long list delays nobody else's command. */
+const pageSize = 500;
+/** How many commands `ask` sends. */
+const asked = 7;
+
+function ask(commands: ChainableCommander, db: Db, clientToken: string): void {
   const keys = db.client(clientToken);
-  const answers = await db.redis
-    .pipeline()
+  const first = ['-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1] as const;
+  commands
     .hgetall(keys.endpoint)
     .hlen(keys.owed)
-    .zrangebyscore(keys.owedSince, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    .zrangebyscore(keys.dueLive, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    .zrangebyscore(keys.dueBackfill, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    .zrangebyscore(keys.owedSince, ...first)
+    .zrangebyscore(keys.dueLive, ...first)
+    .zrangebyscore(keys.dueBackfill, ...first)
     .zcard(keys.inFlight)
-    .lindex(keys.stateChanges, 0)
-    .exec();
-  const value = <T>(i: number): T => {
-    const [err, result] = answers?.[i] ?? [new Error('no answer')];
-    if (err) throw err;
-    return result as T;
-  };
+    .lindex(keys.stateChanges, 0);
+}
+
+function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): Endpoint {
+  const value = <T>(i: number): T => answers[i] as T;
   const fields = value<Record<string, string>>(0);
   const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
   const held = fields.held === '1';

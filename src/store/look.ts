@@ -34,8 +34,7 @@ if not client[1] or client[2] then return {'unknown_client'} end
 local claim, last, segments = read_known(ARGV[2], ARGV[3])
 local new = missing(segments, ARGV[4])
 local function none(reason)
-  redis.call('SET', base .. 'decision:' .. ARGV[7],
-    cjson.encode({event_id = ARGV[8], at = now, decision = reason}), 'EX', 1209600)
+  decide(ARGV[7], ARGV[8], reason)
   return {'none', reason}
 end
 local function mark(reason)

@@ -86,6 +86,11 @@ local function write_known(bucket, slot, claim, id, segments)
   if id == '' then id = string.rep('\\0', 16) end
   redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4', claim) .. id .. segments)
 end
+-- Keeps the last decision about an asset that made no notification; 14 days.
+local function decide(asset, event, reason)
+  redis.call('SET', base .. 'decision:' .. asset,
+    cjson.encode({event_id = event, at = now, decision = reason}), 'EX', 1209600)
+end
 local function missing(segments, wanted)
   local new = ''
   for i = 1, #wanted, 6 do

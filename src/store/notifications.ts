@@ -3,6 +3,7 @@ import { assetSlot, idToBytes } from '../ids.js';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
 import { notificationLua } from './notificationLua.js';
+import { runPipeline } from './pipeline.js';
 import { clientScript, runScript, text } from './script.js';
 import type { AttemptRecord } from './settle.js';
 
@@ -22,6 +23,16 @@ export const notificationStates: readonly NotificationState[] = [
   'cancelled',
 ];
 
+/** `due`: its turn comes now; `retry`: at its own time; the others hold the whole client. */
+export type WaitingReason =
+  | 'due'
+  | 'retry'
+  | 'failing'
+  | 'not_before'
+  | 'paused'
+  | 'suspended'
+  | 'no_registration';
+
 /** Times are ms since the epoch. */
 export interface NotificationRecord {
   notificationId: string;
@@ -32,7 +43,9 @@ export interface NotificationRecord {
   priority: 'live' | 'backfill';
   acceptedAt: number;
   endedAt?: number;
+  /** While it waits: when it may be attempted next (absent where only a change from outside helps), and why then. */
   nextAttemptAt?: number;
+  waitingReason?: WaitingReason;
   /** What took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
   /** Why it `failed`: `window` or `expired`. */
@@ -90,7 +103,7 @@ export async function listNotifications(
     const members = await db.redis.zrevrangebyscore(log, upTo, filter.since ?? '-inf', 'LIMIT', offset, 100);
     if (members.length === 0) return { notifications };
     const ids = waitingOnly ? (await db.redis.hmget(keys.owed, ...members)).map((id) => id ?? '') : members;
-    const records = await readRecords(db, clientToken, ids);
+    const records = await readRecords(db, clientToken, ids, filter.state);
     for (const record of records) {
       offset++;
       scanned++;
@@ -197,7 +210,7 @@ export async function recoverFailed(
   let count = 0;
   const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
   for (let i = 0; i < ids.length; i += 200) {
-    for (const found of await readRecords(db, clientToken, ids.slice(i, i + 200))) {
+    for (const found of await readRecords(db, clientToken, ids.slice(i, i + 200), 'failed')) {
       if (found?.state !== 'failed' || found.endedAt === undefined) continue;
       if (found.endedAt < range.since || found.endedAt > range.until) continue;
       const slot = assetSlot(found.platformId);
@@ -215,31 +228,74 @@ export async function recoverFailed(
   return { count };
 }
 
-/** Records in the order of the ids; undefined where there is none (any more). */
+/** Records in the order of the ids; undefined where there is none (any more), or none in that state. */
 async function readRecords(
   db: Db,
   clientToken: string,
   ids: readonly string[],
+  state?: NotificationState,
 ): Promise<(NotificationRecord | undefined)[]> {
   const keys = db.client(clientToken);
-  const pipeline = db.redis.pipeline();
-  for (const id of ids) pipeline.hgetall(keys.notification(id));
-  const answers = (await pipeline.exec()) ?? [];
-  const records = answers.map(([err, fields], i) => {
-    if (err) throw err;
-    return recordOf(clientToken, ids[i] as string, fields as Record<string, string>);
+  const wanted = state === undefined ? ids : await idsInState(db, clientToken, ids, state);
+  const commands = db.redis.pipeline();
+  for (const id of wanted) commands.hgetall(keys.notification(id));
+  const answers = (await runPipeline(commands)) as Record<string, string>[];
+  const records = new Map<string, NotificationRecord>();
+  wanted.forEach((id, i) => {
+    const record = recordOf(clientToken, id, answers[i] ?? {});
+    if (record !== undefined) records.set(id, record);
   });
-  const waiting = records.filter((r) => r?.state === 'waiting') as NotificationRecord[];
-  if (waiting.length > 0) {
-    const due = db.redis.pipeline();
-    for (const r of waiting) due.zscore(keys.dueLive, r.platformId).zscore(keys.dueBackfill, r.platformId);
-    const scores = (await due.exec()) ?? [];
-    waiting.forEach((r, i) => {
-      const score = scores[2 * i]?.[1] ?? scores[2 * i + 1]?.[1];
-      if (typeof score === 'string') r.nextAttemptAt = Number(score);
-    });
+  await tellWhenNext(
+    db,
+    clientToken,
+    [...records.values()].filter((record) => record.state === 'waiting'),
+  );
+  return ids.map((id) => records.get(id));
+}
+
+/** A record may hold many attempts: those of other states are not read to be thrown away. */
+async function idsInState(
+  db: Db,
+  clientToken: string,
+  ids: readonly string[],
+  state: NotificationState,
+): Promise<string[]> {
+  const commands = db.redis.pipeline();
+  for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
+  const states = await runPipeline(commands);
+  return ids.filter((_, i) => states[i] === state);
+}
+
+/** Adds to what waits when it is attempted next, and why then. */
+async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRecord[]): Promise<void> {
+  if (waiting.length === 0) return;
+  const keys = db.client(clientToken);
+  const commands = db.redis
+    .pipeline()
+    .hexists(keys.registration, 'url')
+    .hmget(keys.endpoint, 'state', 'paused', 'held', 'not_before', 'probe_at');
+  for (const { platformId } of waiting) {
+    commands.zscore(keys.dueLive, platformId).zscore(keys.dueBackfill, platformId);
   }
-  return records;
+  const [url, endpoint, ...scores] = await runPipeline(commands);
+  const [state, paused, held, notBefore, probeAt] = endpoint as (string | null)[];
+  const now = Date.now() + db.clockOffsetMs();
+  const next = (dueAt: number): [WaitingReason, number?] => {
+    if (url !== 1) return ['no_registration'];
+    if (paused === '1' || held === '1') return ['paused'];
+    if (state === 'suspended') return ['suspended'];
+    const notBeforeAt = Number(notBefore ?? 0);
+    if (state === 'failing') return ['failing', Math.max(now, Number(probeAt ?? 0), notBeforeAt)];
+    if (notBeforeAt > Math.max(now, dueAt)) return ['not_before', notBeforeAt];
+    return dueAt > now ? ['retry', dueAt] : ['due', now];
+  };
+  waiting.forEach((record, i) => {
+    const score = scores[2 * i] ?? scores[2 * i + 1];
+    if (typeof score !== 'string') return;
+    const [reason, at] = next(Number(score));
+    record.waitingReason = reason;
+    if (at !== undefined) record.nextAttemptAt = at;
+  });
 }
 
 function recordOf(
