@@ -36,7 +36,8 @@ export interface RegistrationRequest {
 }
 
 export interface Job {
-  baseUrl: string;
+  /** Each request goes to the next of these in turn. */
+  baseUrls: string[];
   connections: number;
   pace: Pace;
   warmUpMs: number;

@@ -32,6 +32,13 @@ const program = new Command('bench')
   .option('--rate <n>', 'requests per second, whatever the answers do', positive)
   .option('--receiver-latency <ms>', 'before the receiver answers', zeroOrMore, 0)
   .option('--split', 'API and worker as two processes')
+  .option(
+    '--apis <n>',
+    'processes that answer requests, in turn: with --split APIs, else of both in one',
+    positive,
+    1,
+  )
+  .option('--workers <n>', 'with --split: how many workers', positive, 1)
   .option('--profile', 'CPU profiles of the service beside the results')
   .option('--pid <name=pid>', 'count this process too (of a server that was given)', pidOption, {})
   .option('--out <folder>', 'for results.json, results.md and the pictures')
@@ -54,6 +61,8 @@ interface Options {
   rate?: number;
   receiverLatency: number;
   split?: true;
+  apis: number;
+  workers: number;
   profile?: true;
   pid: Pids;
   out?: string;
@@ -72,6 +81,8 @@ async function run(named: string[], options: Options): Promise<void> {
   const chosen = choose(named).map((scenario) => changed(scenario, options));
   const theatreOptions: TheatreOptions = {
     split: options.split ?? false,
+    apis: options.apis,
+    workers: options.workers,
     profileDir: options.profile ? out : undefined,
     givenPids: options.pid,
     receiverLatencyMs: options.receiverLatency,

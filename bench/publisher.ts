@@ -15,7 +15,7 @@ process.on('disconnect', () => process.exit());
 tell({ kind: 'ready' });
 
 async function publish(job: Job): Promise<Published> {
-  const pool = new Pool(job.baseUrl, { connections: job.connections, pipelining: 1 });
+  const pools = job.baseUrls.map((url) => new Pool(url, { connections: job.connections, pipelining: 1 }));
   const source = requestSource(job.request);
   const start = monotonicMs();
   const from = start + job.warmUpMs;
@@ -30,7 +30,11 @@ async function publish(job: Job): Promise<Published> {
   };
   setTimeout(() => tell({ kind: 'measuring' }), job.warmUpMs);
   const measured = setTimeout(() => tell({ kind: 'measured' }), job.warmUpMs + job.durationMs);
-  const send = (outgoing: Outgoing, at: number) => sendUntilTaken(pool, outgoing, at, end, published);
+  let sent = 0;
+  const send = async (outgoing: Outgoing, at: number) => {
+    const pool = pools[sent++ % pools.length];
+    if (pool) await sendUntilTaken(pool, outgoing, at, end, published);
+  };
   if (job.pace.kind === 'concurrency') await closedLoop(job.pace, source, end, send);
   else await openLoop(job.pace, source, start, end, send);
   const now = monotonicMs();
@@ -39,7 +43,7 @@ async function publish(job: Job): Promise<Published> {
     published.to = now;
     tell({ kind: 'measured' });
   }
-  await pool.close();
+  for (const pool of pools) await pool.close();
   return published;
 }
 

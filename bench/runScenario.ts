@@ -49,7 +49,7 @@ async function runEvents(
   const rounds = await repeat(options, (round) =>
     measure(
       {
-        baseUrl: stack.baseUrl,
+        baseUrls: stack.baseUrls,
         connections: pace.kind === 'concurrency' ? pace.publishers : connectionsAtRate,
         pace,
         warmUpMs: options.warmUpMs,
@@ -83,8 +83,8 @@ async function runTokens(
   options: RoundOptions,
 ): Promise<ScenarioResult> {
   const { cast, stack, publisher, pids, bareKoa } = theatre;
-  const job = (baseUrl: string): Job => ({
-    baseUrl,
+  const job = (baseUrls: string[]): Job => ({
+    baseUrls,
     connections: scenario.publishers,
     pace: { kind: 'concurrency', publishers: scenario.publishers },
     warmUpMs: options.warmUpMs,
@@ -94,8 +94,8 @@ async function runTokens(
   const bareRounds: Round[] = [];
   const barePids = { 'bare Koa': bareKoa.pid, redis: pids.redis, publisher: publisher.pid };
   const rounds = await repeat(options, async () => {
-    bareRounds.push(await measure(job(bareKoa.baseUrl), publisher, undefined, known(barePids)));
-    return measure(job(stack.baseUrl), publisher, undefined, pids);
+    bareRounds.push(await measure(job([bareKoa.baseUrl]), publisher, undefined, known(barePids)));
+    return measure(job(stack.baseUrls), publisher, undefined, pids);
   });
   return {
     name: scenario.name,
@@ -117,7 +117,7 @@ async function runRegistrations(
   const rounds = await repeat(options, async () =>
     measure(
       {
-        baseUrl: stack.baseUrl,
+        baseUrls: stack.baseUrls,
         connections: scenario.publishers,
         pace: { kind: 'concurrency', publishers: scenario.publishers },
         warmUpMs: 0,

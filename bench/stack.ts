@@ -17,8 +17,10 @@ import type { Pids } from './processUsage.js';
 export interface StackOptions {
   /** API and worker as two processes instead of one. */
   split: boolean;
-  /** With `split`: how many workers. */
+  /** With `split`: how many workers, 1 by itself. */
   workers?: number;
+  /** How many processes answer requests, in turn: APIs with `split`, else of both in one. 1 by itself. */
+  apis?: number;
   /** Settings of the service other than its defaults. */
   settings?: Record<string, string>;
   /** Where the service's processes leave their CPU profiles. */
@@ -29,7 +31,10 @@ export interface StackOptions {
 
 /** What is measured: the service with its two servers. */
 export interface Stack {
+  /** Of the first process that answers requests. */
   baseUrl: string;
+  /** Of all of them. */
+  baseUrls: string[];
   redisUrl: string;
   temporalAddress: string;
   taskQueue: string;
@@ -63,13 +68,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     if (temporal) stops.push(() => temporal.stop());
 
     const workers = options.split ? (options.workers ?? 1) : 0;
-    const [port, adminPort] = await Promise.all([freePort(), freePort()]);
-    const workerAdminPorts = await Promise.all(Array.from({ length: workers }, () => freePort()));
+    const freePorts = (count: number) => Promise.all(Array.from({ length: count }, () => freePort()));
+    const ports = await freePorts(options.apis ?? 1);
+    const adminPorts = await freePorts(ports.length);
+    const workerAdminPorts = await freePorts(workers);
     const env = {
       ...process.env,
       NODE_ENV: 'production',
-      PORT: String(port),
-      ADMIN_PORT: String(adminPort),
       REDIS_URL: process.env.REDIS_URL ?? redis?.url,
       TEMPORAL_ADDRESS: process.env.TEMPORAL_ADDRESS ?? temporal?.address,
       KEY_PREFIX: redis ? '' : `bench-${randomBytes(4).toString('hex')}:`,
@@ -77,7 +82,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       SECRETS_KEY: `bench:${randomBytes(32).toString('base64')}`,
       ALLOW_HTTP_TARGETS: 'true',
       ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
-      OWN_PORTS: [port, adminPort, ...workerAdminPorts, redis?.port, temporal?.port]
+      OWN_PORTS: [...ports, ...adminPorts, ...workerAdminPorts, redis?.port, temporal?.port]
         .filter(Boolean)
         .join(','),
       // The limit is looked at on every request all the same.
@@ -99,17 +104,22 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       pids[name] = service.pid;
       await waitUntilReady(service, () => answersOk(url), 30_000);
     };
+    const nameOf = (kind: string, i: number, count: number) => (count === 1 ? kind : `${kind} ${i + 1}`);
     for (const [i, workerAdminPort] of workerAdminPorts.entries()) {
-      const name = workers === 1 ? 'worker' : `worker ${i + 1}`;
       const url = `http://127.0.0.1:${workerAdminPort}/healthz`;
-      await start(name, 'worker', url, { ADMIN_PORT: String(workerAdminPort) });
+      await start(nameOf('worker', i, workers), 'worker', url, { ADMIN_PORT: String(workerAdminPort) });
     }
-    const readyUrl = `http://127.0.0.1:${port}/readyz`;
-    await start(options.split ? 'api' : 'service', options.split ? 'api' : 'all', readyUrl);
+    for (const [i, port] of ports.entries()) {
+      const own = { PORT: String(port), ADMIN_PORT: String(adminPorts[i]) };
+      const [kind, role] = options.split ? ['api', 'api'] : ['service', 'all'];
+      await start(nameOf(kind, i, ports.length), role, `http://127.0.0.1:${port}/readyz`, own);
+    }
     if (temporal) pids.temporal = temporal.pid;
     if (redis) pids.redis = redis.pid;
+    const baseUrls = ports.map((port) => `http://127.0.0.1:${port}`);
     return {
-      baseUrl: `http://127.0.0.1:${port}`,
+      baseUrl: baseUrls[0] ?? '',
+      baseUrls,
       redisUrl: config.REDIS_URL,
       temporalAddress: config.TEMPORAL_ADDRESS,
       taskQueue: config.TASK_QUEUE,

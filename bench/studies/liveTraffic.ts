@@ -20,7 +20,7 @@ export async function liveTraffic(theatre: Theatre, live: LiveTraffic): Promise<
   const { stack, cast, publisher, receiver, pids } = theatre;
   return await measure(
     {
-      baseUrl: stack.baseUrl,
+      baseUrls: stack.baseUrls,
       connections: connectionsAtRate,
       pace: { kind: 'rate', requestsPerSecond: live.perSecond },
       warmUpMs,
