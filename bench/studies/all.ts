@@ -1,8 +1,9 @@
 import { backfill } from './backfill.js';
+import { bounds } from './bounds.js';
 import { outage } from './outage.js';
 import { owed } from './owed.js';
 import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 
 /** In the order of the documentation. */
-export const studies: readonly Study[] = [owed, outage, slowClient, backfill];
+export const studies: readonly Study[] = [owed, outage, slowClient, backfill, bounds];

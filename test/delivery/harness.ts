@@ -39,6 +39,8 @@ export interface Receiver {
   answer: (request: Received) => number | 'hang' | { status: number; headers: Record<string, string> };
   /** Each answer is given so much later. */
   delayMs: number;
+  /** Requests without an answer at one time, at most. */
+  mostInFlight: number;
   idsOf(platformId: string): string[];
   close(): Promise<void>;
 }
@@ -49,12 +51,18 @@ export async function startReceiver(): Promise<Receiver> {
     received,
     answer: () => 200,
     delayMs: 0,
+    mostInFlight: 0,
     idsOf: (platformId: string) =>
       received
         .filter((r) => (JSON.parse(r.body) as { platform_id: string }).platform_id === platformId)
         .map((r) => String(r.headers['webhook-id'])),
   } as unknown as Receiver;
+  let inFlight = 0;
   const server: Server = createServer((req, res) => {
+    receiver.mostInFlight = Math.max(receiver.mostInFlight, ++inFlight);
+    res.on('close', () => {
+      inFlight--;
+    });
     let body = '';
     req.on('data', (chunk: Buffer) => {
       body += chunk.toString();
