@@ -1,18 +1,28 @@
 /** One enrichment event as the platform sends it (contract, section 4), checked. */
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from './ids.js';
+import { shortened } from './shortened.js';
 import type { EnrichmentEvent } from './store/look.js';
 
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
 
+/** A character is a code point: what takes two UTF-16 units counts once. */
+const plainText = (maxLength: number) =>
+  z
+    .string()
+    .min(1)
+    .refine((s) => s.length <= maxLength || (s.length <= 2 * maxLength && [...s].length <= maxLength), {
+      message: `must not be longer than ${maxLength} characters`,
+      abort: true,
+    })
+    .refine(noControl, 'must not have control characters');
+
 const schema = z.strictObject({
   event_id: z.string().regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
   client_token: z.string().regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
-  platform_id: z.string().min(1).max(256).refine(noControl, 'must not have control characters'),
-  segments: z
-    .array(z.string().min(1).max(128).refine(noControl, 'must not have control characters'))
-    .max(200),
+  platform_id: plainText(256),
+  segments: z.array(plainText(128)).max(200),
   priority: z.enum(['live', 'backfill']).optional(),
   notify: z.boolean().optional(),
 });
@@ -22,7 +32,7 @@ export function readEnrichmentEvent(raw: unknown, at: string): EnrichmentEvent |
   const parsed = schema.safeParse(raw);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    return { problem: `${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? 'not valid'}` };
+    return { problem: shortened(`${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? 'not valid'}`) };
   }
   const { client_token, platform_id, segments, priority = 'live', notify = true } = parsed.data;
   const event = {

@@ -58,7 +58,9 @@ function fromBodyParser(err: unknown): ApiError | undefined {
 
 function unanswered(status: number): ApiError {
   if (status === 404) return new ApiError(404, 'not_found', 'There is nothing at this address');
-  if (status === 405) return new ApiError(405, 'invalid_request', 'This method is not allowed here');
+  // 501 is the router's for a method that no path has, such as TRACE: to a caller it is the same.
+  if (status === 405 || status === 501)
+    return new ApiError(405, 'invalid_request', 'This method is not allowed here');
   return new ApiError(status, 'invalid_request', 'The request cannot be answered');
 }
 

@@ -39,7 +39,7 @@ function readFilter(ctx: Context): NotificationFilter {
     throw badParameter('cursor is not one that this call has answered');
   }
   const limit = given.limit === undefined ? defaultLimit : Number(given.limit);
-  if (!Number.isInteger(limit) || limit < 1 || limit > maxLimit) {
+  if (!/^\d{1,3}$/.test(given.limit ?? '1') || limit < 1 || limit > maxLimit) {
     throw badParameter(`limit must be a number from 1 to ${maxLimit}`);
   }
   return {

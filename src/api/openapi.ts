@@ -9,6 +9,15 @@ export const openapiEndpoint: Middleware[] = endpoint(async (ctx) => {
 type Schema = Record<string, unknown>;
 
 const text: Schema = { type: 'string' };
+const someText: Schema = { type: 'string', minLength: 1 };
+const clientTokenText: Schema = { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' };
+/** At most so many characters, none of them a control character. */
+const plainText = (maxLength: number): Schema => ({
+  type: 'string',
+  minLength: 1,
+  maxLength,
+  pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
+});
 const number: Schema = { type: 'integer' };
 const time: Schema = { type: 'string', format: 'date-time' };
 const optionalTime: Schema = { type: ['string', 'null'], format: 'date-time' };
@@ -17,6 +26,11 @@ const object = (properties: Record<string, Schema>, ...optional: string[]): Sche
   type: 'object',
   properties,
   required: Object.keys(properties).filter((name) => !optional.includes(name)),
+});
+/** The same, and a member that is not named is a mistake. */
+const closedObject = (properties: Record<string, Schema>, ...optional: string[]): Schema => ({
+  ...object(properties, ...optional),
+  additionalProperties: false,
 });
 const listOf = (items: Schema): Schema => ({ type: 'array', items });
 const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
@@ -35,8 +49,9 @@ const query = (name: string, description: string, schema: Schema = text, require
   required,
   schema,
 });
-const inPath = (name: string): Schema => ({ name, in: 'path', required: true, schema: text });
-const clientToken = query('client_token', 'The client, a child of the account', text, true);
+const inPath = (name: string): Schema => ({ name, in: 'path', required: true, schema: someText });
+const urlText: Schema = { type: 'string', minLength: 1, maxLength: 2048 };
+const clientToken = query('client_token', 'The client, a child of the account', clientTokenText, true);
 
 const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
 const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
@@ -96,7 +111,13 @@ const notificationOptional = [
   'made_unnecessary_by',
   'reason',
 ];
-const tokenForm = object({ grant_type: oneOf('none'), client_id: text, client_secret: text, scope: text });
+const cursorText: Schema = { type: 'string', pattern: '^[0-9]{1,16}([.][0-9]{1,16})?[.][0-9]{1,9}$' };
+const tokenForm = object({
+  grant_type: oneOf('none'),
+  client_id: someText,
+  client_secret: someText,
+  scope: someText,
+});
 
 export const openapi = {
   openapi: '3.1.0',
@@ -135,7 +156,7 @@ export const openapi = {
       post: {
         summary: 'Registers the one URL of a client',
         security: [{ bearer: [] }, { accessToken: [] }],
-        parameters: [clientToken, query('url', 'An absolute https URL', text, true)],
+        parameters: [clientToken, query('url', 'An absolute https URL', urlText, true)],
         responses: {
           '200': answer('Registered', object({ success: { const: true }, url: text })),
           '400': problem('A wrong parameter, a URL that is not allowed, or a URL is already registered'),
@@ -153,7 +174,12 @@ export const openapi = {
           content: {
             'application/json': {
               schema: {
-                oneOf: [ref('EnrichmentEvent'), object({ events: listOf(ref('EnrichmentEvent')) })],
+                oneOf: [
+                  ref('EnrichmentEvent'),
+                  closedObject({
+                    events: { ...listOf(ref('EnrichmentEvent')), minItems: 1, maxItems: 500 },
+                  }),
+                ],
               },
             },
           },
@@ -197,7 +223,8 @@ export const openapi = {
               ),
             }),
           ),
-          '401': publisherProblems['401'],
+          '400': problem('The access token is given in two ways'),
+          '401': problem('The access token is no longer valid'),
           ...away,
         },
       },
@@ -246,7 +273,7 @@ export const openapi = {
             'error',
           ),
         ),
-        { parameters: [query('url', 'Where to, before a url is registered')], responses: limited },
+        { parameters: [query('url', 'Where to, before a url is registered', urlText)], responses: limited },
       ),
     },
     '/push_notifications/resume': {
@@ -266,10 +293,10 @@ export const openapi = {
         {
           parameters: [
             query('state', 'Only these', notificationState),
-            query('platform_id', 'Only of this asset'),
+            query('platform_id', 'Only of this asset', someText),
             query('since', 'Accepted at this time or later', time),
             query('until', 'Accepted at this time or earlier', time),
-            query('cursor', 'next_cursor of the page before'),
+            query('cursor', 'next_cursor of the page before', cursorText),
             query('limit', 'At most so many', { type: 'integer', minimum: 1, maximum: 200, default: 50 }),
           ],
         },
@@ -301,7 +328,7 @@ export const openapi = {
             required: true,
             content: {
               'application/json': {
-                schema: object(
+                schema: closedObject(
                   { since: time, until: time, dry_run: { type: 'boolean' } },
                   'until',
                   'dry_run',
@@ -309,7 +336,7 @@ export const openapi = {
               },
             },
           },
-          responses: limited,
+          responses: { ...limited, '413': problem('The body is over 16 KiB') },
         },
       ),
     },
@@ -364,12 +391,12 @@ export const openapi = {
     schemas: {
       Problem: object({ msg: text, code: text, request_id: text }),
       OAuthProblem: object({ error: text, error_description: text }),
-      EnrichmentEvent: object(
+      EnrichmentEvent: closedObject(
         {
           event_id: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
-          client_token: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' },
-          platform_id: { type: 'string', minLength: 1, maxLength: 256 },
-          segments: { type: 'array', maxItems: 200, items: { type: 'string', minLength: 1, maxLength: 128 } },
+          client_token: clientTokenText,
+          platform_id: plainText(256),
+          segments: { type: 'array', maxItems: 200, items: plainText(128) },
           priority: { ...oneOf('live', 'backfill'), default: 'live' },
           notify: { type: 'boolean', default: true },
         },

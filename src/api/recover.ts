@@ -1,10 +1,11 @@
 import type { Middleware } from 'koa';
 import { koaBody } from 'koa-body';
 import { z } from 'zod';
+import { shortened } from '../shortened.js';
 import { recoverFailed } from '../store/notifications.js';
-import { ApiError } from './apiError.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
+import { badParameter } from './ownClient.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
 import { readTime } from './readQuery.js';
 import { limitSends } from './sendLimit.js';
@@ -38,7 +39,7 @@ const readRange: Step<RecoverState> = async (ctx, next) => {
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.join('.') || 'the body';
-    throw new ApiError(400, 'invalid_request', `${where}: ${issue?.message ?? 'not valid'}`);
+    throw badParameter(shortened(`${where}: ${issue?.message ?? 'not valid'}`));
   }
   const { since, until, dry_run: dryRun = false } = parsed.data;
   ctx.state.range = {

@@ -12,6 +12,7 @@ const projectDir = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const [task, ...args] = process.argv.slice(2);
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
+const fuzz = 'test/fuzz/**/*.test.ts';
 
 checkNode();
 switch (task) {
@@ -30,12 +31,16 @@ switch (task) {
     prepare();
     runModule(
       'mocha/bin/mocha.js',
-      args.some((a) => !a.startsWith('-')) ? args : [...args, tests, '--ignore', faults],
+      args.some((a) => !a.startsWith('-')) ? args : [...args, tests, '--ignore', faults, '--ignore', fuzz],
     );
     break;
   case 'faults':
     prepare();
     runModule('mocha/bin/mocha.js', [...args, faults]);
+    break;
+  case 'fuzz':
+    prepare();
+    runModule('mocha/bin/mocha.js', [...args, fuzz]);
     break;
   case 'bench':
     prepare();

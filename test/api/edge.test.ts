@@ -36,6 +36,25 @@ describe('the HTTP edge', () => {
     }
   });
 
+  it('a method that no path has is 405, not 501', async () => {
+    for (const method of ['TRACE', 'PROPFIND', 'QUERY', 'M-SEARCH']) {
+      const found = await statusOf(method, '/clients');
+      assert.deepEqual([found.status, found.allow], [405, 'HEAD, GET'], method);
+      assert.equal((await statusOf(method, '/oauth/access_token')).status, 405, method);
+    }
+  });
+
+  /** By node:http: fetch does not send every method. */
+  const statusOf = (method: string, path: string) =>
+    new Promise<{ status: number | undefined; allow: string | undefined }>((resolve, reject) => {
+      request(api.url + path, { method }, (res) => {
+        res.resume();
+        resolve({ status: res.statusCode, allow: res.headers.allow });
+      })
+        .on('error', reject)
+        .end();
+    });
+
   it('in /oauth it is RFC 6749 JSON', async () => {
     const answer = await fetch(`${api.url}/oauth/access_token`);
     assert.equal(answer.status, 405);

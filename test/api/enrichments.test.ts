@@ -156,6 +156,13 @@ describe('POST /enrichments', () => {
       assert.equal((await call(event({ segments: [] }))).status, 202);
     });
 
+    it('a character that takes two UTF-16 units counts once', async () => {
+      const longest = { platform_id: '🎬'.repeat(256), segments: ['🎬'.repeat(128)] };
+      const { status, body } = await call(event(longest));
+      assert.equal(status, 202);
+      await delivered(body.notification_id);
+    });
+
     it('a batch: {"results": [...]} in the order given, an event that cannot be taken in its place', async () => {
       const { status, body } = await call({
         events: [
@@ -265,6 +272,7 @@ describe('POST /enrichments', () => {
       ['a segment of 129', { segments: ['s'.repeat(129)] }, /^segments\[0\]: /],
       ['a segment with a line feed', { segments: ['a\nb'] }, /^segments\[0\]: /],
       ['a segment with a lone surrogate', { segments: ['ok', '\udc00'] }, /^segments\[1\]: /],
+      ['platform_id of 257 that take two units each', { platform_id: '🎬'.repeat(257) }, /^platform_id: /],
       ['a segment that is null', { segments: [null] }, /^segments\[0\]: /],
       ['priority unknown', { priority: 'urgent' }, /^priority: /],
       ['notify a string', { notify: 'true' }, /^notify: /],
@@ -285,6 +293,11 @@ describe('POST /enrichments', () => {
       assertRefused({ events: Array.from({ length: 501 }, () => event()) }, 400, 'invalid_request', /500/));
     it('no events', () => assertRefused({ events: [] }, 400, 'invalid_request', /^events: /));
     it('events is not a list', () => assertRefused({ events: {} }, 400, 'invalid_request', /^events: /));
+    it('a field with a name of 100,000 characters is not told in full', async () => {
+      const { body } = await call(event({ ['n'.repeat(100_000)]: 1 }));
+      assert.match(String(body.msg), /n{200}/);
+      assert.ok(String(body.msg).length < 400);
+    });
     it('another member beside events', () =>
       assertRefused({ events: [event()], priority: 'live' }, 400, 'invalid_request', /events/));
   });

@@ -213,6 +213,9 @@ describe('for the publisher’s engineers', () => {
       'since=yesterday',
       'limit=0',
       'limit=1000',
+      'limit=0x10',
+      'limit=1e2',
+      'limit=%201',
       'cursor=x',
       'colour=red',
       'state=',
@@ -263,6 +266,14 @@ describe('for the publisher’s engineers', () => {
       assert.deepEqual((await call('POST', '/notifications/recover', { since, dry_run: true })).body, {
         count: 0,
       });
+    });
+    it('400 for a field with a long name, which is not told in full', async () => {
+      const { status, body } = await call('POST', '/notifications/recover', {
+        ['n'.repeat(10_000)]: 1,
+        since: '2026-01-01',
+      });
+      assert.equal(status, 400);
+      assert.ok(String(body.msg).length < 400);
     });
     for (const wrong of [{}, { since: 5 }, { since: 'yesterday' }, { since: '2026-01-01', colour: 'red' }]) {
       it(`400 for ${JSON.stringify(wrong)}`, async () => {

@@ -1,0 +1,47 @@
+/** Schemathesis in a virtual environment of its own under `.cache/`, installed at first use. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectDir } from '../../src/embedded/projectDir.js';
+
+const run = promisify(execFile);
+const requirements = join(import.meta.dirname, 'requirements.txt');
+
+/** @returns what to run: a program and its first arguments. @throws Error in one line without a fit Python or pip */
+export async function fuzzer(): Promise<[program: string, ...args: string[]]> {
+  const hash = createHash('sha256')
+    .update(await readFile(requirements))
+    .digest('hex')
+    .slice(0, 8);
+  const home = join(projectDir, '.cache', `schemathesis-${process.platform}-${process.arch}-${hash}`);
+  if (!(await exists(home))) await install(home);
+  // Not bin/st: a script names its interpreter by an absolute path, and the folder was moved into place.
+  return [join(home, 'bin', 'python3'), '-m', 'schemathesis.cli'];
+}
+
+async function install(home: string): Promise<void> {
+  const work = await mkdtemp(join(projectDir, '.cache', 'fuzzer-'));
+  try {
+    await run('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 11))']).catch(() => {
+      throw new Error('the fuzzer needs python3, 3.11 or newer');
+    });
+    await run('python3', ['-m', 'venv', work]);
+    await run(join(work, 'bin', 'python3'), [
+      ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
+      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements],
+    ]);
+    await rename(work, home).catch(async (err: unknown) => {
+      if (!(await exists(home))) throw err;
+    });
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );
