@@ -40,17 +40,25 @@ export async function startProxy(targetUrl: string): Promise<Proxy> {
 
   /** In order, each piece after the line's latency and the time that its bytes take. */
   function carry(to: Socket): (data: Buffer) => void {
-    let freeAt = 0;
+    const queue: { data: Buffer; at: number }[] = [];
+    const next = () => {
+      const [first] = queue;
+      if (first) setTimeout(deliver, Math.max(0, first.at - Date.now()));
+    };
+    const deliver = () => {
+      const first = queue.shift();
+      if (first && to.writable) to.write(first.data);
+      next();
+    };
     return (data) => {
-      const now = Date.now();
       const { latencyMs = 0, bytesPerSecond } = line;
-      if (latencyMs === 0 && bytesPerSecond === undefined && freeAt <= now) {
+      const takesMs = bytesPerSecond === undefined ? 0 : (data.length / bytesPerSecond) * 1000;
+      if (queue.length === 0 && latencyMs + takesMs === 0) {
         to.write(data);
         return;
       }
-      const takesMs = bytesPerSecond === undefined ? 0 : (data.length / bytesPerSecond) * 1000;
-      freeAt = Math.max(freeAt, now + latencyMs) + takesMs;
-      setTimeout(() => to.writable && to.write(data), freeAt - now);
+      queue.push({ data, at: Math.max(queue.at(-1)?.at ?? 0, Date.now() + latencyMs) + takesMs });
+      if (queue.length === 1) next();
     };
   }
 

@@ -7,6 +7,7 @@ import { createSigningSecret } from '../../src/store/signingSecrets.js';
 /** Who takes part: a publisher with registered clients, and the platform. */
 export interface Cast {
   publisher: Credentials;
+  platform: Credentials;
   publisherToken: string;
   clientTokens: string[];
   platformToken: string;
@@ -38,6 +39,7 @@ export async function createCast(
   }
   return {
     publisher,
+    platform,
     publisherToken,
     clientTokens,
     platformToken: await mint(apiUrl, platform, platformScope),

@@ -1,18 +1,16 @@
 /** A system under load, in which one thing after the other is broken, and whose account is given at the end. */
 import assert from 'node:assert/strict';
-import { readConfig } from '../../src/config.js';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import type { Db } from '../../src/store/db.js';
 import { eventsWithTwoIds, type Fate, fateOf } from './accounting.js';
-import { type Cast, createCast } from './cast.js';
+import type { Cast } from './cast.js';
 import type { Fault } from './faults.js';
 import { type Minter, refusedTokens, startMinter } from './minter.js';
 import { pause } from './pause.js';
 import { type Acknowledged, type Publisher, startPublisher } from './publisher.js';
 import { lostRegistrations, type Registrar, startRegistrar } from './registrar.js';
 import type { Row } from './report.js';
-import { createSystem, type Part, parts, type System, type SystemOptions } from './system.js';
+import { type SceneOptions, setScene } from './scene.js';
+import type { System } from './system.js';
 
 /** What the service takes in flight for one client by default. */
 export const inFlightPerClient = 16;
@@ -26,10 +24,12 @@ export interface FaultRun {
   publisher: Publisher;
   minter: Minter;
   registrar: Registrar;
-  /** Breaks it, brings it back, and waits until an event that was sent after the return has been received. */
-  inject(fault: Fault): Promise<void>;
+  /** Breaks it, brings it back, and waits until an event sent after the return was received; the return's moment (ms). */
+  inject(fault: Fault): Promise<number>;
   /** Names what has just been going on without a fault of this suite; the account gives it a row. */
   note(name: string, recoveryMs: number): void;
+  /** Looks now for what has been acknowledged so far, before a long run's records give way to newer ones. */
+  accountSoFar(): Promise<void>;
   /**
    * Ends the load and says what became of everything that was acknowledged. What still waits after `settleWithinMs`
    * counts as lost.
@@ -47,29 +47,25 @@ export interface Account {
   brokenOff: string[];
 }
 
-export interface FaultRunOptions extends SystemOptions {
-  parts?: readonly Part[];
-  clients?: number;
+export interface FaultRunOptions extends SceneOptions {
   assetsPerClient?: number;
   publishers?: number;
   pauseMs?: number;
+  mintEveryMs?: number;
+  registerEveryMs?: number;
   /** The API to send the next event to; the first one by default. */
   chooseApi?: (system: System) => string;
 }
 
 export async function startFaultRun(options: FaultRunOptions = {}): Promise<FaultRun> {
   const { clients = 5, chooseApi } = options;
+  const scene = await setScene({ ...options, clients });
+  const { system, db, cast } = scene;
   const injected: { name: string; recoveryMs: number }[] = [];
   const fault = () => injected.length;
-  const system = await createSystem(options);
-  await Promise.all((options.parts ?? parts).map((part) => system.start(part)));
-  await system.receiver.open();
-  const db = openDb({ url: system.redisUrl, prefix: '', log: createLogger('silent', 'faults') });
-  await waitForRedis(db, 10_000);
-  const box = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
-  const cast = await createCast(db, box, system.apiUrl, system.receiverUrl, clients);
+  const apiUrl = () => (chooseApi === undefined ? system.apiUrl : chooseApi(system));
   const publisher = startPublisher({
-    apiUrl: () => (chooseApi === undefined ? system.apiUrl : chooseApi(system)),
+    apiUrl,
     token: cast.platformToken,
     clientTokens: cast.clientTokens,
     assetsPerClient: options.assetsPerClient ?? 20,
@@ -78,33 +74,47 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     fault,
   });
   const minter: Minter = startMinter({
-    ...{ apiUrl: system.apiUrl, account: cast.publisher },
-    ...{ everyMs: 50, fault },
+    ...{ apiUrl, account: cast.publisher },
+    ...{ everyMs: options.mintEveryMs ?? 50, fault },
   });
   const registrar: Registrar = startRegistrar({
-    ...{ apiUrl: system.apiUrl, db, accountId: cast.publisher.account_id },
-    ...{ token: cast.publisherToken, everyMs: 250, fault },
+    ...{ apiUrl, db, accountId: cast.publisher.account_id },
+    ...{ token: cast.publisherToken, everyMs: options.registerEveryMs ?? 250, fault },
   });
+
+  const early = new Map<Acknowledged, Fate>();
+  const open: Acknowledged[] = [];
+  let seen = 0;
 
   /** An event sent after the return was acknowledged and received. */
   async function recovered(back: number): Promise<void> {
-    const end = back + 90_000;
+    const end = back + 60_000;
     const received = ({ sentAt, notificationId }: Acknowledged) =>
       sentAt >= back && system.receiver.arrivals.has(notificationId);
     while (!publisher.acknowledged.some(received)) {
-      assert.ok(Date.now() < end, 'no event got through within 90 s of the return');
+      assert.ok(Date.now() < end, 'no event got through within 60 s of the return');
       await pause(20);
     }
   }
 
   async function settled(acknowledged: readonly Acknowledged[], withinMs: number): Promise<Fate[]> {
     const end = Date.now() + withinMs;
-    const fates = new Map<Acknowledged, Fate>();
+    const fates = new Map(early);
     for (;;) {
-      const open = acknowledged.filter((event) => (fates.get(event)?.kind ?? 'waiting') === 'waiting');
-      if (open.length === 0 || Date.now() > end) return acknowledged.map((event) => fates.get(event) as Fate);
-      for (const event of open) fates.set(event, await fateOf(db, event, system.receiver));
+      const left = acknowledged.filter((event) => (fates.get(event)?.kind ?? 'waiting') === 'waiting');
+      if (left.length === 0 || Date.now() > end) return acknowledged.map((event) => fates.get(event) as Fate);
+      for (const event of left) fates.set(event, await fateOf(db, event, system.receiver));
       await pause(250);
+    }
+  }
+
+  async function accountSoFar(): Promise<void> {
+    for (; seen < publisher.acknowledged.length; seen++)
+      open.push(publisher.acknowledged[seen] as Acknowledged);
+    for (const event of open.splice(0)) {
+      const fate = await fateOf(db, event, system.receiver);
+      if (fate.kind === 'waiting') open.push(event);
+      else early.set(event, fate);
     }
   }
 
@@ -168,13 +178,14 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
       const back = await inject(system);
       await recovered(back);
       injected.push({ name, recoveryMs: Date.now() - back });
+      return back;
     },
+    accountSoFar,
     note: (name, recoveryMs) => void injected.push({ name, recoveryMs }),
     account,
     async stop() {
       await Promise.all([publisher.stop(), minter.stop(), registrar.stop()]);
-      db.redis.disconnect();
-      await system.stop();
+      await scene.stop();
     },
   };
 }

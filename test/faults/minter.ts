@@ -1,5 +1,5 @@
 /** Asks for tokens all the time and keeps every one that it was given. */
-import { Pool } from 'undici';
+import { Pool, request } from 'undici';
 import type { Credentials } from './cast.js';
 import { pause } from './pause.js';
 
@@ -7,11 +7,13 @@ export interface Minter {
   tokens: { value: string; fault: number }[];
   /** Answers that are neither 200 nor 503. */
   wrong: string[];
+  withoutAnswer: number;
   stop(): Promise<void>;
 }
 
 export function startMinter(options: {
-  apiUrl: string;
+  /** The API to ask next. */
+  apiUrl: () => string;
   account: Credentials;
   everyMs: number;
   /** Which fault comes next. */
@@ -22,13 +24,11 @@ export function startMinter(options: {
     ...{ grant_type: 'none', client_id, client_secret },
     scope: scopes.join(' '),
   }).toString();
-  const pool = new Pool(options.apiUrl, { connections: 1 });
   let stopped = false;
 
   async function askOnce(): Promise<void> {
-    const response = await pool.request({
+    const response = await request(`${options.apiUrl()}/oauth/access_token`, {
       method: 'POST',
-      path: '/oauth/access_token',
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
       body,
       headersTimeout: 10_000,
@@ -44,7 +44,7 @@ export function startMinter(options: {
   async function ask(): Promise<void> {
     while (!stopped) {
       // No answer is no promise.
-      await askOnce().catch(() => undefined);
+      await askOnce().catch(() => minter.withoutAnswer++);
       await pause(options.everyMs);
     }
   }
@@ -52,10 +52,10 @@ export function startMinter(options: {
   const minter: Minter = {
     tokens: [],
     wrong: [],
+    withoutAnswer: 0,
     async stop() {
       stopped = true;
       await running;
-      if (!pool.closed) await pool.close();
     },
   };
   const running = ask();

@@ -1,98 +1,94 @@
-/** Redis or Temporal away for some seconds: the API says so at once, and goes on by itself when they are back. */
+/**
+ * Redis, Temporal or the receiver away, or behind a bad line: the API says 503 meanwhile, everything goes on by
+ * itself when it is over, and what had piled up is sent at a bounded rate.
+ */
 import assert from 'node:assert/strict';
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { readConfig } from '../../src/config.js';
-import { projectDir } from '../../src/embedded/projectDir.js';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
-import { type Cast, createCast } from './cast.js';
+import { logTail } from '../../src/embedded/child.js';
+import { createClient } from '../../src/store/clients.js';
+import { getEndpoint } from '../../src/store/endpoint.js';
+import { register } from './cast.js';
+import { assertKept, type FaultRun, inFlightPerClient, startFaultRun } from './faultRun.js';
+import { form } from './form.js';
+import { away, badLines } from './outages.js';
 import { pause } from './pause.js';
-import { createSystem, type Part, parts, type System } from './system.js';
+import { mostInOneSecond } from './receiver.js';
+import { report, reportFigure } from './report.js';
 
-const awayMs = 5000;
-/** What the contract promises while they are away, and for the time after. */
-const answerWithinMs = 2000;
-const recoverWithinMs = 5000;
+const badForMs = 3000;
+const drainPerSecond = 20;
 
 describe('outages', function () {
-  this.timeout(120_000);
-  let system: System;
-  let db: Db;
-  let cast: Cast;
-  let sent = 0;
+  this.timeout((form.outagesSeconds.reduce((sum, s) => sum + s, 0) * 3 + 900) * 1000);
+  let run: FaultRun;
 
   before(async () => {
-    await mkdir(join(projectDir, '.data'), { recursive: true });
-    system = await createSystem();
-    await Promise.all(parts.map((part) => system.start(part)));
-    await system.receiver.open();
-    db = openDb({ url: system.redisUrl, prefix: '', log: createLogger('silent', 'faults') });
-    await waitForRedis(db, 10_000);
-    const box = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
-    cast = await createCast(db, box, system.apiUrl, system.receiver.url, 1);
-  });
-
-  after(async () => {
-    db?.redis.disconnect();
-    await system?.stop();
-  });
-
-  for (const part of ['redis', 'temporal'] as const satisfies readonly Part[]) {
-    it(`${part} away: 503 with Retry-After within 2 s all the while, taken and delivered within 5 s of the return`, async () => {
-      assert.equal((await publish()).status, 202);
-      await system.kill(part);
-      const until = Date.now() + awayMs;
-      while (Date.now() < until) {
-        const answer = await publish();
-        assert.equal(answer.status, 503);
-        assert.ok(answer.retryAfter !== null, 'no Retry-After');
-        assert.ok(answer.tookMs < answerWithinMs, `503 after ${answer.tookMs} ms`);
-        await pause(50);
-      }
-      await system.start(part);
-      const back = Date.now();
-      for (;;) {
-        const answer = await publish();
-        if (answer.notificationId !== undefined && (await received(answer.notificationId, back))) break;
-        assert.ok(Date.now() - back < recoverWithinMs, 'not back within 5 s');
-        await pause(50);
-      }
-      assert.deepEqual(system.brokenOff, []);
+    run = await startFaultRun({
+      proxied: true,
+      assetsPerClient: 100,
+      env: { DRAIN_PER_SECOND: String(drainPerSecond) },
     });
-  }
+  });
+  after(() => run?.stop());
 
-  async function publish(): Promise<{
-    status: number;
-    retryAfter: string | null;
-    tookMs: number;
-    notificationId?: string | undefined;
-  }> {
-    const from = Date.now();
-    const response = await fetch(`${system.apiUrl}/enrichments`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        client_token: cast.clientTokens[0],
-        platform_id: `video-${++sent}`,
-        segments: ['a'],
-      }),
-    });
-    const body = (await response.json()) as { notification_id?: string };
-    return {
-      status: response.status,
-      retryAfter: response.headers.get('retry-after'),
-      tookMs: Date.now() - from,
-      notificationId: body.notification_id,
-    };
-  }
-
-  async function received(notificationId: string, back: number): Promise<boolean> {
-    while (Date.now() - back < recoverWithinMs) {
-      if (system.receiver.arrivals.has(notificationId)) return true;
-      await pause(20);
+  for (const part of ['redis', 'temporal', 'receiver'] as const) {
+    const outages = form.outagesSeconds.map((seconds) => away(part, seconds));
+    for (const fault of [...outages, ...badLines(part, badForMs)]) {
+      it(`${fault.name}: goes on by itself`, async () => {
+        await pause(500);
+        const back = await run.inject(fault);
+        const answers = run.publisher.answers.at(-1);
+        console.log(`      ${JSON.stringify(answers)} recovered ${Date.now() - back} ms after the return`);
+        assert.deepEqual(run.publisher.wrong.splice(0), [], logTail(run.system.logOf('api')));
+        assert.deepEqual(run.system.brokenOff, []);
+      });
     }
-    return false;
   }
+
+  it('what piled up while the receiver was away is sent at a bounded rate', async () => {
+    const { system, cast, db } = run;
+    const { clientToken } = await createClient(db, {
+      accountId: cast.publisher.account_id,
+      name: 'Piled up',
+    });
+    await register(system.apiUrl, cast.publisherToken, clientToken, `${system.receiverUrl}/${clientToken}`);
+    const piledUp = 4 * drainPerSecond;
+    let ids: string[] = [];
+    await run.inject({
+      name: `receiver away, ${piledUp} owed`,
+      async inject({ receiver }) {
+        await receiver.breakOff();
+        const events = Array.from({ length: piledUp }, (_, i) => ({
+          ...{ client_token: clientToken, platform_id: `video-${i}`, segments: ['a'] },
+        }));
+        const answer = await fetch(`${system.apiUrl}/enrichments`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ events }),
+        });
+        const { results } = (await answer.json()) as { results: { notification_id: string }[] };
+        ids = results.map((one) => one.notification_id);
+        const failing = async () => (await getEndpoint(db, clientToken)).state === 'failing';
+        while (!(await failing())) await pause(20);
+        await receiver.open();
+        return Date.now();
+      },
+    });
+    const arrived = () => ids.flatMap((id) => system.receiver.arrivals.get(id) ?? []);
+    while (arrived().length < piledUp) await pause(50);
+    const most = mostInOneSecond(arrived());
+    reportFigure(
+      `${piledUp} notifications that one client was owed when its receiver came back arrived at up to ${most} in a second (\`DRAIN_PER_SECOND\` was ${drainPerSecond}).`,
+    );
+    assert.ok(most <= drainPerSecond + inFlightPerClient, `${most} in one second`);
+  });
+
+  it('loses nothing acknowledged, and repeats only what was in flight', async () => {
+    const account = await run.account();
+    report(account.rows);
+    assertKept(account);
+    assert.ok(
+      run.system.receiver.mostAtOnce <= inFlightPerClient,
+      `${run.system.receiver.mostAtOnce} at once`,
+    );
+  });
 });

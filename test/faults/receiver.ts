@@ -54,15 +54,12 @@ export function createReceiver(port: number): Receiver {
   return receiver;
 }
 
-/** The most arrivals in any second from `fromMs` on. */
-export function mostInOneSecond(receiver: Receiver, fromMs: number): number {
-  const times = [...receiver.arrivals.values()]
-    .flat()
-    .filter((at) => at >= fromMs)
-    .sort((a, b) => a - b);
+/** The most of these times (ms) that lie within one second. */
+export function mostInOneSecond(times: readonly number[]): number {
+  const sorted = [...times].sort((a, b) => a - b);
   let most = 0;
-  for (let first = 0, last = 0; last < times.length; last++) {
-    while ((times[last] ?? 0) - (times[first] ?? 0) >= 1000) first++;
+  for (let first = 0, last = 0; last < sorted.length; last++) {
+    while ((sorted[last] ?? 0) - (sorted[first] ?? 0) >= 1000) first++;
     most = Math.max(most, last - first + 1);
   }
   return most;

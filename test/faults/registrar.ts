@@ -1,5 +1,5 @@
 /** Registers new clients all the time, each at two URLs at once, of which exactly one may be told 200. */
-import { Pool } from 'undici';
+import { request } from 'undici';
 import { createClient } from '../../src/store/clients.js';
 import type { Db } from '../../src/store/db.js';
 import { getRegistration } from '../../src/store/registrations.js';
@@ -16,11 +16,13 @@ export interface Registrar {
   registrations: Registered[];
   /** Answers that are not 200, 503 or "already registered". */
   wrong: string[];
+  withoutAnswer: number;
   stop(): Promise<void>;
 }
 
 export function startRegistrar(options: {
-  apiUrl: string;
+  /** The API to call next. */
+  apiUrl: () => string;
   db: Db;
   accountId: string;
   token: string;
@@ -28,7 +30,6 @@ export function startRegistrar(options: {
   /** Which fault comes next. */
   fault: () => number;
 }): Registrar {
-  const pool = new Pool(options.apiUrl, { connections: 2 });
   let stopped = false;
 
   async function registerClient(): Promise<void> {
@@ -48,9 +49,8 @@ export function startRegistrar(options: {
     for (;;) {
       try {
         const query = new URLSearchParams({ client_token: clientToken, url });
-        const response = await pool.request({
+        const response = await request(`${options.apiUrl()}/register_push_notifications?${query}`, {
           method: 'POST',
-          path: `/register_push_notifications?${query}`,
           headers: { authorization: `Bearer ${options.token}` },
           headersTimeout: 10_000,
         });
@@ -62,7 +62,7 @@ export function startRegistrar(options: {
           return false;
         }
       } catch {
-        // No answer.
+        registrar.withoutAnswer++;
       }
       await pause(100);
     }
@@ -78,10 +78,10 @@ export function startRegistrar(options: {
   const registrar: Registrar = {
     registrations: [],
     wrong: [],
+    withoutAnswer: 0,
     async stop() {
       stopped = true;
       await running;
-      if (!pool.closed) await pool.close();
     },
   };
   const running = registerAll();

@@ -31,6 +31,8 @@ export interface System {
   kill(part: Part): Promise<void>;
   /** SIGTERM; resolves with how the process ended. */
   end(part: Part): Promise<string>;
+  /** Its next start runs this build, whichever it was given. */
+  useThisBuild(part: Part): void;
   pidOf(part: Part): number | undefined;
   logOf(part: Part): string;
   /** What ended without having been killed, with the end of its log. */
@@ -79,6 +81,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       }
     : undefined;
   const children = new Map<Part, Child>();
+  const builds = new Map(Object.entries(options.builds ?? {}));
   const ended = new Set<Child>();
   const brokenOff: string[] = [];
 
@@ -113,7 +116,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     const child = await startChild({
       name: part,
       command: process.execPath,
-      args: [join(options.builds?.[part] ?? join(dir, 'dist'), 'src/main.js'), role],
+      args: [join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'), role],
       logFile: join(dir, `${part}.log`),
       env: { ...environment, PORT: String(ports[part]), ADMIN_PORT: String(adminPorts[part]) },
       cwd: projectDir,
@@ -171,6 +174,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       await child.stop(30_000);
       return child.ended ?? '';
     },
+    useThisBuild: (part) => void builds.delete(part),
     pidOf: (part) => running(part)?.pid,
     logOf: (part) => join(dir, part === 'redis' || part === 'temporal' ? part : '', `${part}.log`),
     async stop() {
