@@ -16,6 +16,8 @@ export async function connect(config: Config, log: Logger): Promise<Connection> 
   return await untilThere(log, config.TEMPORAL_ADDRESS, () =>
     Connection.connect({
       ...addressAndTls(config, config.TEMPORAL_ADDRESS),
+      // A dead connection is noticed by its pings; the server takes none more often (frontend.keepAliveMinTime).
+      channelArgs: { 'grpc.keepalive_time_ms': 10_000, 'grpc.keepalive_timeout_ms': 3000 },
       interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
     }),
   );
