@@ -19,7 +19,7 @@ export async function redeliver(input: RedeliverInput): Promise<void> {
   const shortRetries = 3;
   const longestWaitMs = 600_000;
   let waitedMs = 0;
-  for (let failed = 0; failed <= shortRetries; ) {
+  for (let failed = 0; ; ) {
     const outcome = await attemptRedelivery(input);
     const delivered = outcome.kind === 'ended' && outcome.state === 'delivered';
     upsertSearchAttributes([
@@ -32,7 +32,7 @@ export async function redeliver(input: RedeliverInput): Promise<void> {
     }
     if (outcome.reason === 'retry') failed++;
     else waitedMs += Math.max(outcome.inMs, 1000);
-    if (outcome.inMs < 0 || waitedMs > longestWaitMs) break;
+    if (failed > shortRetries || outcome.inMs < 0 || waitedMs > longestWaitMs) break;
     setCurrentDetails(
       `Not delivered (${outcome.error ?? outcome.reason}); again in ${Math.ceil(outcome.inMs / 1000)} s.`,
     );
