@@ -10,6 +10,7 @@ import { addNotificationCommands } from './notification.js';
 import type { Operator } from './operator.js';
 import { addReconcileCommand } from './reconcile.js';
 import { addRegistrationCommands } from './registration.js';
+import { addSecretsCommands } from './secrets.js';
 import { addStatusCommand } from './status.js';
 
 export interface GlobalOptions {
@@ -43,6 +44,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addReconcileCommand(program, handed);
   addAuditCommand(program, handed);
   addExportCommands(program, handed);
+  addSecretsCommands(program, handed);
   addDemoCommand(program, handed);
   return program;
 }

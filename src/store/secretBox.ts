@@ -9,6 +9,8 @@ export interface SecretBox {
   /** False: no key is set and secrets are stored as they are. */
   encrypts: boolean;
   seal(secret: string): string;
+  /** Not under the key that encrypts: the key it lies under is still needed. */
+  isOutdated(sealed: string): boolean;
   /** @throws SecretUnreadable when its key is not among the given ones */
   open(sealed: string): string;
 }
@@ -53,6 +55,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
       const text = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
       return `${newest.id}:${Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')}`;
     },
+    isOutdated: (sealed) => !sealed.startsWith(`${newest?.id ?? 'plain'}:`),
     open(sealed) {
       const known = kept.get(sealed);
       if (known !== undefined) return known;

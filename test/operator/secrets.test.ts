@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { Webhook } from 'standardwebhooks';
+import { createSecretBox } from '../../src/store/secretBox.js';
+import { createSigningSecret, rotateSigningSecret } from '../../src/store/signingSecrets.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Cli, openCli } from './cli.js';
+
+const older = { id: 'k1', key: Buffer.alloc(32, 1) };
+const newer = { id: 'k2', key: Buffer.alloc(32, 2) };
+const setting = (...keys: { id: string; key: Buffer }[]) =>
+  keys.map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
+
+describe('operator: secrets reencrypt', () => {
+  let h: Harness;
+  let cli: Cli;
+  let receiver: Receiver;
+
+  before(async () => {
+    h = await startHarness();
+    await h.startWorker();
+    cli = await openCli({
+      KEY_PREFIX: h.db.prefix,
+      TASK_QUEUE: h.taskQueue,
+      SECRETS_KEY: setting(newer, older),
+    });
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    cli.close();
+    await h.close();
+    await receiver.close();
+  });
+
+  async function verifies(client: string, asset: string, ...secrets: string[]): Promise<void> {
+    await h.publish({ client, asset });
+    const got = await until('received', () =>
+      receiver.received.find((one) => one.body.includes(`"${asset}"`)),
+    );
+    for (const secret of secrets) new Webhook(secret).verify(got.body, got.headers as Record<string, string>);
+  }
+
+  it('SECRETS_KEY is rotated without a notification that the receiver cannot verify', async () => {
+    const client = await h.newClient(receiver.url);
+    await h.db.redis.del(h.db.client(client).signingSecrets);
+    const box = createSecretBox([older]);
+    const previous = await createSigningSecret(h.db, box, client);
+    const { signingSecret } = await rotateSigningSecret(h.db, box, client);
+    const sealed = () => h.db.redis.hvals(h.db.client(client).signingSecrets);
+    const both = [signingSecret, previous];
+
+    h.deps.secretBox = box;
+    await verifies(client, 'under-the-old-key', ...both);
+    h.deps.secretBox = createSecretBox([newer, older]);
+    await verifies(client, 'with-both', ...both);
+    const bare = await h.newClient(receiver.url);
+    assert.deepEqual(await cli.json('secrets', 'reencrypt'), { key_id: 'k2', reencrypted: 3, unchanged: 0 });
+    assert.ok((await sealed()).every((one) => one.startsWith('k2:')));
+    assert.deepEqual(await cli.json('secrets', 'reencrypt'), { key_id: 'k2', reencrypted: 0, unchanged: 3 });
+    h.deps.secretBox = createSecretBox([newer]);
+    await verifies(client, 'without-the-old-key', ...both);
+    await verifies(bare, 'was-plain', await createSigningSecret(h.db, h.deps.secretBox, bare));
+  });
+
+  it('a secret whose key is missing is named by its client; the others are done', async () => {
+    const lost = await h.newClient();
+    await createSigningSecret(h.db, createSecretBox([{ id: 'k0', key: Buffer.alloc(32) }]), lost);
+    const kept = await h.newClient();
+    await createSigningSecret(h.db, createSecretBox([older]), kept);
+    const ran = await cli.run(['secrets', 'reencrypt']);
+    assert.deepEqual([ran.status, ran.stdout], [1, '']);
+    assert.match(ran.stderr, new RegExp(`no key for those of: ${lost}\n`));
+    assert.match(String(await h.db.redis.hget(h.db.client(kept).signingSecrets, 'current')), /^k2:/);
+  });
+
+  it('without SECRETS_KEY it is refused', async () => {
+    const ran = await cli.run(['secrets', 'reencrypt'], { env: { SECRETS_KEY: '' } });
+    assert.equal(ran.status, 1);
+    assert.match(ran.stderr, /SECRETS_KEY is not set/);
+  });
+});
