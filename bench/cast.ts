@@ -12,6 +12,8 @@ export interface Cast {
   newClients(count: number): Promise<string[]>;
   /** Makes clients and registers `<receiverUrl>/<client token>` for each through the API. */
   newRegisteredClients(count: number, receiverUrl: string): Promise<string[]>;
+  /** Registers a client's URL through the API. */
+  register(clientToken: string, url: string): Promise<void>;
 }
 
 export async function createCast(stack: Stack): Promise<Cast> {
@@ -39,6 +41,7 @@ export async function createCast(stack: Stack): Promise<Cast> {
     },
     platform: { accessToken: await mint({ ...platform, scopes: [platformScope] }) },
     newClients,
+    register: (clientToken, url) => register(stack.baseUrl, accessToken, clientToken, url),
     newRegisteredClients: async (count, receiverUrl) => {
       const clientTokens = await newClients(count);
       for (const clientToken of clientTokens) {

@@ -1,9 +1,23 @@
 import { backfill } from './backfill.js';
+import { backlog } from './backlog.js';
 import { bounds } from './bounds.js';
+import { curves } from './curves.js';
+import { memory } from './memory.js';
+import { origins } from './origins.js';
 import { outage } from './outage.js';
 import { owed } from './owed.js';
 import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 
 /** In the order of the documentation. */
-export const studies: readonly Study[] = [owed, outage, slowClient, backfill, bounds];
+export const studies: readonly Study[] = [
+  owed,
+  outage,
+  slowClient,
+  backfill,
+  bounds,
+  memory,
+  curves,
+  backlog,
+  origins,
+];
