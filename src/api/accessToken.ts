@@ -31,8 +31,8 @@ interface TokenState {
 
 /** RFC 6749, section 5.1: for every answer that may hold a token or tell about credentials. */
 const noStore: Step = (ctx, next) => {
-  ctx.set('Cache-Control', 'no-store');
-  ctx.set('Pragma', 'no-cache');
+  ctx.res.setHeader('Cache-Control', 'no-store');
+  ctx.res.setHeader('Pragma', 'no-cache');
   return next();
 };
 

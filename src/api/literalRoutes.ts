@@ -16,7 +16,7 @@ export function literalRoutes(router: Router): Middleware {
     }
   }
   return (ctx, next) => {
-    const route = routes.get(`${ctx.method} ${ctx.path}`);
+    const route = routes.get(`${ctx.req.method} ${ctx.path}`);
     if (route === undefined) return next();
     ctx._matchedRoute = route.path;
     return route.handle(ctx, next);

@@ -25,10 +25,11 @@ export const acceptForm: Step = (ctx, next) => {
 
 /** The fields of state.body, as state.form. */
 export const readForm: Step<{ body: Buffer; form: Form }> = async (ctx, next) => {
-  const { body } = ctx.state;
-  const type = ctx.get('content-type');
-  const isMultipart = type.trimStart().slice(0, multipart.length).toLowerCase() === multipart;
-  ctx.state.form = isMultipart ? await fieldsOfMultipart(body, type) : fieldsOfForm(body.toString('latin1'));
+  const type = ctx.req.headers['content-type'] ?? '';
+  ctx.state.form =
+    type === urlencoded || ctx.request.type.toLowerCase() === urlencoded
+      ? fieldsOfForm(ctx.state.body.toString('latin1'))
+      : await fieldsOfMultipart(ctx.state.body, type);
   await next();
 };
 

@@ -4,9 +4,10 @@ import type { Step } from './endpoint.js';
 const acceptable = /^[A-Za-z0-9._-]{8,64}$/;
 
 /** Names the request: the caller's X-Request-Id where it has a harmless form, else a new one. */
-export const nameRequest: Step = async (ctx, next) => {
-  const given = ctx.get('x-request-id');
-  ctx.state.requestId = acceptable.test(given) ? given : randomUUID();
-  ctx.set('X-Request-Id', ctx.state.requestId);
-  await next();
+export const nameRequest: Step = (ctx, next) => {
+  const given = ctx.req.headers['x-request-id'];
+  const requestId = typeof given === 'string' && acceptable.test(given) ? given : randomUUID();
+  ctx.state.requestId = requestId;
+  ctx.res.setHeader('X-Request-Id', requestId);
+  return next();
 };
