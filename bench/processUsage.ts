@@ -1,21 +1,43 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 
-/** What one process has used so far: CPU time of all its threads, and the memory it holds now. */
+/** What a process and those that it started have used so far: CPU time of all threads, and the memory held now. */
 export interface ProcessUsage {
   cpuMs: number;
   rssBytes: number;
 }
 
-/** @throws when there is no such process, or no /proc (the benchmark runs on Linux) */
+/**
+ * Of PostgreSQL's processes most are children of the one that is named; what they share is counted once.
+ * @throws when there is no such process, or no /proc (the benchmark runs on Linux)
+ */
 export function processUsage(pid: number): ProcessUsage {
+  const usage = ownUsage(pid, 'VmRSS');
+  for (const child of childrenOf(pid)) {
+    try {
+      const { cpuMs, rssBytes } = ownUsage(child, 'RssAnon');
+      usage.cpuMs += cpuMs;
+      usage.rssBytes += rssBytes;
+    } catch {
+      // It ended since the list was read.
+    }
+  }
+  return usage;
+}
+
+function ownUsage(pid: number, memory: 'VmRSS' | 'RssAnon'): ProcessUsage {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The command (second field) may hold blanks and parentheses: count from its last one. Then proc(5), fields
-  // 14 and 15: user and system time of the whole thread group.
+  // 14 to 17: user and system time of the whole thread group, and of children that have ended.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const ticks = Number(fields[11]) + Number(fields[12]);
+  const ticks = [11, 12, 13, 14].reduce((sum, field) => sum + Number(fields[field]), 0);
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const rssKib = Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0);
-  return { cpuMs: ticks * msPerTick, rssBytes: rssKib * 1024 };
+  const kib = Number(new RegExp(`^${memory}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
+  return { cpuMs: ticks * msPerTick, rssBytes: kib * 1024 };
+}
+
+function childrenOf(pid: number): number[] {
+  const file = `/proc/${pid}/task/${pid}/children`;
+  return existsSync(file) ? readFileSync(file, 'utf8').trim().split(' ').filter(Boolean).map(Number) : [];
 }
 
 /** USER_HZ is 100 on every Linux that Node runs on. */
