@@ -1,5 +1,4 @@
-import type { Context, Middleware } from 'koa';
-import { koaBody } from 'koa-body';
+import type { Middleware } from 'koa';
 import { readEnrichmentEvent } from '../enrichmentEvent.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { type EnrichmentEvent, lookAtEvent } from '../store/look.js';
@@ -9,6 +8,8 @@ import { requireToken, type TokenState } from './bearer.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
 import { badParameter } from './ownClient.js';
+import { readBody } from './readBody.js';
+import { readJson } from './readJson.js';
 
 /** POST /enrichments: the platform says that analysis found segments (contract, section 4). */
 export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
@@ -16,15 +17,19 @@ export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
     requireToken(deps.db),
     requireEnrichmentsScope,
     requireJson,
+    readBody(bodyAtMostBytes),
     readJson,
     answerOne(deps),
     answerBatch(deps),
   );
 }
 
-type EnrichmentState = TokenState;
+interface EnrichmentState extends TokenState {
+  body: Buffer;
+  json: unknown;
+}
 
-const bodyAtMost = '1mb';
+const bodyAtMostBytes = 1024 * 1024;
 const eventsAtMost = 500;
 /** Everything an answer needs, Redis and Temporal; then it is 503: unknown. */
 const answerWithinMs = 1900;
@@ -45,14 +50,6 @@ const requireJson: Step<EnrichmentState> = async (ctx, next) => {
   await next();
 };
 
-const readJson = koaBody({
-  json: true,
-  urlencoded: false,
-  text: false,
-  jsonLimit: bodyAtMost,
-  jsonStrict: true,
-}) as unknown as Step<EnrichmentState>;
-
 type ItemAnswer =
   | { event_id: string; notification: 'queued'; notification_id: string; held?: 'paused' | 'suspended' }
   | { event_id: string; notification: 'none'; reason: string }
@@ -61,7 +58,7 @@ type ItemAnswer =
 const answerOne =
   (deps: ApiDeps): Step<EnrichmentState> =>
   async (ctx, next) => {
-    const body = bodyOf(ctx as Context);
+    const body = bodyOf(ctx.state.json);
     if ('events' in body) return await next();
     const event = readEnrichmentEvent(body, '');
     if ('problem' in event) throw badParameter(event.problem);
@@ -74,7 +71,7 @@ const answerOne =
 const answerBatch =
   (deps: ApiDeps): Step<EnrichmentState> =>
   async (ctx) => {
-    const { events, ...rest } = bodyOf(ctx as Context);
+    const { events, ...rest } = bodyOf(ctx.state.json);
     const [unknown] = Object.keys(rest);
     if (unknown !== undefined) throw badParameter('body: only events is known beside events');
     if (!Array.isArray(events)) throw badParameter('events: must be a list');
@@ -102,8 +99,7 @@ const answerBatch =
     ctx.body = { results };
   };
 
-function bodyOf(ctx: Context): Record<string, unknown> {
-  const body: unknown = (ctx.request as { body?: unknown }).body;
+function bodyOf(body: unknown): Record<string, unknown> {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw badParameter('body: must be an object');
   return body as Record<string, unknown>;

@@ -1,5 +1,4 @@
 import type { Middleware } from 'koa';
-import { koaBody } from 'koa-body';
 import { z } from 'zod';
 import { shortened } from '../shortened.js';
 import { recoverFailed } from '../store/notifications.js';
@@ -7,6 +6,8 @@ import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
 import { badParameter } from './ownClient.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
+import { readBody } from './readBody.js';
+import { readJson } from './readJson.js';
 import { readTime } from './readQuery.js';
 import { limitSends } from './sendLimit.js';
 import { wakeClient } from './wakeClient.js';
@@ -15,6 +16,7 @@ import { wakeClient } from './wakeClient.js';
 export function recoverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
     ...publisherSteps<RecoverState>(deps.db),
+    readBody(bodyAtMostBytes),
     readJson,
     readRange,
     limitSends(deps.db),
@@ -23,10 +25,12 @@ export function recoverEndpoint(deps: ApiDeps): Middleware[] {
 }
 
 interface RecoverState extends PublisherState {
+  body: Buffer;
+  json: unknown;
   range: { since: number; until: number; dryRun: boolean };
 }
 
-const readJson = koaBody({ json: true, jsonLimit: '16kb', text: false, urlencoded: false }) as Step;
+const bodyAtMostBytes = 16 * 1024;
 
 const bodySchema = z.strictObject({
   since: z.string(),
@@ -35,7 +39,7 @@ const bodySchema = z.strictObject({
 });
 
 const readRange: Step<RecoverState> = async (ctx, next) => {
-  const parsed = bodySchema.safeParse(ctx.request.body ?? {});
+  const parsed = bodySchema.safeParse(ctx.state.json ?? {});
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.join('.') || 'the body';

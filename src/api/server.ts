@@ -9,21 +9,37 @@ export interface ListeningServer {
   close(): Promise<void>;
 }
 
-const headersTimeoutMs = 10_000;
-const requestTimeoutMs = 30_000;
-/** Above the 60 s that load balancers usually keep a connection, so that they are the ones to close it. */
-const keepAliveTimeoutMs = 65_000;
+/** How long a caller may take and how much it may hold; docs/limits.md says it to people. */
+export const connectionLimits = {
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  /** Both are looked at this often; Node's own 30 s would let half a request live for 40. */
+  checkEveryMs: 2_000,
+  /** A caller that neither sends nor reads: else one that never reads its answers would stay for ever. */
+  silenceMs: 60_000,
+  /** Above the 60 s that load balancers usually keep a connection, so that they are the ones to close it. */
+  keepAliveTimeoutMs: 65_000,
+  headerBytes: 16 * 1024,
+  /** Below the usual limit of open files, so that Redis, Temporal and the notifications keep theirs. */
+  connections: 16_000,
+};
 
 /** @throws when the port is taken */
-export async function listen(config: Pick<Config, 'HOST' | 'PORT'>, app: Koa): Promise<ListeningServer> {
+export async function listen(
+  config: Pick<Config, 'HOST' | 'PORT'>,
+  app: Koa,
+  limits: typeof connectionLimits = connectionLimits,
+): Promise<ListeningServer> {
   const handle = app.callback();
   const underWay = new Set<ServerResponse>();
   let closing = false;
   const server = createServer(
     {
-      headersTimeout: headersTimeoutMs,
-      requestTimeout: requestTimeoutMs,
-      keepAliveTimeout: keepAliveTimeoutMs,
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      connectionsCheckingInterval: limits.checkEveryMs,
+      keepAliveTimeout: limits.keepAliveTimeoutMs,
+      maxHeaderSize: limits.headerBytes,
     },
     (req, res) => {
       if (closing) res.setHeader('Connection', 'close');
@@ -32,6 +48,8 @@ export async function listen(config: Pick<Config, 'HOST' | 'PORT'>, app: Koa): P
       void handle(req, res);
     },
   );
+  server.setTimeout(limits.silenceMs);
+  server.maxConnections = limits.connections;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(config.PORT, config.HOST, () => {

@@ -1,0 +1,20 @@
+import { isUtf8 } from 'node:buffer';
+import { ApiError } from './apiError.js';
+import type { Step } from './endpoint.js';
+
+/**
+ * What state.body says, as state.json; undefined where there is no body. RFC 8259, section 8.1: only UTF-8. Bytes that
+ * are none would otherwise all become the same replacement character, and different names one name.
+ */
+export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next) => {
+  const { body } = ctx.state;
+  if (!isUtf8(body)) throw unreadable();
+  try {
+    ctx.state.json = body.length === 0 ? undefined : JSON.parse(body.toString());
+  } catch {
+    throw unreadable();
+  }
+  await next();
+};
+
+const unreadable = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');
