@@ -1,6 +1,12 @@
 import { claimEvent } from '../src/store/claim.js';
 import { announceClaims } from '../src/store/owed.js';
-import { noteReclaimed, reclaimedAllUntil, reclaimedAmong, reclaimedUntil } from '../src/store/reclaimed.js';
+import {
+  noteReclaimed,
+  noteReclaimFailures,
+  reclaimedAllUntil,
+  reclaimedAmong,
+  reclaimedUntil,
+} from '../src/store/reclaimed.js';
 import { type EnrichmentRun, enrichmentRuns, eventsOf } from '../src/temporal/enrichmentRuns.js';
 import type { ActivityDeps } from './deps.js';
 import { leaveToCatchUp } from './leaveToCatchUp.js';
@@ -47,6 +53,7 @@ export async function reclaimEvents(deps: ActivityDeps, heartbeat: () => void): 
       await reclaimRuns(deps, runs.slice(i, i + atOnce), sum);
     }
   }
+  await noteReclaimFailures(db, sum.failed);
   if (sum.failed === 0) await reclaimedAllUntil(db, began, overlapMs);
   return sum;
 }

@@ -4,6 +4,7 @@ import { getClient } from '../src/store/clients.js';
 import { setHeld } from '../src/store/endpoint.js';
 import { forgetOwedClient, owedClients, owedOverview } from '../src/store/owed.js';
 import { replaceCatchUp, runningCatchUps, startCatchUp } from '../src/temporal/catchUp.js';
+import { accountForSome } from './account.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
 
@@ -18,11 +19,15 @@ export interface Swept {
   reclaimed: number;
 }
 
-/** Finds what nobody works on: owed clients without catch-up, then events whose workflow closed before its claim. */
+/**
+ * Finds what nobody works on: owed clients without catch-up, then events whose workflow closed before its claim. Then
+ * looks at some of what there is, whether it is accounted for.
+ */
 export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
   const context = Context.current();
   const counts = await superviseCatchUps(deps, (soFar) => context.heartbeat(soFar));
   const reclaimed = await reclaimEvents(deps, () => context.heartbeat(counts));
+  await accountForSome(deps, () => context.heartbeat(counts));
   return { ...counts, reclaimed: reclaimed.events };
 }
 

@@ -11,6 +11,7 @@ import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
 import { openDb, waitForRedis } from './store/db.js';
 import { warnUnlessDurable } from './store/durable.js';
+import { unaccountedNow } from './store/findings.js';
 import { checkLayout } from './store/layout.js';
 import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
@@ -78,6 +79,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());
   metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
   if (native !== undefined) {
+    metrics.watch('asset_update_unaccounted', () => unaccountedNow(db));
     metrics.watch(
       'asset_update_catch_ups_running',
       async () => (await runningCatchUps(temporal, config.TASK_QUEUE)).size,

@@ -14,8 +14,8 @@ const pageSize = 500;
  */
 export async function accountForClient(walk: Walk, clientToken: string): Promise<'forgotten' | 'fine'> {
   walk.looked.clients++;
-  await accountForListed(walk, clientToken);
   await accountForOwed(walk, clientToken);
+  await accountForListed(walk, clientToken);
   const { db, delivery, tally } = walk;
   const sizes = await owedSizes(db, clientToken);
   if (sizes.since !== sizes.owed || sizes.due !== sizes.owed) {
@@ -28,6 +28,24 @@ export async function accountForClient(walk: Walk, clientToken: string): Promise
   if (sizes.owed === 0) return 'fine';
   if (!(await isIndexed(db, clientToken))) tally.blame({ clientToken, problem: 'not_in_index' });
   return isForgotten(await owedOverview(db, clientToken, delivery.retentionMs)) ? 'forgotten' : 'fine';
+}
+
+/** Counts only what is not listed: beyond the newest 10,000 there may be more that is owed. */
+async function accountForOwed(
+  { db, delivery, since, tally, looked }: Walk,
+  clientToken: string,
+): Promise<void> {
+  for await (const page of owedAssets(db, clientToken)) {
+    const { standings, now } = await standingsOf(db, clientToken, page);
+    for (const standing of standings) {
+      const problem = disagreementOf(standing, now, delivery);
+      if (problem !== undefined) tally.blame({ ...namesOf(clientToken, standing), problem });
+      else if (standing.owed && !standing.listed && (standing.acceptedAt ?? 0) >= since) {
+        looked.notifications++;
+        tally.count('owed');
+      }
+    }
+  }
 }
 
 async function accountForListed(
@@ -52,24 +70,6 @@ async function accountForListed(
       else if (isAgedOut(acceptedAt, now)) tally.count('aged_out');
       else tally.blame({ ...namesOf(clientToken, standing), problem: 'record_missing' });
     });
-  }
-}
-
-/** What is listed has been counted; beyond the newest 10,000 there may be more that is owed. */
-async function accountForOwed(
-  { db, delivery, since, tally, looked }: Walk,
-  clientToken: string,
-): Promise<void> {
-  for await (const page of owedAssets(db, clientToken)) {
-    const { standings, now } = await standingsOf(db, clientToken, page);
-    for (const standing of standings) {
-      const problem = disagreementOf(standing, now, delivery);
-      if (problem !== undefined) tally.blame({ ...namesOf(clientToken, standing), problem });
-      else if (standing.owed && !standing.listed && (standing.acceptedAt ?? 0) >= since) {
-        looked.notifications++;
-        tally.count('owed');
-      }
-    }
   }
 }
 

@@ -14,6 +14,9 @@
  *   audit                         stream of operators' changes
  *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are dealt with
  *   reclaimed-runs                sorted set: run ids of those lately dealt with, by the time they closed (ms)
+ *   reclaim-failed                number of those whose events could not be claimed at the last look
+ *   unaccounted                   hash: client token and notification id -> JSON of what is inconsistent about it
+ *   accounting-cursor             string: which clients the sweep looks at next
  *
  * Of one client, `{T}:` before each
  *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted
@@ -46,6 +49,9 @@ export function globalKeys(prefix: string) {
     audit: `${prefix}audit`,
     reclaimedUntil: `${prefix}reclaimed-until`,
     reclaimedRuns: `${prefix}reclaimed-runs`,
+    reclaimFailed: `${prefix}reclaim-failed`,
+    unaccounted: `${prefix}unaccounted`,
+    accountingCursor: `${prefix}accounting-cursor`,
     /** Before the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
     /** Written before each wait for the disk (durable.ts). */

@@ -32,3 +32,8 @@ export async function reclaimedAllUntil(db: Db, untilMs: number, overlapMs: numb
       .zremrangebyscore(db.global.reclaimedRuns, '-inf', untilMs - overlapMs),
   );
 }
+
+/** Workflows whose events could not be claimed at the last look: each of them is unaccounted for. */
+export async function noteReclaimFailures(db: Db, failed: number): Promise<void> {
+  await db.redis.set(db.global.reclaimFailed, failed);
+}

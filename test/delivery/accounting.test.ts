@@ -1,0 +1,275 @@
+/**
+ * Random events with faults on, then every one of them is accounted for: by `reconcile`, and by what the receivers
+ * got. ACCOUNTED_EVENTS sets how many (1,000).
+ */
+import assert from 'node:assert/strict';
+import { randomInt } from 'node:crypto';
+import { createPace } from '../../src/accounting/pace.js';
+import { type Reconciliation, reconcile } from '../../src/accounting/reconcile.js';
+import { assetSlot } from '../../src/ids.js';
+import { getEndpoint, pauseEndpoint, resumeEndpoint } from '../../src/store/endpoint.js';
+import { unaccountedNow } from '../../src/store/findings.js';
+import { wakeCatchUp } from '../../src/temporal/catchUp.js';
+import { fateOf } from '../faults/accounting.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+
+const events = Number(process.env.ACCOUNTED_EVENTS || 1000);
+const clientCount = 6;
+const assetsPerClient = 12;
+const segmentsPerAsset = 60;
+
+interface Published {
+  clientToken: string;
+  platformId: string;
+  eventId: string;
+  notificationId: string;
+}
+
+describe(`${events} random events with faults on: every accepted event is accounted for`, function () {
+  this.timeout(60_000 + events * 20);
+  let h: Harness;
+  const clients: { clientToken: string; receiver: Receiver }[] = [];
+  const queued = new Map<string, Published>();
+  let terminated = 0;
+
+  before(async () => {
+    h = await startHarness({
+      RETRY_SCHEDULE_SECONDS: '0.2,0.3,0.5',
+      PROBE_SCHEDULE_SECONDS: '0.2,0.3',
+      ATTEMPT_TIMEOUT_SECONDS: '1',
+    });
+    // A worker that ends waits so long for what is under way.
+    h.deps.delivery.leaseMs = 1500;
+    for (let i = 0; i < clientCount; i++) {
+      const receiver = await startReceiver();
+      clients.push({ clientToken: await h.newClient(receiver.url), receiver });
+    }
+    await h.startWorker();
+  });
+  after(async () => {
+    await h.close();
+    await Promise.all(clients.map(({ receiver }) => receiver.close()));
+  });
+
+  const walk = (since = 0): Promise<Reconciliation> =>
+    reconcile({
+      db: h.db,
+      temporal: h.temporal,
+      taskQueue: h.taskQueue,
+      delivery: h.deps.delivery,
+      since,
+      pace: createPace(2000),
+    });
+
+  it('nothing is missing after endpoints went up and down, workers ended and workflows were terminated', async () => {
+    let publishing = true;
+    const moods = changeMoods(() => publishing);
+    const terminations = terminateSome(() => publishing);
+    let left = events;
+    const publishers = Array.from({ length: 24 }, async () => {
+      while (left-- > 0) await publishOne();
+    });
+    // Without a worker workflows wait for their claim: those that are terminated then have claimed nothing.
+    for (const share of [0.7, 0.3]) {
+      await until('some are published', () => left < events * share, 120_000);
+      await h.stopWorker();
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      await h.startWorker();
+    }
+    await Promise.all(publishers);
+    publishing = false;
+    await Promise.all([moods, terminations]);
+    assert.ok(terminated > 0);
+    await drained();
+
+    assert.equal(await unaccountedNow(h.db), 0);
+    const found = await walk();
+    console.log(
+      `      ${terminated} workflows terminated; ${JSON.stringify({ ...found.counts, ...found.looked })}`,
+    );
+    assert.deepEqual(found.unaccounted, []);
+    const { delivered, superseded, not_needed, ...others } = found.counts;
+    assert.equal(delivered + superseded + not_needed, queued.size);
+    assert.deepEqual(others, { failed: 0, cancelled: 0, owed: 0, in_progress: 0, aged_out: 0 });
+    assert.ok(delivered > 0 && superseded > 0 && not_needed > 0);
+  });
+
+  it('each was received, or a newer one of its asset was', async () => {
+    const arrivals = new Map<string, number[]>();
+    for (const { receiver } of clients) {
+      for (const { headers, at } of receiver.received) arrivals.set(String(headers['webhook-id']), [at]);
+    }
+    const fates = await Promise.all([...queued.values()].map((event) => fateOf(h.db, event, { arrivals })));
+    const missing = fates.filter(({ kind }) => kind !== 'delivered' && kind !== 'superseded');
+    assert.deepEqual(missing, []);
+    for (const id of arrivals.keys()) assert.ok(queued.has(id), `${id} was received and never accepted`);
+  });
+
+  describe('what is taken away behind its back is found, and nothing else', () => {
+    const names = (found: Reconciliation) =>
+      found.unaccounted.map((u) => [u.problem, u.clientToken, u.platformId, u.notificationId]);
+    const [asset, other] = ['taken-1', 'taken-2'];
+    let since: number;
+    before(() => {
+      since = Date.now();
+    });
+
+    /** One that is owed to a paused client, beside another. */
+    async function waiting(): Promise<{ client: string; id: string }> {
+      const client = await h.newClient(clients[0]?.receiver.url);
+      await pauseEndpoint(h.db, client);
+      const { id } = await h.publish({ client, asset });
+      const beside = await h.publish({ client, asset: other });
+      await until('both are owed', async () => (await h.notification(client, beside.id)) !== undefined);
+      await until('both are owed', async () => (await getEndpoint(h.db, client)).owed === 2);
+      return { client, id };
+    }
+
+    /** A delivered one, and its workflow's id. */
+    async function delivered(): Promise<{ client: string; id: string; workflowId: string }> {
+      const client = await h.newClient(clients[0]?.receiver.url);
+      const { id } = await h.publish({ client, asset });
+      await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+      const workflowId = `enrichment/${client}/${id}`;
+      const query = `WorkflowId = '${workflowId}' AND ExecutionStatus = 'Completed'`;
+      await until('listed', async () => (await h.temporal.workflow.count(query)).count > 0);
+      return { client, id, workflowId };
+    }
+
+    it('an owed entry', async () => {
+      const { client, id } = await waiting();
+      const { owed } = h.db.client(client);
+      await h.db.redis.hdel(owed, asset);
+      assert.deepEqual(names(await walk(since)), [['waiting_but_not_owed', client, asset, id]]);
+      await sweep();
+      assert.equal(await unaccountedNow(h.db), 1, 'the metric');
+      await h.db.redis.hset(owed, asset, id);
+      assert.deepEqual(names(await walk(since)), []);
+      await sweep();
+      assert.equal(await unaccountedNow(h.db), 0);
+    });
+
+    it('the time at which it is due', async () => {
+      const { client, id } = await waiting();
+      const { dueLive } = h.db.client(client);
+      const due = await h.db.redis.zscore(dueLive, asset);
+      await h.db.redis.zrem(dueLive, asset);
+      assert.deepEqual(names(await walk(since)), [['owed_without_due', client, asset, id]]);
+      await h.db.redis.zadd(dueLive, String(due), asset);
+    });
+
+    it('the record of one that is owed', async () => {
+      const { client, id } = await waiting();
+      const record = h.db.client(client).notification(id);
+      const kept = await h.db.redis.hgetall(record);
+      await h.db.redis.del(record);
+      assert.deepEqual(names(await walk(since)), [['owed_without_record', client, asset, id]]);
+      await h.db.redis.hset(record, kept);
+    });
+
+    it('the record of one that was delivered', async () => {
+      const { client, id, workflowId } = await delivered();
+      const record = h.db.client(client).notification(id);
+      const kept = await h.db.redis.hgetall(record);
+      await h.db.redis.del(record);
+      const found = await walk(since);
+      assert.deepEqual(names(found), [['record_missing', client, asset, id]]);
+      assert.equal(found.unaccounted[0]?.workflowId, workflowId);
+      await h.db.redis.hset(record, kept);
+    });
+
+    it('everything that was known of an event', async () => {
+      const { client, id, workflowId } = await delivered();
+      const keys = h.db.client(client);
+      await h.db.redis.del(keys.notification(id));
+      await h.db.redis.zrem(keys.notifications, id);
+      await h.db.redis.del(`${keys.base}known:${assetSlot(asset).bucket}`);
+      const found = await walk(since);
+      assert.deepEqual(names(found), [['never_claimed', client, asset, id]]);
+      assert.equal(found.unaccounted[0]?.workflowId, workflowId);
+    });
+  });
+
+  async function publishOne(): Promise<void> {
+    const { clientToken } = clients[randomInt(clientCount)] as { clientToken: string };
+    const platformId = `video-${randomInt(assetsPerClient)}`;
+    const eventId = `event-${randomInt(events * 10)}`;
+    const { id, kind } = await h.publish({
+      client: clientToken,
+      asset: platformId,
+      eventId,
+      segments: Array.from({ length: randomInt(1, 4) }, () => `segment-${randomInt(segmentsPerAsset)}`),
+      priority: randomInt(5) === 0 ? 'backfill' : 'live',
+      notify: randomInt(20) !== 0,
+    });
+    if (kind !== 'queued') return;
+    queued.set(id, { clientToken, platformId, eventId, notificationId: id });
+    // Right after its start, where it has a workflow of its own.
+    if (randomInt(30) === 0) await terminate(`enrichment/${clientToken}/${id}`);
+  }
+
+  async function terminate(workflowId: string, runId?: string): Promise<void> {
+    try {
+      await h.temporal.workflow.getHandle(workflowId, runId).terminate('by a test');
+      terminated++;
+    } catch {
+      // In a group, or ended before.
+    }
+  }
+
+  async function terminateSome(going: () => boolean): Promise<void> {
+    const query = `TaskQueue = '${h.taskQueue}' AND ExecutionStatus = 'Running'`;
+    while (going()) {
+      for await (const { workflowId, runId } of h.temporal.workflow.list({ query, pageSize: 100 })) {
+        if (randomInt(2) === 0) await terminate(workflowId, runId);
+      }
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  /** Each endpoint is well, broken, slow, gone or silent, for some tenths of a second at a time. */
+  async function changeMoods(going: () => boolean): Promise<void> {
+    while (going()) {
+      const { clientToken, receiver } = clients[randomInt(clientCount)] as (typeof clients)[number];
+      receiver.delayMs = randomInt(3) === 0 ? 300 : 0;
+      const mood = ([200, 200, 200, 500, 429, 410, 'hang'] as const)[randomInt(7)] as number;
+      receiver.answer = () => mood;
+      if (randomInt(2) === 0) await resume(clientToken);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  async function resume(clientToken: string): Promise<void> {
+    await resumeEndpoint(h.db, clientToken);
+    await wakeCatchUp(h.temporal, h.db, clientToken, { taskQueue: h.taskQueue });
+  }
+
+  async function sweep(): Promise<void> {
+    await h.temporal.workflow.execute('sweep', {
+      workflowId: `sweep-${h.taskQueue}`,
+      taskQueue: h.taskQueue,
+    });
+  }
+
+  /** Every endpoint is well again; time is moved ahead, the sweep runs, until nothing is owed and nothing runs. */
+  async function drained(): Promise<void> {
+    for (const { clientToken, receiver } of clients) {
+      receiver.answer = () => 200;
+      receiver.delayMs = 0;
+      await resume(clientToken);
+    }
+    const query = `TaskQueue = '${h.taskQueue}' AND WorkflowType != 'sweep' AND ExecutionStatus = 'Running'`;
+    await until(
+      'all is settled',
+      async () => {
+        h.skip(60_000);
+        await sweep();
+        const owed = await Promise.all(
+          clients.map(async (c) => (await getEndpoint(h.db, c.clientToken)).owed),
+        );
+        return owed.every((n) => n === 0) && (await h.temporal.workflow.count(query)).count === 0;
+      },
+      120_000,
+    );
+  }
+});
