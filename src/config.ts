@@ -2,6 +2,7 @@
  * The only reader of process.env. One schema; every mistake is reported at once, by name, and the
  * value itself is never printed (it may be a secret).
  */
+import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 
 const port = z.coerce.number().int().min(1).max(65535);
@@ -21,7 +22,7 @@ const scheduleSeconds = list
     message: 'must be a comma-separated list of positive seconds',
   })
   .transform((l) => l.map(Number));
-const cidrs = list.refine((l) => l.every((c) => /^[0-9a-fA-F:.]+\/\d{1,3}$/.test(c)), {
+const cidrs = list.refine((l) => l.every((c) => ipaddr.isValidCIDR(c)), {
   message: 'must be a comma-separated list of CIDR ranges such as 10.0.0.0/8',
 });
 
@@ -71,6 +72,8 @@ export const environmentSchema = z.object({
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
   SECRETS_KEY: secretsKey.optional(),
+  /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */
+  SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   /** Ports no notification may be sent to, beside the service's own; `npm start` fills it. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from '@temporalio/worker';
 import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
@@ -86,6 +87,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     );
   }
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
+  let ending = false;
   const api =
     role === 'worker'
       ? undefined
@@ -101,12 +103,16 @@ export async function run(role: Role, config: Config): Promise<void> {
             secretBox,
             metrics,
             targetPolicy,
+            ending: () => ending,
           }),
         );
   const admin = await listenAdmin(config, metrics, readiness);
   log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
 
   await Promise.race([stop, ...(worker === undefined ? [] : [worker.ended])]);
+  ending = true;
+  api?.drain();
+  if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   await api?.close();
   await intake.close();
   if (worker !== undefined) {

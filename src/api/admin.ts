@@ -10,7 +10,7 @@ export async function listenAdmin(
   config: Pick<Config, 'HOST' | 'ADMIN_PORT'>,
   metrics: Metrics,
   readiness: () => Promise<Readiness>,
-): Promise<ListeningServer> {
+): Promise<Omit<ListeningServer, 'drain'>> {
   const server = createServer((req, res) => {
     const answer = async (): Promise<void> => {
       const path = req.url?.split('?')[0];

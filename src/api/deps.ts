@@ -20,6 +20,8 @@ export interface ApiDeps {
   secretBox: SecretBox;
   metrics: Metrics;
   targetPolicy: TargetPolicy;
+  /** True once the process has been told to end: /readyz says so, and whoever balances sends no more. */
+  ending?: () => boolean;
   /** Resolves the names of URLs to register; tests hand in their own. */
   lookup?: Lookup;
 }

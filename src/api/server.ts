@@ -5,6 +5,8 @@ import type { Config } from '../config.js';
 
 export interface ListeningServer {
   port: number;
+  /** From now on every answer asks for its connection to be closed; new ones are still taken. */
+  drain(): void;
   /** Takes nothing new, lets every request under way end and closes each connection after its answer. */
   close(): Promise<void>;
 }
@@ -32,7 +34,7 @@ export async function listen(
 ): Promise<ListeningServer> {
   const handle = app.callback();
   const underWay = new Set<ServerResponse>();
-  let closing = false;
+  let draining = false;
   const server = createServer(
     {
       headersTimeout: limits.headersTimeoutMs,
@@ -42,7 +44,7 @@ export async function listen(
       maxHeaderSize: limits.headerBytes,
     },
     (req, res) => {
-      if (closing) res.setHeader('Connection', 'close');
+      if (draining) res.setHeader('Connection', 'close');
       underWay.add(res);
       res.once('close', () => underWay.delete(res));
       void handle(req, res);
@@ -57,12 +59,17 @@ export async function listen(
       resolve();
     });
   });
+  function drain(): void {
+    draining = true;
+    for (const res of underWay) if (!res.headersSent) res.setHeader('Connection', 'close');
+  }
+
   return {
     port: (server.address() as AddressInfo).port,
+    drain,
     close: () =>
       new Promise((resolve, reject) => {
-        closing = true;
-        for (const res of underWay) if (!res.headersSent) res.setHeader('Connection', 'close');
+        drain();
         server.close((err) => (err ? reject(err) : resolve()));
         server.closeIdleConnections();
       }),

@@ -1,0 +1,69 @@
+/**
+ * A rolling restart under load: two APIs behind a balancer and two workers, ended by SIGTERM one after the other. With
+ * FAULT_OLD_DIST, the compiled service of an older release, one of the workers begins as that release.
+ */
+import assert from 'node:assert/strict';
+import { type Balancer, startBalancer } from './balancer.js';
+import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
+import { pause } from './pause.js';
+import { report } from './report.js';
+
+const old = process.env.FAULT_OLD_DIST;
+
+describe('a rolling restart', function () {
+  this.timeout(180_000);
+  let run: FaultRun;
+  let balancer: Balancer | undefined;
+
+  before(async () => {
+    run = await startFaultRun({
+      parts: ['redis', 'temporal', 'api', 'api2', 'worker', 'worker2'],
+      chooseApi: (system) => balancer?.choose() ?? system.apiUrl,
+      assetsPerClient: 1000,
+      env: { SHUTDOWN_DELAY_SECONDS: '1' },
+      ...(old === undefined ? {} : { builds: { worker2: old } }),
+    });
+    balancer = await startBalancer([run.system.apiUrl, run.system.apiUrlOf('api2')]);
+  });
+  after(async () => {
+    await balancer?.stop();
+    await run?.stop();
+  });
+
+  it('of APIs and workers under load: each ends with 0, no call fails, nothing is sent twice', async () => {
+    const { system, publisher } = run;
+    if (old !== undefined) await enough(200);
+    for (const part of ['worker', 'worker2', 'api2', 'api'] as const) {
+      if (part === 'worker2') system.useThisBuild(part);
+      const from = Date.now();
+      assert.equal(await system.end(part), 'exit status 0');
+      await system.start(part);
+      if (part === 'api' || part === 'api2') await untilReady(system.apiUrlOf(part));
+      const gone = part.startsWith('api') ? 'API' : 'worker';
+      run.note(`rolling restart of ${gone}s`, Date.now() - from);
+      await enough(100);
+    }
+    const account = await run.account();
+    const failed = {
+      events: publisher.answers.reduce((sum, one) => sum + one.withoutAnswer + one.refused, 0),
+      tokens: run.minter.withoutAnswer,
+      registrations: run.registrar.withoutAnswer,
+    };
+    assert.deepEqual(failed, { events: 0, tokens: 0, registrations: 0 });
+    report(account.rows);
+    assertKept(account);
+    assert.deepEqual(
+      [...system.receiver.arrivals].filter(([, times]) => times.length > 1),
+      [],
+    );
+  });
+
+  async function enough(more: number): Promise<void> {
+    const wanted = run.publisher.acknowledged.length + more;
+    while (run.publisher.acknowledged.length < wanted) await pause(20);
+  }
+
+  async function untilReady(url: string): Promise<void> {
+    while (!balancer?.isReady(url)) await pause(20);
+  }
+});
