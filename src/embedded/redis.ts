@@ -1,3 +1,4 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -13,6 +14,8 @@ export interface RedisOptions {
   binary?: string;
   logFile?: string;
   onStart?: (child: Child) => void;
+  /** Told when the end of the append-only file was torn: the last write was not yet answered. */
+  say?: (line: string) => void;
   /** Added to the server's command line, after everything else. */
   args?: readonly string[];
 }
@@ -31,14 +34,20 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const binary = options.binary ?? (await redisBinary());
   const port = options.port ?? (await freePort());
   await mkdir(options.dir, { recursive: true });
+  const logFile = options.logFile ?? join(options.dir, 'redis.log');
+  const logged = existsSync(logFile) ? statSync(logFile).size : 0;
   const child = await startChild({
     name: 'redis',
     command: binary,
     args: [...settings(port, options.dir), ...(options.args ?? [])],
-    logFile: options.logFile ?? join(options.dir, 'redis.log'),
+    logFile,
     onStart: options.onStart,
   });
   await waitUntilReady(child, () => answersPing(port), 30_000);
+  const repaired = readFileSync(logFile, 'utf8')
+    .slice(logged)
+    .match(/Truncating the AOF .*/)?.[0];
+  if (repaired) options.say?.(`redis: the torn end of its append-only file was cut off (${repaired})`);
   return { url: `redis://127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };
 }
 

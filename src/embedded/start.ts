@@ -108,7 +108,7 @@ async function ownRedis(supervisor: Supervisor, port: number): Promise<string> {
   return step('redis', `redis://127.0.0.1:${port}`, async () => {
     const binary = await redisBinary(say);
     const options = { port, binary, dir: join(dir, 'redis'), logFile: logFile('redis') };
-    return (await startRedis({ ...options, onStart: supervisor.adopt })).url;
+    return (await startRedis({ ...options, onStart: supervisor.adopt, say })).url;
   });
 }
 
