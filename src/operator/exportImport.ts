@@ -2,35 +2,45 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { compareFact, exportFacts, type Fact, importFact } from '../store/transfer.js';
+import { clientTokenPattern } from '../ids.js';
+import type { Db } from '../store/db.js';
+import { layoutVersion } from '../store/layout.js';
+import { createSecretBox, type SecretBox, SecretUnreadable } from '../store/secretBox.js';
+import { compareFact, exportFacts, type Fact, hasOwner, importFact } from '../store/transfer.js';
 import type { Operator } from './operator.js';
 import { Refused } from './refused.js';
 
 const fields = z.record(z.string(), z.string());
-const factSchema: z.ZodType<Fact> = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('account'), account_id: z.string().min(1), fields }),
+const clientToken = z.string().regex(clientTokenPattern, 'is not a client token');
+const factSchema: z.ZodType<Fact | End> = z.discriminatedUnion('type', [
   z.strictObject({
-    type: z.literal('client'),
-    client_token: z.string().min(1),
+    type: z.literal('account'),
+    account_id: z.string().regex(/^acc_[A-Za-z0-9_-]{1,64}$/, 'is not an account id'),
     fields,
-    signing_secrets: fields,
   }),
-  z.strictObject({
-    type: z.literal('registration'),
-    client_token: z.string().min(1),
-    fields,
-    endpoint: fields,
-  }),
+  z.strictObject({ type: z.literal('client'), client_token: clientToken, fields, signing_secrets: fields }),
+  z.strictObject({ type: z.literal('registration'), client_token: clientToken, fields, endpoint: fields }),
+  z.strictObject({ type: z.literal('end'), layout: z.number(), lines: z.number() }),
 ]);
+
+/** The last line: without it, nobody could tell a whole file from one that was cut off. */
+interface End {
+  type: 'end';
+  /** Of the keys in Redis. */
+  layout: number;
+  /** Before this one. */
+  lines: number;
+}
 
 export function addExportCommands(program: Command, operator: Operator): void {
   program
     .command('export')
     .description('accounts, clients, registrations and secrets (as they are stored) as JSON lines')
     .action(async () => {
-      const facts: Fact[] = [];
-      for await (const fact of exportFacts(await operator.db())) facts.push(fact);
-      operator.answer(facts, () => facts.map((fact) => JSON.stringify(fact)).join('\n'));
+      const lines: (Fact | End)[] = [];
+      for await (const fact of exportFacts(await operator.db())) lines.push(fact);
+      lines.push({ type: 'end', layout: layoutVersion, lines: lines.length });
+      operator.answer(lines, () => lines.map((line) => JSON.stringify(line)).join('\n'));
     });
 
   program
@@ -45,18 +55,10 @@ export function addExportCommands(program: Command, operator: Operator): void {
     .action(async (file: string) => {
       const facts = await readFacts(file);
       const db = await operator.db();
-      const missing: Fact[] = [];
-      const taken: string[] = [];
-      for (const fact of facts) {
-        const found = await compareFact(db, fact);
-        if (found === 'different') taken.push(nameOf(fact));
-        if (found === 'new') missing.push(fact);
-      }
-      if (taken.length > 0) {
-        throw new Refused(`Nothing was imported. There already, in another form: ${taken.join(', ')}`);
-      }
+      const missing = await checkFacts(db, facts, createSecretBox(operator.config().SECRETS_KEY));
+      // All of them: what an import that was cut short had begun is completed.
+      for (const fact of facts) await importFact(db, fact);
       for (const fact of missing) {
-        await importFact(db, fact);
         await operator.record({ what: 'import', target: nameOf(fact), before: null, after: fact.type });
       }
       const count = (type: Fact['type']) => missing.filter((fact) => fact.type === type).length;
@@ -75,24 +77,78 @@ export function addExportCommands(program: Command, operator: Operator): void {
     });
 }
 
+/** What is not there yet. @throws Refused unless all of it can be taken in */
+async function checkFacts(db: Db, facts: readonly Fact[], box: SecretBox): Promise<Fact[]> {
+  const missing: Fact[] = [];
+  const problems = { taken: [] as string[], alone: [] as string[], unreadable: [] as string[] };
+  const given = new Set(facts.map((fact) => `${fact.type} ${nameOf(fact)}`));
+  for (const fact of facts) {
+    const found = await compareFact(db, fact);
+    if (found === 'different') problems.taken.push(nameOf(fact));
+    if (found === 'new') missing.push(fact);
+    if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
+    if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
+  }
+  refuseIf(problems.taken, 'There already, in another form');
+  refuseIf(problems.alone, 'Their account or client is neither in the file nor here');
+  refuseIf(problems.unreadable, 'SECRETS_KEY has no key for the signing secrets of');
+  return missing;
+}
+
+function refuseIf(names: readonly string[], why: string): void {
+  if (names.length > 0) throw new Refused(`Nothing was imported. ${why}: ${names.join(', ')}`);
+}
+
+function canRead(box: SecretBox, secrets: Readonly<Record<string, string>>): boolean {
+  try {
+    for (const sealed of Object.values(secrets)) box.open(sealed);
+    return true;
+  } catch (err) {
+    if (err instanceof SecretUnreadable) return false;
+    throw err;
+  }
+}
+
 async function readFacts(file: string): Promise<Fact[]> {
   const input = file === '-' ? process.stdin : createReadStream(file);
-  const facts: Fact[] = [];
+  const lines: (Fact | End)[] = [];
   let number = 0;
   try {
     for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
       number++;
-      if (line.trim() !== '') facts.push(readFact(line, number));
+      if (line.trim() !== '') lines.push(readLine(line, number));
     }
   } catch (err) {
     if (err instanceof Error && 'syscall' in err) throw new Refused(`${file} cannot be read: ${err.message}`);
     throw err;
   }
+  return wholeFile(lines);
+}
+
+function wholeFile(lines: readonly (Fact | End)[]): Fact[] {
+  const facts = lines.filter((line) => line.type !== 'end');
+  const end = lines.at(-1);
+  if (end?.type !== 'end' || end.lines !== facts.length || facts.length !== lines.length - 1) {
+    throw new Refused(
+      'Nothing was imported. The file is not whole: what export wrote at its end is missing.',
+    );
+  }
+  if (end.layout !== layoutVersion) {
+    throw new Refused(
+      `Nothing was imported. The file is of a release with layout ${end.layout}, this one has ${layoutVersion}.`,
+    );
+  }
+  const seen = new Set<string>();
+  const names = facts.map((fact) => `${fact.type} ${nameOf(fact)}`);
+  refuseIf(
+    names.filter((name) => seen.size === seen.add(name).size),
+    'More than once in the file',
+  );
   return facts;
 }
 
 /** A wrong line is named by its number, never shown: it may hold what is secret. */
-function readFact(line: string, number: number): Fact {
+function readLine(line: string, number: number): Fact | End {
   let value: unknown;
   try {
     value = JSON.parse(line);
@@ -117,5 +173,17 @@ function nameOf(fact: Fact): string {
       return fact.client_token;
     case 'registration':
       return fact.client_token;
+  }
+}
+
+/** Named as in the file; an account belongs to nobody. */
+function ownerOf(fact: Fact): string {
+  switch (fact.type) {
+    case 'account':
+      return `account ${fact.account_id}`;
+    case 'client':
+      return `account ${fact.fields.account_id ?? ''}`;
+    case 'registration':
+      return `client ${fact.client_token}`;
   }
 }

@@ -45,10 +45,7 @@ export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   }
   for (const token of clients) {
     const fields = await readFields(db, db.client(token).registration);
-    const endpoint = await readFields(db, db.client(token).endpoint);
-    const kept = Object.fromEntries(
-      Object.entries(endpoint).filter(([name, value]) => decided.includes(name) && value !== ''),
-    );
+    const kept = decisionsOf(await readFields(db, db.client(token).endpoint));
     if (fields.url !== undefined || Object.keys(kept).length > 0) {
       yield { type: 'registration', client_token: token, fields, endpoint: kept };
     }
@@ -69,13 +66,47 @@ export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 
       if (owner !== null && owner !== fact.account_id) return 'different';
       return compare(await db.redis.hgetall(db.global.account(fact.account_id)), fact.fields);
     }
-    case 'client':
-      return compare(await db.redis.hgetall(db.client(fact.client_token).client), fact.fields);
-    case 'registration':
-      return compare(await db.redis.hgetall(db.client(fact.client_token).registration), fact.fields);
+    case 'client': {
+      const keys = db.client(fact.client_token);
+      const found = compare(await db.redis.hgetall(keys.client), fact.fields);
+      if (found !== 'same') return found;
+      const secrets = compare(await db.redis.hgetall(keys.signingSecrets), fact.signing_secrets);
+      return secrets === 'new' ? 'different' : secrets;
+    }
+    case 'registration': {
+      const keys = db.client(fact.client_token);
+      const stored = await db.redis.hgetall(keys.registration);
+      const endpoint = decisionsOf(await db.redis.hgetall(keys.endpoint));
+      return compare(prefixed(stored, endpoint), prefixed(fact.fields, fact.endpoint));
+    }
   }
 }
 
+/** Whether the client or account that a fact belongs to is there. */
+export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
+  switch (fact.type) {
+    case 'account':
+      return true;
+    case 'client':
+      return (await db.redis.exists(db.global.account(fact.fields.account_id ?? ''))) === 1;
+    case 'registration':
+      return (await db.redis.exists(db.client(fact.client_token).client)) === 1;
+  }
+}
+
+/** Of an endpoint what somebody decided. */
+function decisionsOf(endpoint: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(endpoint).filter(([name, value]) => decided.includes(name) && value !== ''),
+  );
+}
+
+const prefixed = (registration: Fields, endpoint: Fields): Fields => ({
+  ...registration,
+  ...Object.fromEntries(Object.entries(endpoint).map(([name, value]) => [`endpoint.${name}`, value])),
+});
+
+/** Safe to repeat: what a crash cut short is completed. */
 export async function importFact(db: Db, fact: Fact): Promise<void> {
   switch (fact.type) {
     case 'account':
@@ -113,9 +144,11 @@ const importRegistrationScript = clientScript(
   `
 local registration = cjson.decode(ARGV[2])
 local endpoint = cjson.decode(ARGV[3])
+local from = seen()
 for name, value in pairs(registration) do redis.call('HSET', base .. 'registration', name, value) end
 for name, value in pairs(endpoint) do redis.call('HSET', E, name, value) end
 sync_clock()
+note_change(from, 'imported', 'operator')
 return 1
 `,
   endpointLua,

@@ -63,7 +63,7 @@ export async function startApi(
     temporal,
     intake,
     sender,
-    secretBox: createSecretBox(undefined),
+    secretBox: createSecretBox(config.SECRETS_KEY),
     metrics: createMetrics(),
     targetPolicy,
     ...(options.lookup && { lookup: options.lookup }),

@@ -90,8 +90,7 @@ describe('operator: export, import', () => {
       signing_secrets: {},
     };
     const fresh = { ...line, client_token: 'FRESH' };
-    const input = `${JSON.stringify(fresh)}\n${JSON.stringify(line)}\n`;
-    const ran = await to.run(['import', '-'], { input });
+    const ran = await to.run(['import', '-'], { input: fileOf(fresh, line) });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /Nothing was imported\..*SITE/);
     assert.equal((await to.run(['registration', 'show', 'FRESH'])).stderr, 'There is no client FRESH.\n');
@@ -104,4 +103,87 @@ describe('operator: export, import', () => {
     assert.equal(ran.stderr.includes('hush'), false);
     assert.match((await to.run(['import', '/nowhere/at/all'])).stderr, /cannot be read/);
   });
+
+  describe('a file that is broken is refused, and nothing of it is imported', () => {
+    const account = {
+      type: 'account',
+      account_id: 'acc_fresh',
+      fields: { client_id: 'cid_fresh', name: 'F', scopes: '', secret_hash: 'ab', generation: '1' },
+    };
+    const client = {
+      type: 'client',
+      client_token: 'FRESH',
+      fields: { account_id: 'acc_fresh', name: 'Fresh' },
+      signing_secrets: {},
+    };
+    const registration = {
+      type: 'registration',
+      client_token: 'FRESH',
+      fields: { url: 'http://127.0.0.1:4995/', generation: '1', account_id: 'acc_fresh' },
+      endpoint: { generation: '1' },
+    };
+    const whole = fileOf(account, client, registration);
+    const cases: [string, string, RegExp][] = [
+      ['cut off in the middle of a line', whole.slice(0, -150), /Line \d is not JSON/],
+      ['cut off between two lines', `${whole.split('\n').slice(0, 2).join('\n')}\n`, /not whole/],
+      [
+        'with a line missing',
+        fileOf(account, client, registration).replace(/.*"FRESH".*\n/, ''),
+        /not whole/,
+      ],
+      ['empty', '', /not whole/],
+      ['of a newer release', whole.replace('"layout":1', '"layout":7'), /layout 7/],
+      ['with a line twice', fileOf(account, client, client), /More than once.*client FRESH/],
+      ['with a client of no account', fileOf(client), /neither in the file nor here: FRESH/],
+      [
+        'with a registration of no client',
+        fileOf(account, registration),
+        /neither in the file nor here: FRESH/,
+      ],
+      [
+        'with what is no client token',
+        fileOf(account, { ...client, client_token: 'a}:b' }),
+        /Line 2: client_token/,
+      ],
+      [
+        'with a signing secret under a key that is not in SECRETS_KEY',
+        fileOf(account, { ...client, signing_secrets: { current: 'k9:AAAA' } }),
+        /no key for the signing secrets of: FRESH/,
+      ],
+    ];
+    for (const [name, input, reason] of cases) {
+      it(name, async () => {
+        const ran = await to.run(['import'], { input });
+        assert.deepEqual([ran.status, ran.stdout], [1, '']);
+        assert.match(ran.stderr, /^Nothing was imported\. /);
+        assert.match(ran.stderr, reason);
+        assert.equal(await to.db.redis.exists(to.db.global.account('acc_fresh')), 0);
+        assert.equal(await to.db.redis.sismember(to.db.global.clients, 'FRESH'), 0);
+      });
+    }
+
+    it('and one that an earlier import had begun is completed', async () => {
+      await to.db.redis.hset(to.db.global.account('acc_fresh'), account.fields);
+      const ran = await to.run(['import', '--json'], { input: whole });
+      assert.equal(ran.status, 0, ran.stderr);
+      assert.deepEqual(JSON.parse(ran.stdout), { accounts: 0, clients: 1, registrations: 1, unchanged: 1 });
+      assert.equal(await to.db.redis.sismember(to.db.global.accounts, 'acc_fresh'), 1);
+    });
+
+    it('with other signing secrets, or paused here and not there: in another form', async () => {
+      const other = { ...client, signing_secrets: { current: 'plain:whsec_other' } };
+      assert.match((await to.run(['import'], { input: fileOf(other) })).stderr, /in another form: FRESH/);
+      await pauseEndpoint(to.db, 'FRESH');
+      assert.match(
+        (await to.run(['import'], { input: fileOf(registration) })).stderr,
+        /in another form: FRESH/,
+      );
+    });
+  });
 });
+
+/** Whole, as export would have written it. */
+function fileOf(...facts: unknown[]): string {
+  const lines = [...facts, { type: 'end', layout: 1, lines: facts.length }];
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+}
