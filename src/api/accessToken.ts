@@ -71,10 +71,10 @@ const checkGrantType: Step<TokenState> = (ctx, next) => {
 
 const refuseTooMany =
   ({ config }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
-  async (ctx, next) => {
+  (ctx, next) => {
     const address = () => clientAddress(ctx.req, config.TRUSTED_PROXIES);
-    await limits.refuseTooMany(ctx.state.parameters.client_id, address);
-    await next();
+    limits.refuseTooMany(ctx.state.parameters.client_id, address);
+    return next();
   };
 
 /** RFC 6749, section 5.1. */

@@ -18,6 +18,15 @@ export function clientAddress(req: IncomingMessage, trusted: readonly string[]):
   return address;
 }
 
+/** What one caller has: an IPv4 address, or the /64 of an IPv6 address, all of which one machine may use. */
+export function networkOf(address: string): string {
+  if (!ipaddr.IPv6.isValid(address)) return address;
+  return `${ipaddr.IPv6.parse(address)
+    .parts.slice(0, 4)
+    .map((part) => part.toString(16))
+    .join(':')}::/64`;
+}
+
 function normal(address: string): string | undefined {
   return ipaddr.isValid(address) ? ipaddr.process(address).toString() : undefined;
 }

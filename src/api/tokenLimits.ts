@@ -10,11 +10,13 @@ import { hash } from 'node:crypto';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../store/db.js';
 import { tooMany } from './apiError.js';
+import { networkOf } from './clientAddress.js';
+import { RefusedUntil } from './refusedUntil.js';
 import { SecondWindow } from './secondWindow.js';
 
 export interface TokenLimits {
   /** @throws ApiError 429 */
-  refuseTooMany(clientId: string, address: () => string): Promise<void>;
+  refuseTooMany(clientId: string, address: () => string): void;
   /** For a token that was minted and not yet given out. @throws ApiError 429 when others were faster */
   countToken(clientId: string): void;
   /** @throws ApiError 429 when this failure is one too many */
@@ -24,6 +26,8 @@ export interface TokenLimits {
 /** Failures for one client id from one address. */
 const failuresAllowed = 10;
 const failuresWindowSeconds = 60;
+/** About 1 MB in each process, however many ids and addresses a stranger makes up. */
+const refusedAtMost = 10_000;
 
 export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits {
   const tokens = new SecondWindow(tokensPerSecond);
@@ -35,16 +39,16 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
     ...window,
   });
   // Who has failed too often is remembered here: the way of a good request needs no look-up.
-  const refused = new RateLimiterMemory({ ...window, points: 1 });
-  let someRefusedUntilMs = 0;
+  const refused = new RefusedUntil(refusedAtMost);
 
   return {
-    async refuseTooMany(clientId, address) {
-      if (someRefusedUntilMs > Date.now()) {
-        const failed = await refused.get(failureKey(clientId, address()));
-        if (failed) throw tooMany('Too many failures, please try again later', failed.msBeforeNext);
+    refuseTooMany(clientId, address) {
+      const now = Date.now();
+      if (refused.size > 0) {
+        const refusedForMs = refused.refusedForMs(failureKey(clientId, address()), now);
+        if (refusedForMs > 0) throw tooMany('Too many failures, please try again later', refusedForMs);
       }
-      const fullForMs = tokens.fullForMs(clientId, Date.now());
+      const fullForMs = tokens.fullForMs(clientId, now);
       if (fullForMs > 0) throw tooManyTokens(fullForMs);
     },
     countToken(clientId) {
@@ -57,8 +61,7 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
         await failures.consume(key);
       } catch (err) {
         if (!(err instanceof RateLimiterRes)) throw err;
-        await refused.block(key, err.msBeforeNext / 1000);
-        someRefusedUntilMs = Math.max(someRefusedUntilMs, Date.now() + err.msBeforeNext);
+        refused.refuse(key, Date.now() + err.msBeforeNext);
         throw tooMany('Too many failures, please try again later', err.msBeforeNext);
       }
     },
@@ -69,4 +72,4 @@ const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this cl
 
 /** A client id may be anything that a stranger sends: its hash has a bounded length. */
 const failureKey = (clientId: string, address: string): string =>
-  `${hash('sha256', clientId, 'base64url').slice(0, 22)}:${address}`;
+  `${hash('sha256', clientId, 'base64url').slice(0, 22)}:${networkOf(address)}`;

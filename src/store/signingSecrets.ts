@@ -11,6 +11,9 @@ import type { SecretBox } from './secretBox.js';
 /** How long a previous secret signs along. */
 export const previousSigningSecretMs = 24 * 3600 * 1000;
 
+/** Each adds a signature to every notification: a header must not grow without end. The oldest makes room. */
+export const previousSigningSecretsAtMost = 10;
+
 /** Current first, then the previous ones that still sign along, newest first; empty before one was made. */
 export async function signingSecrets(db: Db, box: SecretBox, clientToken: string): Promise<string[]> {
   const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
@@ -44,7 +47,7 @@ redis.call('HSETNX', base .. 'signing-secrets', 'current', ARGV[2])
 return redis.call('HGET', base .. 'signing-secrets', 'current')
 `);
 
-/** A new secret; the one until now signs along for 24 h, and so does each earlier one for its own 24 h. */
+/** A new secret; the one until now signs along for 24 h, and so do up to nine earlier ones for their own 24 h. */
 export async function rotateSigningSecret(
   db: Db,
   box: SecretBox,
@@ -55,19 +58,25 @@ export async function rotateSigningSecret(
     box.seal(signingSecret),
     previousSigningSecretMs,
     randomBytes(4).toString('hex'),
+    previousSigningSecretsAtMost,
   ]);
   return { signingSecret, previousValidUntilMs: until === null ? undefined : Number(until) };
 }
 
 const rotateScript = clientScript(`
 local S = base .. 'signing-secrets'
-for _, name in ipairs(redis.call('HKEYS', S)) do
-  local till = string.match(name, '^previous:(%d+)')
-  if till and tonumber(till) <= now then redis.call('HDEL', S, name) end
-end
 local old = redis.call('HGET', S, 'current')
 redis.call('HSET', S, 'current', ARGV[2])
 if not old then return false end
+local previous = {}
+for _, name in ipairs(redis.call('HKEYS', S)) do
+  local till = tonumber(string.match(name, '^previous:(%d+)'))
+  if till then previous[#previous + 1] = {till = till, name = name} end
+end
+table.sort(previous, function(a, b) return a.till > b.till end)
+for i, one in ipairs(previous) do
+  if one.till <= now or i >= tonumber(ARGV[5]) then redis.call('HDEL', S, one.name) end
+end
 local till = now + tonumber(ARGV[3])
 redis.call('HSET', S, string.format('previous:%d:%s', till, ARGV[4]), old)
 return till

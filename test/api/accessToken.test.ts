@@ -259,6 +259,25 @@ describe('POST /oauth/access_token', () => {
       }
     });
 
+    it('failures: an IPv6 caller does not go on from another address of its /64', async () => {
+      const trusting = await startApi({ prefix: api.prefix, env: { TRUSTED_PROXIES: '127.0.0.0/8' } });
+      try {
+        const customer = await newCustomer(trusting);
+        const guess = (address: string) =>
+          fetch(`${trusting.url}/oauth/access_token`, {
+            method: 'POST',
+            headers: { 'x-forwarded-for': address },
+            body: new URLSearchParams({ ...tokenFields(customer), client_secret: 'guess' }),
+          });
+        const statuses: number[] = [];
+        for (let i = 0; i < 12; i++) statuses.push((await guess(`2001:db8:0:7:${i}::1`)).status);
+        assert.deepEqual(statuses, [...Array(10).fill(401), 429, 429]);
+        assert.equal((await guess('2001:db8:0:8::1')).status, 401);
+      } finally {
+        await trusting.close();
+      }
+    });
+
     it('who is no trusted proxy cannot name another address', async () => {
       const customer = await newCustomer(api);
       const statuses: number[] = [];

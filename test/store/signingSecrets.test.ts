@@ -10,6 +10,7 @@ import { createSecretBox } from '../../src/store/secretBox.js';
 import {
   createSigningSecret,
   previousSigningSecretMs,
+  previousSigningSecretsAtMost,
   rotateSigningSecret,
   signingSecrets,
 } from '../../src/store/signingSecrets.js';
@@ -77,6 +78,15 @@ describe('a client’s signing secrets', () => {
       fourth,
       third,
     ]);
+  });
+
+  it('of many only the newest sign along: the header of a notification stays short', async () => {
+    const made = [await createSigningSecret(db, box, 'SITE3')];
+    for (let i = 1; i <= previousSigningSecretsAtMost + 3; i++) {
+      const later: Db = { ...db, clockOffsetMs: () => i };
+      made.unshift((await rotateSigningSecret(later, box, 'SITE3')).signingSecret);
+    }
+    assert.deepEqual(await signingSecrets(db, box, 'SITE3'), made.slice(0, previousSigningSecretsAtMost + 1));
   });
 
   it('a disabled account’s clients are held, also one that is made meanwhile', async () => {

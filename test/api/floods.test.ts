@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { RefusedUntil } from '../../src/api/refusedUntil.js';
+import { createTokenLimits } from '../../src/api/tokenLimits.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+
+describe('brute force and floods', () => {
+  const ask = (api: RunningApi, fields: Record<string, string>) =>
+    fetch(`${api.url}/oauth/access_token`, { method: 'POST', body: new URLSearchParams(fields) });
+
+  it('Redis away: no guess is answered, who was refused stays refused, and goes on being so when it is back', async () => {
+    const proxy = await startProxy(servers().redisUrl);
+    const api = await startApi({ redisUrl: proxy.url });
+    try {
+      const customer = await newCustomer(api);
+      const refused = await newCustomer(api);
+      const guess = (of: typeof customer) => ask(api, { ...tokenFields(of), client_secret: 'guess' });
+      for (let i = 0; i < 11; i++) await guess(refused);
+      proxy.hang();
+      const statuses = await Promise.all(
+        Array.from({ length: 30 }, async () => (await guess(customer)).status),
+      );
+      assert.deepEqual(new Set(statuses), new Set([503]));
+      assert.equal((await ask(api, tokenFields(customer))).status, 503);
+      for (let i = 0; i < 3; i++) assert.equal((await guess(refused)).status, 429);
+      assert.equal((await ask(api, tokenFields(refused))).status, 429);
+      proxy.release();
+      while ((await fetch(`${api.url}/readyz`)).status !== 200);
+      assert.equal((await guess(refused)).status, 429);
+      assert.equal((await ask(api, tokenFields(customer))).status, 200);
+    } finally {
+      await api.close();
+      await proxy.close();
+    }
+  });
+
+  it('the count of failures lost on its way to Redis: counted in memory', async () => {
+    const proxy = await startProxy(servers().redisUrl);
+    const api = await startApi({ redisUrl: proxy.url });
+    try {
+      const limits = createTokenLimits(api.deps.db, 100);
+      proxy.hang();
+      const counted = await Promise.allSettled(
+        Array.from({ length: 15 }, () => limits.countFailure('somebody', '203.0.113.7')),
+      );
+      const statuses = counted.map((one) => (one.status === 'rejected' ? one.reason.status : 401));
+      assert.deepEqual(statuses, [...Array(10).fill(401), ...Array(5).fill(429)]);
+    } finally {
+      await api.close();
+      await proxy.close();
+    }
+  });
+
+  it('a flood for one client_id, with its secret and without: another’s tokens are all minted', async () => {
+    const api = await startApi();
+    try {
+      const flooded = await newCustomer(api);
+      const other = await newCustomer(api);
+      let over = false;
+      let refused = 0;
+      const flood = async (fields: Record<string, string>) => {
+        while (!over) if ((await ask(api, fields)).status === 429) refused++;
+      };
+      const floods = [
+        ...Array.from({ length: 16 }, () => flood({ ...tokenFields(flooded), client_secret: 'guess' })),
+        ...Array.from({ length: 16 }, () => flood({ ...tokenFields(other), client_id: 'cid_nobody' })),
+      ];
+      for (let i = 0; i < 90; i++) assert.ok(await newToken(api, other));
+      over = true;
+      await Promise.all(floods);
+      assert.ok(refused > 0);
+    } finally {
+      await api.close();
+    }
+  });
+
+  it('50,000 client ids and addresses, made up: memory and Redis hold a bounded amount for a bounded time', async () => {
+    const api = await startApi();
+    try {
+      const { db } = api.deps;
+      const limits = createTokenLimits(db, 100);
+      const before = process.memoryUsage().heapUsed;
+      for (let from = 0; from < 50_000; from += 1000) {
+        await Promise.all(
+          Array.from({ length: 1000 }, (_, i) =>
+            limits.countFailure(
+              `cid_${from + i}`,
+              `10.${(from + i) >> 16}.${((from + i) >> 8) & 255}.${i & 255}`,
+            ),
+          ),
+        );
+      }
+      assert.ok(process.memoryUsage().heapUsed - before < 100 * 1024 * 1024);
+      const keys: string[] = [];
+      for await (const page of db.redis.scanStream({ match: `${db.global.tokenFailures}*`, count: 5000 }))
+        keys.push(...(page as string[]));
+      assert.ok(keys.length >= 50_000);
+      const commands = db.redis.pipeline();
+      for (const key of keys.slice(0, 1000)) commands.pttl(key);
+      const ends = ((await commands.exec()) ?? []).map(([, ttl]) => Number(ttl));
+      assert.ok(ends.every((ttl) => ttl <= 60_000 && ttl !== -1));
+      assert.ok(Number(await db.redis.memory('USAGE', keys[0] ?? '')) < 300);
+      await db.redis.unlink(...keys);
+    } finally {
+      await api.close();
+    }
+  });
+
+  it('a million refused: the process remembers the newest 10,000', () => {
+    const refused = new RefusedUntil(10_000);
+    for (let i = 0; i < 1_000_000; i++) refused.refuse(`key-${i}`, 60_000);
+    assert.equal(refused.size, 10_000);
+    assert.equal(refused.refusedForMs('key-999999', 0), 60_000);
+    assert.equal(refused.refusedForMs('key-1', 0), 0);
+    assert.equal(refused.refusedForMs('key-999999', 60_000), 0);
+    assert.equal(refused.size, 9_999);
+  });
+});
