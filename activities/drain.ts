@@ -1,4 +1,5 @@
 import { Context } from '@temporalio/activity';
+import { getClient } from '../src/store/clients.js';
 import { getEndpoint } from '../src/store/endpoint.js';
 import { type Plan, planCatchUp } from '../src/store/plan.js';
 import { makeAttempt } from './attempt.js';
@@ -8,6 +9,8 @@ import type { DrainResult } from './outcome.js';
 /** A drain ends before it runs long: its workflow then comes back at once. */
 const budgetMs = 20_000;
 const planned = 64;
+/** However many a client may have in flight, one drain's part of it. */
+const mostHands = 256;
 
 /**
  * Works through what a client is owed, until nothing is due or its time is over. Bounded by the client's places and
@@ -20,11 +23,7 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
   const heartbeat = setInterval(() => context.heartbeat(done), 3000);
   try {
     for (;;) {
-      const plan = await planCatchUp(deps.db, clientToken, {
-        limit: planned,
-        retentionMs: deps.delivery.retentionMs,
-      });
-      for (let i = 0; i < plan.expired; i++) deps.metrics.ended('failed');
+      const plan = await planNext(deps, clientToken);
       const over = Date.now() > end || context.cancellationSignal.aborted;
       if (plan.items.length === 0 || over) return await resultOf(deps, clientToken, plan, done);
       await workThrough(deps, clientToken, plan, done, end, context.cancellationSignal);
@@ -34,7 +33,19 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
   }
 }
 
-/** Attempts the planned items by as many hands as the client may have; a hand that finds no place waits for one. */
+async function planNext(deps: ActivityDeps, clientToken: string): Promise<Plan> {
+  const plan = await planCatchUp(deps.db, clientToken, {
+    limit: planned,
+    retentionMs: deps.delivery.retentionMs,
+  });
+  for (let i = 0; i < plan.expired; i++) deps.metrics.ended('failed');
+  return plan;
+}
+
+/**
+ * Attempts what is planned by as many hands as the client may have, and plans again while some of them are still
+ * waiting for an answer: a slow one holds up no other. A hand that finds no place puts its item back and waits.
+ */
 async function workThrough(
   deps: ActivityDeps,
   clientToken: string,
@@ -45,26 +56,40 @@ async function workThrough(
 ): Promise<void> {
   const items = [...plan.items];
   let stopped = false;
+  let planning: Promise<void> | undefined;
+  const planMore = async (): Promise<void> => {
+    const more = await planNext(deps, clientToken);
+    if (more.mode === plan.mode) items.push(...more.items);
+    if (items.length === 0) stopped = true;
+  };
   const hand = async (): Promise<void> => {
-    for (let item = items.shift(); item !== undefined; item = items.shift()) {
-      for (;;) {
-        if (stopped || cancelled.aborted || Date.now() > end) return;
-        const outcome = await makeAttempt(deps, { clientToken, ...item }, plan.mode);
-        if (outcome.kind === 'delivered') done.delivered++;
-        else if (outcome.kind === 'retry' || outcome.kind === 'failed') done.failed++;
-        if (outcome.kind !== 'refused') break;
-        if (outcome.reason === 'leased' || outcome.reason === 'not_due') break;
-        if (outcome.reason !== 'rate' && outcome.reason !== 'full') {
-          // Paused, failing or gone in the meantime: the next plan says what to do.
-          stopped = true;
-          return;
-        }
-        const longestMs = outcome.reason === 'full' ? 100 : 1000;
-        await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(outcome.inMs, 5), longestMs)));
+    while (!stopped && !cancelled.aborted && Date.now() < end) {
+      const item = items.shift();
+      if (item === undefined) {
+        // One probe at a time: what comes after it depends on its answer.
+        if (plan.mode === 'probe') return;
+        planning ??= planMore().finally(() => {
+          planning = undefined;
+        });
+        await planning;
+        continue;
       }
+      const outcome = await makeAttempt(deps, { clientToken, ...item }, plan.mode);
+      if (outcome.kind === 'delivered') done.delivered++;
+      else if (outcome.kind === 'retry' || outcome.kind === 'failed') done.failed++;
+      if (outcome.kind !== 'refused' || outcome.reason === 'leased' || outcome.reason === 'not_due') continue;
+      if (outcome.reason !== 'rate' && outcome.reason !== 'full') {
+        // Paused, failing or gone in the meantime: the next plan says what to do.
+        stopped = true;
+        return;
+      }
+      items.unshift(item);
+      const longestMs = outcome.reason === 'full' ? 100 : 1000;
+      await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(outcome.inMs, 5), longestMs)));
     }
   };
-  const hands = Math.min(items.length, deps.delivery.maxInFlight);
+  const own = (await getClient(deps.db, clientToken))?.maxInFlight;
+  const hands = Math.min(own ?? deps.delivery.maxInFlight, mostHands);
   const results = await Promise.allSettled(Array.from({ length: hands }, hand));
   const broken = results.find((r) => r.status === 'rejected');
   if (broken?.status === 'rejected') throw broken.reason;

@@ -4,11 +4,12 @@ import { createLogger } from '../../src/log.js';
 import { createAccount } from '../../src/store/accounts.js';
 import { createClient, setClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { wakeCatchUp } from '../../src/temporal/catchUp.js';
 import { mintedToken } from '../api/credentials.js';
 import { type Service, startService } from '../e2e/service.js';
 import { servers, uniquePrefix } from '../servers.js';
-import { type Receiver, startReceiver, until } from './harness.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 /** Two processes, each with a worker, that both take events of the same client. */
 describe("A client's bounds over two workers", () => {
@@ -78,5 +79,38 @@ describe("A client's bounds over two workers", () => {
     const soonestMs = ((30 - 1 - 2) * 1000) / 20;
     const tookMs = (receiver.received.at(-1)?.at ?? 0) - before;
     assert.ok(tookMs >= soonestMs, `30 in ${tookMs} ms`);
+  });
+});
+
+describe('Catch-up of one client', () => {
+  let h: Harness;
+  let receiver: Receiver;
+
+  before(async () => {
+    h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '30' });
+    await h.startWorker();
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    // Ends the attempt that hangs.
+    await receiver.close();
+    await h.close();
+  });
+
+  it('a receiver that is slow for one asset delays no other', async () => {
+    const client = await h.newClient(receiver.url);
+    await pauseEndpoint(h.db, client);
+    const assets = Array.from({ length: 100 }, (_, i) => `vid-${i}`);
+    await Promise.all(assets.map((asset) => h.publish({ client, asset })));
+    await until('all are owed', async () => (await getEndpoint(h.db, client)).owed === 100);
+    receiver.answer = (request) => (request.body.includes('"vid-0"') ? 'hang' : 200);
+    await unpauseEndpoint(h.db, client);
+    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    const { inFlight } = await until('all but that one are delivered', async () => {
+      const endpoint = await getEndpoint(h.db, client);
+      return endpoint.owed === 1 && endpoint;
+    });
+    assert.equal(inFlight, 1, 'its first attempt is still under way');
+    assert.equal(receiver.idsOf('vid-0').length, 1);
   });
 });
