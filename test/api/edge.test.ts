@@ -127,6 +127,32 @@ describe('the HTTP edge', () => {
     await admin.close();
   });
 
+  it('one line for each request, at debug for the successes of busy routes', async () => {
+    const lines: { level: number; route?: string; status?: number }[] = [];
+    const sink = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        lines.push(JSON.parse(chunk.toString()));
+        done();
+      },
+    });
+    const logged = await startApi({ log: pino({ level: 'debug' }, sink) });
+    const customer = await newCustomer(logged);
+    const token = await newToken(logged, customer);
+    const fields = new URLSearchParams({ ...tokenFields(customer), client_secret: 'wrong-secret' });
+    await fetch(`${logged.url}/oauth/access_token`, { method: 'POST', body: fields });
+    await fetch(`${logged.url}/clients`, { headers: { authorization: `Bearer ${token}` } });
+    await logged.close();
+    const requests = lines.filter((line) => line.route !== undefined);
+    assert.deepEqual(
+      requests.map(({ level, route, status }) => [level, route, status]),
+      [
+        [20, '/oauth/access_token', 200],
+        [30, '/oauth/access_token', 401],
+        [30, '/clients', 200],
+      ],
+    );
+  });
+
   it('nothing secret is logged: no query, no body, no header', async () => {
     const lines: string[] = [];
     const sink = new Writable({
