@@ -3,6 +3,7 @@ import type { ClientToken } from '../ids.js';
 import { checkTarget } from '../outgoing/target.js';
 import {
   type Endpoint,
+  endpointStates,
   getEndpoint,
   getEndpoints,
   pauseEndpoint,
@@ -22,8 +23,6 @@ import type { Operator } from './operator.js';
 import { Refused } from './refused.js';
 import { facts, table } from './table.js';
 import { urlWithoutQuery } from './urlWithoutQuery.js';
-
-const states = ['active', 'failing', 'paused', 'suspended'] as const;
 
 export function addRegistrationCommands(program: Command, operator: Operator): void {
   const registration = program
@@ -61,7 +60,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
   registration
     .command('list')
     .description('every registration, or those in one state')
-    .addOption(new Option('--state <state>', 'only in this state').choices(states))
+    .addOption(new Option('--state <state>', 'only in this state').choices(endpointStates))
     .action(async ({ state }: { state?: Endpoint['state'] }) => {
       const db = await operator.db();
       const found = await listRegistrations(db);

@@ -6,7 +6,8 @@ import { runPipeline } from './pipeline.js';
 import { clientScript, runScript } from './script.js';
 import { type StateChange, stateChangeOf } from './stateChanges.js';
 
-export type EndpointState = 'active' | 'failing' | 'paused' | 'suspended';
+export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
+export type EndpointState = (typeof endpointStates)[number];
 
 /** Times are ms since the epoch. */
 export interface Endpoint {
