@@ -53,7 +53,7 @@ export const backlog: Study<Size> = {
     stage.say(`${sizes.assets} assets become owed`);
     await owe(stack.db, down, sizes.assets);
     const owing = usageOf(stack.pids);
-    const beside = await live('beside the backlog');
+    const beside = await live('beside');
     const after = usageOf(stack.pids);
     const { owed } = await getEndpoint(stack.db, down);
     const running = await runningWorkflows(stack);
