@@ -8,6 +8,7 @@ import { outage } from './outage.js';
 import { owed } from './owed.js';
 import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
+import { tokenFlood } from './tokenFlood.js';
 
 /** In the order of the documentation. */
 export const studies: readonly Study[] = [
@@ -20,4 +21,5 @@ export const studies: readonly Study[] = [
   curves,
   backlog,
   origins,
+  tokenFlood,
 ];
