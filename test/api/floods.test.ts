@@ -63,10 +63,10 @@ describe('brute force and floods', () => {
         while (!over) if ((await ask(api, fields)).status === 429) refused++;
       };
       const floods = [
-        ...Array.from({ length: 16 }, () => flood({ ...tokenFields(flooded), client_secret: 'guess' })),
-        ...Array.from({ length: 16 }, () => flood({ ...tokenFields(other), client_id: 'cid_nobody' })),
+        ...Array.from({ length: 8 }, () => flood({ ...tokenFields(flooded), client_secret: 'guess' })),
+        ...Array.from({ length: 8 }, () => flood({ ...tokenFields(other), client_id: 'cid_nobody' })),
       ];
-      for (let i = 0; i < 90; i++) assert.ok(await newToken(api, other));
+      for (let i = 0; i < 50; i++) assert.ok(await newToken(api, other));
       over = true;
       await Promise.all(floods);
       assert.ok(refused > 0);
@@ -107,13 +107,13 @@ describe('brute force and floods', () => {
     }
   });
 
-  it('a million refused: the process remembers the newest 10,000', () => {
+  it('100,000 refused: the process remembers the newest 10,000', () => {
     const refused = new RefusedUntil(10_000);
-    for (let i = 0; i < 1_000_000; i++) refused.refuse(`key-${i}`, 60_000);
+    for (let i = 0; i < 100_000; i++) refused.refuse(`key-${i}`, 60_000);
     assert.equal(refused.size, 10_000);
-    assert.equal(refused.refusedForMs('key-999999', 0), 60_000);
+    assert.equal(refused.refusedForMs('key-99999', 0), 60_000);
     assert.equal(refused.refusedForMs('key-1', 0), 0);
-    assert.equal(refused.refusedForMs('key-999999', 60_000), 0);
+    assert.equal(refused.refusedForMs('key-99999', 60_000), 0);
     assert.equal(refused.size, 9_999);
   });
 });

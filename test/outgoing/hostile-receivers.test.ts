@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { createSender, type PostResult, type Sender } from '../../src/outgoing/post.js';
-import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './raw-receiver.js';
+import {
+  certificate,
+  expired,
+  loopbackPolicy,
+  type RawReceiver,
+  startRawReceiver,
+  until,
+} from './raw-receiver.js';
 
 const timeoutMs = 300;
 /** For attempts that end otherwise than by their timeout, however busy the machine is. */
@@ -309,6 +316,44 @@ describe('an attempt whose receiver', () => {
     assert.equal(receiver.received(), '');
     assertEnds(await sender.post(at('receiver.example')), { ok: true, status: 204 });
     assertEnds(await sender.post(at('receiver.example.')), { ok: true, status: 204 });
+  });
+
+  it('shows an expired certificate ends as tls', async () => {
+    receiver = await startRawReceiver({ tls: expired });
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs, ca: expired.cert });
+    assertEnds(await sender.post({ url: receiver.url, headers: {}, body: '{}' }), {
+      ok: false,
+      error: 'tls',
+      detail: 'CERT_HAS_EXPIRED',
+    });
+    assert.equal(receiver.received(), '');
+  });
+
+  it('redirects to another that redirects back ends as redirect, and the other is not asked', async () => {
+    const other = await startRawReceiver({});
+    receiver = await startRawReceiver({
+      answer: (s) => s.write(`HTTP/1.1 307 There\r\nlocation: ${other.url}\r\ncontent-length: 0\r\n\r\n`),
+    });
+    assertEnds(await post(receiver, longTimeoutMs), { ok: false, error: 'redirect', status: 307 });
+    assert.equal(other.accepted(), 0);
+    await other.close();
+  });
+
+  it('sends its TLS handshake one byte at a time ends as timeout, and its connection is cut', async () => {
+    // The head of a handshake record, then its bytes, each of which would keep a timeout between bytes from firing.
+    receiver = await startRawReceiver({
+      onConnection: (s) =>
+        s.once('data', () => {
+          s.write(Buffer.from('160303ffff', 'hex'));
+          keepWriting(s, 'x', 20);
+        }),
+    });
+    sender = createSender({ policy: loopbackPolicy, timeoutMs });
+    const url = receiver.url.replace('http:', 'https:');
+    const result = await sender.post({ url, headers: {}, body: '{}' });
+    assert.ok(result.error === 'timeout' || result.error === 'tls', result.error);
+    assert.equal(sender.inFlight(), 0);
+    await until(() => receiver?.open() === 0);
   });
 
   it('does not speak TLS where it should ends as tls', async () => {
