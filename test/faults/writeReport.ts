@@ -11,6 +11,8 @@ export async function writeReport(command: string, text: string): Promise<void> 
 
 const page = (made: string, text: string): string => `# Reliability
 
+What breaks is below; what strangers, callers and receivers may send is in [bad-input.md](bad-input.md).
+
 ${made}
 
 The service as it ships, in processes of its own: an API, a worker, Redis with \`appendfsync always\` and Temporal's

@@ -9,7 +9,12 @@ import { projectDir } from '../../src/embedded/projectDir.js';
 const run = promisify(execFile);
 const requirements = join(import.meta.dirname, 'requirements.txt');
 
-/** @returns what to run: a program and its first arguments. @throws Error in one line without a fit Python or pip */
+/** There is no python3 that it runs on. */
+export class NoPython extends Error {
+  override name = 'NoPython';
+}
+
+/** @returns what to run: a program and its first arguments. @throws NoPython; Error where pip cannot install it */
 export async function fuzzer(): Promise<[program: string, ...args: string[]]> {
   const hash = createHash('sha256')
     .update(await readFile(requirements))
@@ -25,7 +30,7 @@ async function install(home: string): Promise<void> {
   const work = await mkdtemp(join(projectDir, '.cache', 'fuzzer-'));
   try {
     await run('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 11))']).catch(() => {
-      throw new Error('the fuzzer needs python3, 3.11 or newer');
+      throw new NoPython('the fuzzer needs python3, 3.11 or newer');
     });
     await run('python3', ['-m', 'venv', work]);
     await run(join(work, 'bin', 'python3'), [
