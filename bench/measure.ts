@@ -142,14 +142,15 @@ function basics(
   };
 }
 
-/** Long enough for two retries (after 5 s and 30 s): what has not arrived when nothing has for so long is missing. */
+/** Long enough for two retries (after 5 s and 30 s): what is missing when none of it has come for so long has not come. */
 const stalledMs = 45_000;
 /** A duplicate comes right behind. */
 const quietMs = 500;
 
 async function drain(receiver: Receiver, published: Published): Promise<Arrivals> {
   const all: Arrivals = { ids: [], at: [], assets: [] };
-  let lastAt = monotonicMs();
+  let missing = Number.POSITIVE_INFINITY;
+  let changedAt = monotonicMs();
   for (;;) {
     const collected = receiver.next('collected');
     receiver.send({ kind: 'collect' });
@@ -160,9 +161,11 @@ async function drain(receiver: Receiver, published: Published): Promise<Arrivals
       all.assets.push(arrivals.assets[i] ?? '');
     });
     const now = monotonicMs();
-    if (arrivals.ids.length > 0) lastAt = now;
-    else if (now - lastAt > stalledMs) return all;
-    else if (now - lastAt > quietMs && account(published.events, all).missing === 0) return all;
+    // What others have published may go on arriving for long: only what this job has is waited for.
+    const left = account(published.events, all).missing;
+    if (left !== missing) changedAt = now;
+    missing = left;
+    if (now - changedAt > (missing === 0 ? quietMs : stalledMs)) return all;
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }
