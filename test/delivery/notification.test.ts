@@ -253,4 +253,54 @@ describe('3. The notification', () => {
       await next.close();
     }
   });
+
+  for (const late of [200, 410, 500]) {
+    it(`a change of URL with owed assets and a POST in flight: each goes to the new one, a late ${late} touches nothing`, async () => {
+      const client = await h.newClient(receiver.url);
+      const next = await startReceiver();
+      receiver.answer = () => late;
+      receiver.delayMs = 700;
+      try {
+        const first = await h.publish({ client, asset: 'a' });
+        await until('under way', () => receiver.received.length === 1);
+        await pauseEndpoint(h.db, client);
+        const others = await Promise.all(['b', 'c', 'd'].map((asset) => h.publish({ client, asset })));
+        await until('all are owed', async () => (await getEndpoint(h.db, client)).owed === 4);
+        await changeRegistration(h.db, client, next.url);
+        await unpauseEndpoint(h.db, client);
+        await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+        for (const { id } of [first, ...others]) await stateOf(client, id, 'delivered');
+        assert.deepEqual(
+          ['a', 'b', 'c', 'd'].map((asset) => next.idsOf(asset)),
+          [first, ...others].map(({ id }) => [id]),
+        );
+        assert.equal(receiver.received.length, 1);
+        const { state, failures } = await getEndpoint(h.db, client);
+        assert.deepEqual([state, failures], ['active', 0]);
+      } finally {
+        await next.close();
+      }
+    });
+  }
+
+  it('a reset with a POST in flight: its late 200 settles nothing, and the asset goes to the next URL', async () => {
+    const client = await h.newClient(receiver.url);
+    const next = await startReceiver();
+    receiver.delayMs = 700;
+    try {
+      const { id } = await h.publish({ client, asset: 'a' });
+      await until('under way', () => receiver.received.length === 1);
+      assert.equal((await resetRegistration(h.db, client))?.owed, 1);
+      await until('the answer of the old URL is in', async () => {
+        const found = await h.notification(client, id);
+        return found?.attempts[0]?.status === 200 && found.state === 'waiting';
+      });
+      await h.registerUrl(client, next.url);
+      await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+      await stateOf(client, id, 'delivered');
+      assert.deepEqual(next.idsOf('a'), [id]);
+    } finally {
+      await next.close();
+    }
+  });
 });
