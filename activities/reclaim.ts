@@ -70,23 +70,26 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
           'a workflow closed before its claim; its events are claimed now',
         );
       }
-      return claimed;
+      return { events, claimed };
     }),
   );
   // Only what is on Redis' disk counts as done.
   await Promise.all([...owed].map((clientToken) => leaveToCatchUp(deps, { clientToken, inMs: 0 })));
   const done: EnrichmentRun[] = [];
-  results.forEach((result, i) => {
+  for (const [i, result] of results.entries()) {
     const run = runs[i] as EnrichmentRun;
     sum.workflows++;
-    if (result.status === 'fulfilled') {
-      sum.events += result.value;
-      done.push(run);
-      return;
+    if (result.status === 'rejected') {
+      sum.failed++;
+      deps.log.error({ err: result.reason, workflow_id: run.workflowId }, 'its events could not be claimed');
+      continue;
     }
-    sum.failed++;
-    deps.log.error({ err: result.reason, workflow_id: run.workflowId }, 'its events could not be claimed');
-  });
+    const { events, claimed } = result.value;
+    sum.events += claimed;
+    // What confirmed its disk may be a Redis that was started again and had lost the claim: the next sweep looks again.
+    if (claimed > 0 && (await claimAll(deps, events, owed)) > 0) sum.failed++;
+    else done.push(run);
+  }
   await noteReclaimed(deps.db, done);
 }
 
