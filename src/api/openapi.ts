@@ -53,11 +53,13 @@ const inPath = (name: string): Schema => ({ name, in: 'path', required: true, sc
 const urlText: Schema = { type: 'string', minLength: 1, maxLength: 2048 };
 const clientToken = query('client_token', 'The client, a child of the account', clientTokenText, true);
 
+const longHead = { '431': answer('The path, the query and the headers are over 32 KiB') };
 const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
 const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
 const publisherProblems = {
   '400': problem('A parameter is missing, empty, repeated, unknown or wrong'),
   '401': problem('The access token is no longer valid, or the client token is not valid for this account'),
+  ...longHead,
   ...away,
 };
 const bearer = [{ bearer: [] }];
@@ -147,6 +149,7 @@ export const openapi = {
           '401': oauthProblem('invalid_client'),
           '413': oauthProblem('The body is over 16 KiB'),
           '415': oauthProblem('Another content type'),
+          ...longHead,
           '429': oauthProblem('Too many requests or failures: try again after Retry-After'),
           '503': oauthProblem('Redis is away: try again after Retry-After'),
         },
@@ -161,6 +164,7 @@ export const openapi = {
           '200': answer('Registered', object({ success: { const: true }, url: text })),
           '400': problem('A wrong parameter, a URL that is not allowed, or a URL is already registered'),
           '401': publisherProblems['401'],
+          ...longHead,
           '503': problem('Unknown whether it was registered: repeat the same call after Retry-After'),
         },
       },
@@ -197,6 +201,7 @@ export const openapi = {
           '404': problem('unknown_client'),
           '413': problem('The body is over 1 MiB'),
           '415': problem('The body is not application/json'),
+          ...longHead,
           '503': problem('Unknown whether it was taken: sending it again is always safe'),
         },
       },
@@ -225,6 +230,7 @@ export const openapi = {
           ),
           '400': problem('The access token is given in two ways'),
           '401': problem('The access token is no longer valid'),
+          ...longHead,
           ...away,
         },
       },

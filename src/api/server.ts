@@ -21,7 +21,8 @@ export const connectionLimits = {
   silenceMs: 60_000,
   /** Above the 60 s that load balancers usually keep a connection, so that they are the ones to close it. */
   keepAliveTimeoutMs: 65_000,
-  headerBytes: 16 * 1024,
+  /** A URL of 2,048 characters takes up to 18 KiB in a query, percent-encoded. */
+  headerBytes: 32 * 1024,
   /** Below the usual limit of open files, so that Redis, Temporal and the notifications keep theirs. */
   connections: 16_000,
 };

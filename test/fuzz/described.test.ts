@@ -148,6 +148,11 @@ enabled = false
 bearer = "${known.token}"
 [warnings]
 enabled = false
+# A query that is too long is refused as such, whatever is in it.
+[checks.negative_data_rejection]
+expected-statuses = ["4xx"]
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", 401, 404, 429, 431]
 # What no schema can say: a URL that is registered already or not allowed, a scope that the account does not have, a
 # form with a field that is given twice.
 [[operations]]
