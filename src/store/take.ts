@@ -86,19 +86,19 @@ if redis.call('ZCARD', base .. 'in-flight') >= bound then
   local first = redis.call('ZRANGE', base .. 'in-flight', 0, 0, 'WITHSCORES')
   return {'full', math.max(1, tonumber(first[2] or now) - now)}
 end
--- A place every 1000/rate ms; what was not used is kept for a tenth of a second.
-local function place(at, rate)
-  local next_at = math.max(tonumber(at or '0'), now - 100)
+-- A place every 1000/rate ms; what was not used is kept for so long, which is how much more a second may hold.
+local function place(at, rate, kept_ms)
+  local next_at = math.max(tonumber(at or '0'), now - kept_ms)
   if next_at > now then return nil, next_at end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
 local rate_next, drain_next, wait
 if settings[2] then
-  rate_next, wait = place(e[9], tonumber(settings[2]))
+  rate_next, wait = place(e[9], tonumber(settings[2]), 50)
   if wait then return {'rate', math.ceil(wait - now)} end
 end
 if mode == 'drain' then
-  drain_next, wait = place(e[10], tonumber(ARGV[11]))
+  drain_next, wait = place(e[10], tonumber(ARGV[11]), 100)
   if wait then return {'rate', math.ceil(wait - now)} end
 end
 if rate_next then redis.call('HSET', E, 'rate_at', rate_next) end
