@@ -1,7 +1,7 @@
 import { claimAndAttempt } from './claimAndAttempt.js';
 import type { ActivityDeps } from './deps.js';
 import { drain } from './drain.js';
-import { leaveToCatchUp } from './leaveToCatchUp.js';
+import { type LeftToCatchUp, leaveToCatchUp } from './leaveToCatchUp.js';
 import type { AcceptedEvent, EventOutcome } from './outcome.js';
 import { attemptRedelivery } from './redelivery.js';
 import { attemptAgain, claimAgain } from './retry.js';
@@ -13,7 +13,7 @@ export function createActivities(deps: ActivityDeps) {
     claimAndAttempt: (events: AcceptedEvent[]): Promise<EventOutcome[]> => claimAndAttempt(deps, events),
     attempt: (events: (AcceptedEvent & { claim: number })[]) => attemptAgain(deps, events),
     claimAgain: (events: AcceptedEvent[]) => claimAgain(deps, events),
-    leaveToCatchUp: (left: { clientToken: string; inMs: number }) => leaveToCatchUp(deps, left),
+    leaveToCatchUp: (left: LeftToCatchUp) => leaveToCatchUp(deps, left),
     drain: (clientToken: string) => drain(deps, clientToken),
     attemptRedelivery: (item: { clientToken: string; platformId: string; notificationId: string }) =>
       attemptRedelivery(deps, item),

@@ -54,7 +54,6 @@ export async function enrichment({ events }: EnrichmentInput): Promise<void> {
 }
 
 async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
-  const clientToken = (events[indexes[0] as number] as AcceptedEvent).clientToken;
   const unclaimed = indexes.filter((i) => outcomes[i]?.kind === 'unclaimed');
   if (unclaimed.length > 0) {
     const claimed = await CancellationScope.nonCancellable(() => claimAgain(pick(events, unclaimed)));
@@ -67,10 +66,30 @@ async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes
   } catch (err) {
     if (!isCancellation(err)) throw err;
   }
-  const owed = stillOwed(outcomes, indexes);
-  if (owed.length === 0) return;
-  const inMs = Math.min(...owed.map((i) => (outcomes[i] as OwedOutcome).inMs));
-  await CancellationScope.nonCancellable(() => leaveToCatchUp({ clientToken, inMs }));
+  await CancellationScope.nonCancellable(() => leave(events, outcomes, indexes));
+}
+
+/** Until Redis holds on its disk what is left; what it has lost before that is claimed again. */
+async function leave(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
+  for (let left = stillOwed(outcomes, indexes); left.length > 0; ) {
+    const owed = left.map((i) => outcomes[i] as OwedOutcome);
+    const lost = await leaveToCatchUp({
+      clientToken: (events[left[0] as number] as AcceptedEvent).clientToken,
+      inMs: Math.min(...owed.map(({ inMs }) => inMs)),
+      claims: left.map((i, n) => ({
+        platformId: (events[i] as AcceptedEvent).platformId,
+        claim: (owed[n] as OwedOutcome).claim,
+      })),
+    });
+    // A worker of an earlier release answers nothing.
+    const again = (lost ?? []).map((n) => left[n] as number);
+    if (again.length === 0) return;
+    const claimed = await claimAgain(pick(events, again));
+    again.forEach((i, n) => {
+      outcomes[i] = claimed[n] as EventOutcome;
+    });
+    left = stillOwed(outcomes, again);
+  }
 }
 
 async function retryShortly(

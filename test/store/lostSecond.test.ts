@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { lostClaims } from '../../src/store/lostClaims.js';
 import { getNotification } from '../../src/store/notifications.js';
 import { planCatchUp } from '../../src/store/plan.js';
 import { closeDeliveryClients, type DeliveryClient, day, newDeliveryClient } from './deliveryClient.js';
@@ -66,6 +67,17 @@ describe('Redis that lost its last second', () => {
     const event = client.event({ platformId: 'vid', segments });
     assert.deepEqual(await client.claim(event, 7), { kind: 'claimed', claim: 2 });
     assert.equal(await isOwed(client, 'vid'), event.notificationId);
+  });
+
+  it('names the claims that are gone to a workflow that is about to leave them', async () => {
+    const client = await newDeliveryClient();
+    await client.owe('kept');
+    const lose = await snapshot(client);
+    await client.owe('lost');
+    const claims = ['kept', 'lost'].map((platformId) => ({ platformId, claim: 1 }));
+    assert.deepEqual(await lostClaims(client.db, client.clientToken, claims), []);
+    await lose();
+    assert.deepEqual(await lostClaims(client.db, client.clientToken, claims), [1]);
   });
 
   it('sends once more what was delivered in that second, never less', async () => {
