@@ -15,7 +15,11 @@ export async function ensureSweepSchedule(temporal: Client, taskQueue: string): 
         args: [],
         workflowExecutionTimeout: '10m',
       },
-      state: { note: 'Starts catch-up for clients that are owed something and have nobody working on it.' },
+      state: {
+        note: 'Starts catch-up for clients that are owed something and have nobody working on it.',
+        // Where Temporal's store was lost nobody works on anything.
+        triggerImmediately: true,
+      },
     });
   } catch (err) {
     if (!(err instanceof ScheduleAlreadyRunning)) throw err;
