@@ -39,15 +39,29 @@ export async function makeAttempt(
     clientToken: item.clientToken,
     platformId: item.platformId,
     notificationId: item.notificationId,
-    token: randomBytes(9).toString('base64url'),
+    token: newAttemptToken(),
     mode,
     leaseMs: delivery.leaseMs,
     maxInFlight: delivery.maxInFlight,
     drainPerSecond: delivery.drainPerSecond,
     ...(item.claim === undefined ? {} : { claim: item.claim }),
   });
-  if (take.kind !== 'taken') return take;
+  return take.kind === 'taken' ? await attemptTaken(deps, item, take, mode) : take;
+}
 
+/** Names one attempt: its lease, its place, its verdict. */
+export function newAttemptToken(): string {
+  return randomBytes(9).toString('base64url');
+}
+
+/** POST and settle what was taken. @throws as {@link makeAttempt} does after the POST */
+export async function attemptTaken(
+  deps: ActivityDeps,
+  item: Attemptable,
+  take: Taken,
+  mode: TakeMode,
+): Promise<AttemptOutcome> {
+  const { db } = deps;
   const at = Date.now() + db.clockOffsetMs();
   const result = await post(deps, item, take, at);
   deps.metrics.attempted(result, result.milliseconds);

@@ -1,7 +1,8 @@
-import { type Claim, claimEvent } from '../src/store/claim.js';
+import { type ClaimedAndTaken, claimAndTakeEvents } from '../src/store/claimAndTake.js';
 import { isRedisUnavailable } from '../src/store/db.js';
 import { announceClaims } from '../src/store/owed.js';
-import { type AttemptOutcome, makeAttempt } from './attempt.js';
+import type { Taken } from '../src/store/take.js';
+import { type AttemptOutcome, attemptTaken, newAttemptToken } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
 import type { AcceptedEvent, EventOutcome } from './outcome.js';
 
@@ -13,48 +14,66 @@ const waitMs = 500;
  * @throws when Redis is away: nothing is lost by doing all of it again
  */
 export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[]): Promise<EventOutcome[]> {
-  await announceClaims(
-    deps.db,
-    events.map((e) => e.clientToken),
-  );
-  const claims = await Promise.all(events.map((event) => claim(deps, event)));
+  const byClient = new Map<string, number[]>();
+  events.forEach((event, i) => {
+    const indexes = byClient.get(event.clientToken);
+    if (indexes === undefined) byClient.set(event.clientToken, [i]);
+    else indexes.push(i);
+  });
+  await announceClaims(deps.db, byClient.keys());
   const started = Date.now();
-  return await Promise.all(events.map((event, i) => proceed(deps, event, claims[i] as Claimed, started)));
+  const outcomes = new Array<Promise<EventOutcome>>(events.length);
+  await Promise.all(
+    [...byClient].map(async ([clientToken, indexes]) => {
+      const ofClient = indexes.map((i) => events[i] as AcceptedEvent);
+      const decided = await claimAndTake(deps, clientToken, ofClient);
+      indexes.forEach((i, n) => {
+        outcomes[i] = proceed(deps, ofClient[n] as AcceptedEvent, decided[n] as Decided, started);
+      });
+    }),
+  );
+  if (events[0] !== undefined) deps.pace?.tell(events[0].notificationId);
+  return await Promise.all(outcomes);
 }
 
-type Claimed = Claim | { kind: 'unclaimed'; error: string };
+type Decided = ClaimedAndTaken | { claim: { kind: 'unclaimed'; error: string }; take?: undefined };
+
+async function claimAndTake(
+  deps: ActivityDeps,
+  clientToken: string,
+  events: AcceptedEvent[],
+): Promise<Decided[]> {
+  const tokens = events.map(newAttemptToken);
+  try {
+    return await claimAndTakeEvents(deps.db, clientToken, events, tokens, deps.delivery);
+  } catch (err) {
+    if (isRedisUnavailable(err)) throw err;
+    // One client's broken key must not hold up the others of its group (DESIGN rule 10).
+    deps.log.error({ err, client_token: clientToken, events: events.length }, 'claim failed');
+    return events.map(() => ({ claim: { kind: 'unclaimed', error: 'the claim failed, see the log' } }));
+  }
+}
 
 async function proceed(
   deps: ActivityDeps,
   event: AcceptedEvent,
-  claimed: Claimed,
+  { claim, take }: Decided,
   started: number,
 ): Promise<EventOutcome> {
-  switch (claimed.kind) {
+  switch (claim.kind) {
     case 'unclaimed':
-      return claimed;
+      return claim;
     case 'ended':
-      return { kind: 'ended', state: claimed.state };
+      return { kind: 'ended', state: claim.state };
     case 'not_needed':
       deps.metrics.ended('not_needed');
       return { kind: 'ended', state: 'not_needed' };
     case 'claimed':
     case 'mine':
-      return await firstAttempt(deps, event, claimed.claim, started);
-  }
-}
-
-async function claim(deps: ActivityDeps, event: AcceptedEvent): Promise<Claimed> {
-  try {
-    return await claimEvent(deps.db, event);
-  } catch (err) {
-    if (isRedisUnavailable(err)) throw err;
-    // One client's broken key must not hold up the others of its group (DESIGN rule 10).
-    deps.log.error(
-      { err, client_token: event.clientToken, notification_id: event.notificationId },
-      'claim failed',
-    );
-    return { kind: 'unclaimed', error: 'the claim failed, see the log' };
+      if (take === undefined)
+        return { kind: 'owed', reason: 'backfill', inMs: 0, failures: 0, claim: claim.claim };
+      if (take.kind !== 'taken') return outcomeOf(take, claim.claim);
+      return await firstAttempt(deps, event, claim.claim, take, started);
   }
 }
 
@@ -62,14 +81,15 @@ async function firstAttempt(
   deps: ActivityDeps,
   event: AcceptedEvent,
   claimNumber: number,
+  take: Taken,
   started: number,
 ): Promise<EventOutcome> {
-  if (event.priority === 'backfill')
-    return { kind: 'owed', reason: 'backfill', inMs: 0, failures: 0, claim: claimNumber };
-  const attempt = makeAttempt(deps, { ...event, claim: claimNumber }, 'first').catch((err: unknown) => {
-    deps.log.warn({ err, notification_id: event.notificationId }, 'attempt broke off');
-    return { kind: 'refused', reason: 'leased', inMs: deps.delivery.leaseMs } as AttemptOutcome;
-  });
+  const attempt = attemptTaken(deps, { ...event, claim: claimNumber }, take, 'first').catch(
+    (err: unknown) => {
+      deps.log.warn({ err, notification_id: event.notificationId }, 'attempt broke off');
+      return { kind: 'refused', reason: 'leased', inMs: deps.delivery.leaseMs } as AttemptOutcome;
+    },
+  );
   const outcome = await Promise.race([attempt, later(deps, attempt, started)]);
   if (outcome === 'under_way') {
     return {

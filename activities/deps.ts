@@ -4,6 +4,7 @@ import type { Logger } from '../src/log.js';
 import type { Sender } from '../src/outgoing/post.js';
 import type { Db } from '../src/store/db.js';
 import type { SecretBox } from '../src/store/secretBox.js';
+import type { Pace } from '../src/temporal/pace.js';
 
 /** What the activities need of the world; tests hand in their own. */
 export interface ActivityDeps {
@@ -17,6 +18,8 @@ export interface ActivityDeps {
   metrics: DeliveryMetrics;
   /** Attempts that go on after their activity returned; shutting down waits for them. */
   underWay: Set<Promise<unknown>>;
+  /** Told when first attempts have been sent; absent where no intake shares this process. */
+  pace?: Pick<Pace, 'tell'>;
 }
 
 export interface DeliveryMetrics {

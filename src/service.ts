@@ -19,6 +19,7 @@ import { createSecretBox } from './store/secretBox.js';
 import { runningCatchUps } from './temporal/catchUp.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { createIntake } from './temporal/intake.js';
+import { createPace } from './temporal/pace.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
 import { createWorker, installRuntime } from './temporal/worker.js';
@@ -56,6 +57,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   }
 
   const underWay = new Set<Promise<unknown>>();
+  const pace = role === 'all' ? createPace() : undefined;
   const deps: ActivityDeps = {
     db,
     sender,
@@ -66,6 +68,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     log,
     metrics,
     underWay,
+    ...(pace === undefined ? {} : { pace }),
   };
   const worker = native === undefined ? undefined : await startWorker(config, native, deps, log);
 
@@ -75,6 +78,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     log,
     eager: role === 'all',
     grouped: (events) => metrics.groupStarted(events),
+    ...(pace === undefined ? {} : { pace }),
   });
   const readiness = () => checkReadiness(db, temporal);
   metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());

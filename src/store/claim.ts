@@ -3,7 +3,7 @@ import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
 import { idOfAnswer } from './look.js';
 import { knownLua, notificationLua } from './notificationLua.js';
-import { clientScript, runScript, text } from './script.js';
+import { clientScript, runScript, type ScriptArgument, text } from './script.js';
 
 export interface Claimable {
   clientToken: string;
@@ -28,43 +28,42 @@ export type Claim =
   | { kind: 'ended'; state: string };
 
 /**
- * Decides, once, whether an event makes a notification (DESIGN rule 2). Safe to repeat.
- *
- * ARGV: 2 bucket, 3 field, 4 fingerprints, 5 id's bytes, 6 id, 7 asset, 8 event id, 9 looked-up claim number,
- * 10 priority, 11 accepted at
+ * Lua of a claim (DESIGN rule 2): decides, once, whether an event makes a notification. Safe to repeat.
+ * Needs `endpointLua`, `notificationLua` and `knownLua`. `at`: where the event begins in ARGV (see `claimArguments`).
  */
-const claim = clientScript(
-  `
-local id, asset = ARGV[6], ARGV[7]
-local number_now, last, segments = read_known(ARGV[2], ARGV[3])
-if last == ARGV[5] then return {'mine', number_now} end
-local state = redis.call('HGET', record(id), 'state')
-if state and state ~= 'waiting' then return {'ended', state} end
-local new = missing(segments, ARGV[4])
-if new == '' and number_now > tonumber(ARGV[9]) then
-  redis.call('HSET', record(id), 'asset', asset, 'event', ARGV[8], 'accepted_at', ARGV[11], 'priority', ARGV[10], 'state', 'waiting')
-  finish(id, 'not_needed', id_text(last))
-  list(id, ARGV[11])
-  decide(asset, ARGV[8], 'not_needed')
-  return {'not_needed', last}
+export const claimLua = `
+local function claim_event(at)
+  local bucket, slot, wanted, id_bytes, id = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local asset, event, looked_up, priority, accepted_at = ARGV[at + 5], ARGV[at + 6], tonumber(ARGV[at + 7]), ARGV[at + 8], ARGV[at + 9]
+  local claimed, last, segments = read_known(bucket, slot)
+  if last == id_bytes then return {'mine', claimed} end
+  local state = redis.call('HGET', record(id), 'state')
+  if state and state ~= 'waiting' then return {'ended', state} end
+  local new = missing(segments, wanted)
+  if new == '' and claimed > looked_up then
+    redis.call('HSET', record(id), 'asset', asset, 'event', event, 'accepted_at', accepted_at, 'priority', priority, 'state', 'waiting')
+    finish(id, 'not_needed', id_text(last))
+    list(id, accepted_at)
+    decide(asset, event, 'not_needed')
+    return {'not_needed', last}
+  end
+  claimed = claimed + 1
+  write_known(bucket, slot, claimed, id_bytes, segments .. new)
+  priority = owe(asset, id, priority)
+  redis.call('HSET', record(id), 'asset', asset, 'event', event, 'accepted_at', accepted_at, 'state', 'waiting',
+    'priority', priority, 'claim', claimed, 'clock_since', clock(), 'failures', 0)
+  if state then redis.call('PERSIST', record(id)) end
+  list(id, accepted_at)
+  return {'claimed', claimed}
 end
-number_now = number_now + 1
-write_known(ARGV[2], ARGV[3], number_now, ARGV[5], segments .. new)
-local priority = owe(asset, id, ARGV[10])
-redis.call('HSET', record(id), 'asset', asset, 'event', ARGV[8], 'accepted_at', ARGV[11], 'state', 'waiting',
-  'priority', priority, 'claim', number_now, 'clock_since', clock(), 'failures', 0)
-redis.call('PERSIST', record(id))
-list(id, ARGV[11])
-return {'claimed', number_now}
-`,
-  endpointLua,
-  notificationLua,
-  knownLua,
-);
+`;
 
-export async function claimEvent(db: Db, event: Claimable): Promise<Claim> {
+/** How many arguments an event is for `claim_event`. */
+export const claimArgumentCount = 10;
+
+export function claimArguments(event: Claimable): ScriptArgument[] {
   const slot = assetSlot(event.platformId);
-  const answer = (await runScript(db, claim, event.clientToken, [
+  return [
     slot.bucket,
     slot.field,
     segmentFingerprints(event.segments),
@@ -75,7 +74,17 @@ export async function claimEvent(db: Db, event: Claimable): Promise<Claim> {
     event.lookedUpClaim,
     event.priority,
     event.acceptedAt,
-  ])) as [Buffer, unknown];
+  ];
+}
+
+const claim = clientScript('return claim_event(2)', endpointLua, notificationLua, knownLua, claimLua);
+
+export async function claimEvent(db: Db, event: Claimable): Promise<Claim> {
+  return claimOf((await runScript(db, claim, event.clientToken, claimArguments(event))) as unknown[]);
+}
+
+/** A claim from what `claim_event` answered. */
+export function claimOf(answer: readonly unknown[]): Claim {
   const kind = text(answer[0]);
   switch (kind) {
     case 'claimed':

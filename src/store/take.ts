@@ -43,78 +43,110 @@ export type Take =
   | { kind: 'reclaim' };
 
 /**
- * The one gate before every POST (DESIGN rule 3).
- *
- * ARGV: 2 asset, 3 id, 4 token, 5 lease ms, 6 mode, 7 default in-flight bound, 8 claim number (0: not known),
- * 9 bucket, 10 field, 11 drain rate per second
+ * Lua of the one gate before every POST (DESIGN rule 3). Needs `endpointLua`, `notificationLua` and `knownLua`.
+ * What all attempts of a client have in common is read once, however many one script takes.
  */
-const take = clientScript(
-  `
-local asset, id, token, mode = ARGV[2], ARGV[3], ARGV[4], ARGV[6]
-local redeliver = mode == 'redeliver'
-if not redeliver and redis.call('HGET', base .. 'owed', asset) ~= id then
-  local wanted = tonumber(ARGV[8])
-  if wanted > 0 and read_known(ARGV[9], ARGV[10]) < wanted then return {'reclaim'} end
-  return {'gone'}
-end
-local url = redis.call('HGET', base .. 'registration', 'url')
-if not url then return {'no_registration', -1} end
-local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe_token', 'generation', 'epoch', 'rate_at', 'drain_at')
-if e[2] == '1' or e[3] == '1' then return {'paused', -1} end
-if e[1] == 'suspended' then return {'suspended', -1} end
-local lease = lease_end(asset)
-if lease and not redeliver then return {'leased', lease - now} end
-local not_before = tonumber(e[4] or '0')
-if not_before > now then return {'not_before', not_before - now} end
-local lane = lane_of(asset)
-if mode == 'retry' or mode == 'drain' then
-  local due = tonumber(redis.call('ZSCORE', base .. lane, asset) or '0')
-  if due > now then return {'not_due', due - now} end
-end
-if e[1] == 'failing' and not redeliver then
-  local probe_at = tonumber(e[5] or '0')
-  if mode ~= 'probe' or probe_at > now then return {'failing', math.max(probe_at - now, 0)} end
-  local other = e[6] and redis.call('ZSCORE', base .. 'in-flight', e[6])
-  if other and tonumber(other) > now then return {'failing', tonumber(other) - now} end
-end
-redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
-local settings = redis.call('HMGET', base .. 'client', 'max_in_flight', 'max_per_second')
-local bound = tonumber(settings[1] or ARGV[7])
--- Backfill leaves a quarter of the places to live events.
-if lane == 'due:backfill' and bound > 1 then bound = bound - math.max(1, math.floor(bound / 4)) end
-if redis.call('ZCARD', base .. 'in-flight') >= bound then
-  local first = redis.call('ZRANGE', base .. 'in-flight', 0, 0, 'WITHSCORES')
-  return {'full', math.max(1, tonumber(first[2] or now) - now)}
-end
+export const takeLua = `
+local shared = {}
 -- A place every 1000/rate ms; what was not used is kept for so long, which is how much more a second may hold.
 local function place(at, rate, kept_ms)
   local next_at = math.max(tonumber(at or '0'), now - kept_ms)
   if next_at > now then return nil, next_at end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
-local rate_next, drain_next, wait
-if settings[2] then
-  rate_next, wait = place(e[9], tonumber(settings[2]), 50)
-  if wait then return {'rate', math.ceil(wait - now)} end
+-- wanted: the claim's number, 0 where it is not known
+local function take_attempt(asset, id, token, mode, lease_ms, default_bound, drain_rate, wanted, bucket, slot)
+  local redeliver = mode == 'redeliver'
+  if not redeliver and redis.call('HGET', base .. 'owed', asset) ~= id then
+    if wanted > 0 and read_known(bucket, slot) < wanted then return {'reclaim'} end
+    return {'gone'}
+  end
+  if not shared.endpoint then
+    shared.url = redis.call('HGET', base .. 'registration', 'url')
+    shared.endpoint = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe_token', 'generation', 'epoch', 'rate_at', 'drain_at')
+  end
+  local e = shared.endpoint
+  if not shared.url then return {'no_registration', -1} end
+  if e[2] == '1' or e[3] == '1' then return {'paused', -1} end
+  if e[1] == 'suspended' then return {'suspended', -1} end
+  local lease = lease_end(asset)
+  if lease and not redeliver then return {'leased', lease - now} end
+  local not_before = tonumber(e[4] or '0')
+  if not_before > now then return {'not_before', not_before - now} end
+  local lane = lane_of(asset)
+  if mode == 'retry' or mode == 'drain' then
+    local due = tonumber(redis.call('ZSCORE', base .. lane, asset) or '0')
+    if due > now then return {'not_due', due - now} end
+  end
+  if e[1] == 'failing' and not redeliver then
+    local probe_at = tonumber(e[5] or '0')
+    if mode ~= 'probe' or probe_at > now then return {'failing', math.max(probe_at - now, 0)} end
+    local other = e[6] and redis.call('ZSCORE', base .. 'in-flight', e[6])
+    if other and tonumber(other) > now then return {'failing', tonumber(other) - now} end
+  end
+  if not shared.settings then
+    redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
+    shared.settings = redis.call('HMGET', base .. 'client', 'max_in_flight', 'max_per_second')
+    shared.in_flight = redis.call('ZCARD', base .. 'in-flight')
+  end
+  local bound = tonumber(shared.settings[1] or default_bound)
+  -- Backfill leaves a quarter of the places to live events.
+  if lane == 'due:backfill' and bound > 1 then bound = bound - math.max(1, math.floor(bound / 4)) end
+  if shared.in_flight >= bound then
+    local first = redis.call('ZRANGE', base .. 'in-flight', 0, 0, 'WITHSCORES')
+    return {'full', math.max(1, tonumber(first[2] or now) - now)}
+  end
+  local rate_next, drain_next, wait
+  if shared.settings[2] then
+    rate_next, wait = place(e[9], tonumber(shared.settings[2]), 50)
+    if wait then return {'rate', math.ceil(wait - now)} end
+  end
+  if mode == 'drain' then
+    drain_next, wait = place(e[10], drain_rate, 100)
+    if wait then return {'rate', math.ceil(wait - now)} end
+  end
+  if rate_next then
+    redis.call('HSET', E, 'rate_at', rate_next)
+    e[9] = rate_next
+  end
+  if drain_next then
+    redis.call('HSET', E, 'drain_at', drain_next)
+    e[10] = drain_next
+  end
+  local until_at = now + lease_ms
+  redis.call('ZADD', base .. 'in-flight', until_at, token)
+  shared.in_flight = shared.in_flight + 1
+  if not redeliver then
+    redis.call('HSET', base .. 'leases', asset, token)
+    redis.call('ZADD', base .. lane, until_at, asset)
+    if e[1] == 'failing' then
+      redis.call('HSET', E, 'probe_token', token)
+      e[6] = token
+    end
+  end
+  return {'taken', tonumber(e[7] or '0'), tonumber(e[8] or '0')}
 end
-if mode == 'drain' then
-  drain_next, wait = place(e[10], tonumber(ARGV[11]), 100)
-  if wait then return {'rate', math.ceil(wait - now)} end
+local function signing_secrets() return redis.call('HGETALL', base .. 'signing-secrets') end
+`;
+
+/**
+ * ARGV: 2 asset, 3 id, 4 token, 5 lease ms, 6 mode, 7 default in-flight bound, 8 claim number (0: not known),
+ * 9 bucket, 10 field, 11 drain rate per second
+ */
+const take = clientScript(
+  `
+local answer = take_attempt(ARGV[2], ARGV[3], ARGV[4], ARGV[6], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[11]),
+  tonumber(ARGV[8]), ARGV[9], ARGV[10])
+if answer[1] == 'taken' then
+  answer[4] = shared.url
+  answer[5] = signing_secrets()
 end
-if rate_next then redis.call('HSET', E, 'rate_at', rate_next) end
-if drain_next then redis.call('HSET', E, 'drain_at', drain_next) end
-local until_at = now + tonumber(ARGV[5])
-redis.call('ZADD', base .. 'in-flight', until_at, token)
-if not redeliver then
-  redis.call('HSET', base .. 'leases', asset, token)
-  redis.call('ZADD', base .. lane, until_at, asset)
-  if e[1] == 'failing' then redis.call('HSET', E, 'probe_token', token) end
-end
-return {'taken', tonumber(e[7] or '0'), tonumber(e[8] or '0'), url, redis.call('HGETALL', base .. 'signing-secrets')}
+return answer
 `,
   endpointLua,
   notificationLua,
   knownLua,
+  takeLua,
 );
 
 export interface TakeRequest {
@@ -145,24 +177,37 @@ export async function takeAttempt(db: Db, request: TakeRequest): Promise<Take> {
     slot.field,
     request.drainPerSecond,
   ])) as [Buffer, number, number, Buffer, Buffer[]];
+  return takeOf(answer, request.token, text(answer[3]), answer[4]);
+}
+
+/** What `take_attempt` answered; `url` and `secrets` count only where it was taken. */
+export function takeOf(
+  answer: readonly unknown[],
+  token: string,
+  url: string,
+  secrets: readonly Buffer[] = [],
+): Take {
   const kind = text(answer[0]);
   switch (kind) {
     case 'gone':
     case 'reclaim':
       return { kind };
-    case 'taken': {
-      const secrets: Record<string, string> = {};
-      for (let i = 0; i + 1 < answer[4].length; i += 2) secrets[text(answer[4][i])] = text(answer[4][i + 1]);
+    case 'taken':
       return {
         kind,
-        token: request.token,
-        generation: answer[1],
-        epoch: answer[2],
-        url: text(answer[3]),
-        secrets,
+        token,
+        generation: Number(answer[1]),
+        epoch: Number(answer[2]),
+        url,
+        secrets: fieldsOf(secrets),
       };
-    }
     default:
-      return { kind: 'refused', reason: kind as RefusedReason, inMs: answer[1] };
+      return { kind: 'refused', reason: kind as RefusedReason, inMs: Number(answer[1]) };
   }
+}
+
+function fieldsOf(flat: readonly Buffer[]): Record<string, string> {
+  const fields: Record<string, string> = {};
+  for (let i = 0; i + 1 < flat.length; i += 2) fields[text(flat[i])] = text(flat[i + 1]);
+  return fields;
 }

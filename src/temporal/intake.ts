@@ -13,6 +13,7 @@ import {
   platformIdKey,
 } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
+import type { Pace } from './pace.js';
 
 /** More waits than the intake holds, or Temporal does not answer. Whether the event was taken is unknown. */
 export class IntakeUnavailable extends Error {
@@ -40,6 +41,8 @@ export interface IntakeOptions {
   /** The worker shares this process: its first workflow task comes back with the start. */
   eager: boolean;
   grouped?: (events: number) => void;
+  /** The worker's first attempts, where it shares this process. */
+  pace?: Pace;
 }
 
 const waitingAtMost = 5000;
@@ -76,7 +79,8 @@ export function createIntake(options: IntakeOptions): Intake {
       const group = cutGroup(lanes);
       for (const entry of group) leave(entry);
       options.grouped?.(group.length);
-      await startGroup(options, group);
+      const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
+      if (await startGroup(options, group)) await sent;
     }
   }
 
@@ -120,17 +124,19 @@ function bytesOf(event: AcceptedEvent): number {
   return 300 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
 }
 
-async function startGroup(options: IntakeOptions, group: Waiting[]): Promise<void> {
+/** Whether they have become one workflow. */
+async function startGroup(options: IntakeOptions, group: Waiting[]): Promise<boolean> {
   try {
     await start(
       options,
       group.map((w) => w.event),
     );
     for (const w of group) w.resolve();
+    return true;
   } catch (err) {
     if (group.length === 1 || err instanceof IntakeUnavailable) {
       for (const w of group) w.reject(err);
-      return;
+      return false;
     }
     // One bad event must not harm the others: each is tried by itself.
     options.log.warn(
@@ -138,6 +144,7 @@ async function startGroup(options: IntakeOptions, group: Waiting[]): Promise<voi
       'a group could not be started; its events are tried apart',
     );
     for (const w of group) await startGroup(options, [w]);
+    return false;
   }
 }
 

@@ -51,6 +51,8 @@ export async function createWorker(
     maxConcurrentLocalActivityExecutions: 500,
     maxConcurrentWorkflowTaskExecutions: 200,
     maxCachedWorkflows: 2000,
+    // Workflow code only decides what comes next; a second thread costs more than it does (docs/benchmarks.md).
+    workflowThreadPoolSize: 1,
     // The POST in flight finishes (its timeout, and the time to settle it); then whatever is left is cut (fact 6).
     shutdownGraceTime: deps.delivery.leaseMs,
     shutdownForceTime: deps.delivery.leaseMs + 10_000,

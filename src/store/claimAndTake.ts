@@ -1,0 +1,68 @@
+import {
+  type Claim,
+  type Claimable,
+  claimArgumentCount,
+  claimArguments,
+  claimLua,
+  claimOf,
+} from './claim.js';
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { knownLua, notificationLua } from './notificationLua.js';
+import { clientScript, runScript, text } from './script.js';
+import { type Take, type TakeRequest, takeLua, takeOf } from './take.js';
+
+/** What became of an event: its claim, and where that is its own and it is live, whether it may be sent now. */
+export interface ClaimedAndTaken {
+  claim: Claim;
+  take?: Take;
+}
+
+/**
+ * Claims a client's events, then takes what of them is live, in one round trip. All are claimed before one is taken:
+ * of two events of one asset only the newer is sent.
+ *
+ * ARGV: 2 lease ms, 3 default in-flight bound, then each event: an attempt's token, and what `claim_event` takes
+ */
+const claimAndTake = clientScript(
+  `
+local answers = {}
+for at = 4, #ARGV, ${claimArgumentCount + 1} do answers[#answers + 1] = claim_event(at + 1) end
+local taken = false
+for i, claimed in ipairs(answers) do
+  local at = 4 + (i - 1) * ${claimArgumentCount + 1}
+  if (claimed[1] == 'claimed' or claimed[1] == 'mine') and ARGV[at + 9] == 'live' then
+    claimed[3] = take_attempt(ARGV[at + 6], ARGV[at + 5], ARGV[at], 'first', tonumber(ARGV[2]), tonumber(ARGV[3]), 0,
+      claimed[2], ARGV[at + 1], ARGV[at + 2])
+    taken = taken or claimed[3][1] == 'taken'
+  end
+end
+return {shared.url or '', taken and signing_secrets() or {}, answers}
+`,
+  endpointLua,
+  notificationLua,
+  knownLua,
+  claimLua,
+  takeLua,
+);
+
+/** @param tokens one for each event, see {@link TakeRequest.token} */
+export async function claimAndTakeEvents(
+  db: Db,
+  clientToken: string,
+  events: readonly Claimable[],
+  tokens: readonly string[],
+  bounds: Pick<TakeRequest, 'leaseMs' | 'maxInFlight'>,
+): Promise<ClaimedAndTaken[]> {
+  const [url, secrets, answers] = (await runScript(db, claimAndTake, clientToken, [
+    bounds.leaseMs,
+    bounds.maxInFlight,
+    ...events.flatMap((event, i) => [tokens[i] ?? '', ...claimArguments(event)]),
+  ])) as [Buffer, Buffer[], unknown[][]];
+  return answers.map((answer, i) => ({
+    claim: claimOf(answer),
+    ...(answer[2] === undefined
+      ? {}
+      : { take: takeOf(answer[2] as unknown[], tokens[i] ?? '', text(url), secrets) }),
+  }));
+}
