@@ -42,8 +42,9 @@ async function superviseCatchUps(
   const running = await runningCatchUps(deps.temporal, deps.taskQueue);
   const counts = { looked: 0, started: 0, replaced: 0 };
   for await (const page of owedClients(deps.db)) {
-    heartbeat(counts);
     for (const clientToken of page) {
+      // Each: a page of 500 clients may take a busy Redis longer than the server waits for a heartbeat.
+      heartbeat(counts);
       counts.looked++;
       await mendHold(deps, clientToken);
       const overview = await owedOverview(deps.db, clientToken, deps.delivery.retentionMs);
