@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { claimAndTakeEvents } from '../../src/store/claimAndTake.js';
+import { setClient } from '../../src/store/clients.js';
+import { pauseEndpoint } from '../../src/store/endpoint.js';
+import type { EnrichmentEvent } from '../../src/store/look.js';
+import type { Take } from '../../src/store/take.js';
+import { closeDeliveryClients, type DeliveryClient, leaseMs, newDeliveryClient } from './deliveryClient.js';
+
+interface Drawn {
+  asset: string;
+  segment: string;
+  priority: 'live' | 'backfill';
+}
+
+const drawn = fc.record<Drawn>({
+  asset: fc.constantFrom('a', 'b', 'c', 'd'),
+  segment: fc.constantFrom('x', 'y', 'z'),
+  priority: fc.constantFrom('live', 'live', 'live', 'backfill'),
+});
+
+describe('claiming and taking a group of one client in one script', () => {
+  after(closeDeliveryClients);
+
+  it('answers what claiming all and then taking each answers', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(drawn, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 3 }),
+        fc.constantFrom('none', 'two in flight', 'a slow rate', 'paused'),
+        async (groups, limit) => {
+          const [together, apart] = await Promise.all([limited(limit), limited(limit)]);
+          for (const group of groups) {
+            assert.deepEqual(
+              (await claimAndTake(together, eventsOf(together, group))).map(comparable),
+              (await claimThenTake(apart, eventsOf(apart, group))).map(comparable),
+            );
+          }
+        },
+      ),
+      { numRuns: 15 },
+    );
+  });
+
+  it('sends only the newer of two events of one asset', async () => {
+    const client = await newDeliveryClient();
+    const [older, newer] = await claimAndTake(
+      client,
+      ['x', 'y'].map((segment, i) =>
+        client.event({ platformId: 'a', segments: [segment], eventId: `e${i}` }),
+      ),
+    );
+    assert.equal(older?.take?.kind, 'gone');
+    assert.equal(newer?.take?.kind, 'taken');
+  });
+});
+
+type Answer = { claim: { kind: string; claim?: number }; take?: Take };
+
+/** Without times and tokens, which differ by themselves. */
+function comparable({ claim, take }: Answer) {
+  const { kind, claim: number } = claim;
+  return [kind, number, take?.kind, take?.kind === 'refused' ? take.reason : undefined];
+}
+
+async function limited(limit: string): Promise<DeliveryClient> {
+  const client = await newDeliveryClient();
+  if (limit === 'two in flight') await setClient(client.db, client.clientToken, { maxInFlight: 2 });
+  // So slow that no second place comes up while the test runs.
+  if (limit === 'a slow rate') await setClient(client.db, client.clientToken, { maxPerSecond: 0.001 });
+  if (limit === 'paused') await pauseEndpoint(client.db, client.clientToken);
+  return client;
+}
+
+function eventsOf(client: DeliveryClient, group: Drawn[]): EnrichmentEvent[] {
+  return group.map(({ asset, segment, priority }) =>
+    client.event({ platformId: asset, segments: [segment], eventId: `${asset}-${segment}`, priority }),
+  );
+}
+
+let count = 0;
+
+async function claimAndTake(client: DeliveryClient, events: EnrichmentEvent[]): Promise<Answer[]> {
+  const accepted = events.map((event) => ({ ...event, lookedUpClaim: 0, acceptedAt: client.now() }));
+  const tokens = events.map(() => `together-${++count}`);
+  return await claimAndTakeEvents(client.db, client.clientToken, accepted, tokens, {
+    leaseMs,
+    maxInFlight: 16,
+  });
+}
+
+async function claimThenTake(client: DeliveryClient, events: EnrichmentEvent[]): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (const event of events) answers.push({ claim: await client.claim(event) });
+  for (const [i, event] of events.entries()) {
+    const answer = answers[i] as Answer;
+    const own = answer.claim.kind === 'claimed' || answer.claim.kind === 'mine';
+    if (own && event.priority === 'live') answer.take = await client.take(event);
+  }
+  return answers;
+}
