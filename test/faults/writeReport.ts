@@ -23,6 +23,23 @@ was answered \`queued\` is looked for at the receiver by its id, every token is 
 
 ${text}
 
+## What the rows are
+
+- *\`kill -9\` ...*: at random moments, in random order; the process is gone at once and is started again up to 0.3 s
+  later. *receiver broken off*: its port is closed and every connection cut, for up to 1.5 s.
+- *... away*: the process (or the receiver's port) is gone for that time.
+- *line to ...*: a TCP proxy between the service and that one does it for 3 s. *Hangs* keeps everything and passes it on
+  afterwards. *Half open* forgets every connection for good without telling either side; only new ones get through
+  afterwards, so the time is that in which the service notices. A worker notices by the pings of Temporal's SDK, up to 45 s.
+- *rolling restart*: two APIs behind a balancer that asks for \`/readyz\`, two workers, ended by SIGTERM one after the
+  other with \`SHUTDOWN_DELAY_SECONDS=1\`. No call failed, nothing arrived twice; the time is that of one restart.
+- *none*: load without a fault. Memory and open files are sampled every second once all is warm; the slope is that of
+  the least-squares line, and what Redis keeps of every segment, token and client is in it.
+
+Beside the table the suite kills Redis at once after its answers, tears and damages its append-only file, takes its last
+second, and takes away all of Redis or of Temporal's store: \`test/faults/durability.test.ts\`, and what comes back how in
+[operations.md](operations.md). A lost, a repeated and a two-ids event put in on purpose are found.
+
 ## What the columns say
 
 - *acknowledged*: events answered \`queued\` before or during the fault, since the one before it.
@@ -38,11 +55,15 @@ ${text}
 
 | command | breaks | takes about |
 |---|---|---|
-| \`npm run test:faults\` | the short form: 20 faults at random moments, outages of 1 s, a minute of soak; \`.ci/run\` runs it, too | 5 minutes |
+| \`npm run test:faults\` | the short form: 20 faults at random moments, outages of 1 s, a minute of soak | 8 minutes |
+| \`npm run test:faults -- test/faults/{kill,durability,deploy}.test.ts\` | of it the kills, the stores and the rolling restart: what \`.ci/run\` runs | 4 minutes |
 | \`FAULT_FORM=long npm run test:faults\` | 200 faults at random moments, outages of 1 s, 30 s and 15 minutes, an hour of soak | 2.5 hours |
 
 \`FAULT_REPORT=1\` beside it writes this page. \`FAULT_KILLS\`, \`FAULT_OUTAGE_SECONDS\` (\`1,30,900\`) and
 \`FAULT_SOAK_MINUTES\` set each by itself.
+
+\`FAULT_OLD_DIST=../older/dist\` lets one of the two workers of the rolling restart begin as an older release, built in a
+checkout of it; what releases of the past have begun is replayed by every \`npm test\` (\`test/workflows/replay.test.ts\`).
 
 Short settings keep the run short: attempts after 0.5, 1, 2 and 4 s, probes after 0.5, 1 and 2 s, 2 s for an attempt.
 `;

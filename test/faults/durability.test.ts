@@ -1,0 +1,346 @@
+/** What Redis and Temporal keep when they are killed, cut off or lost, and what comes back how (docs/operations.md). */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { cp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { logTail } from '../../src/embedded/child.js';
+import { startRedis } from '../../src/embedded/redis.js';
+import { createClient } from '../../src/store/clients.js';
+import { waitForRedis } from '../../src/store/db.js';
+import { waitForDisk } from '../../src/store/durable.js';
+import { getRegistration } from '../../src/store/registrations.js';
+import { appendOnlyFile, damage, sizeOf, tearOff } from './appendOnlyFile.js';
+import { mint, register } from './cast.js';
+import { pause } from './pause.js';
+import { type Scene, setScene } from './scene.js';
+
+describe('durability', function () {
+  this.timeout(180_000);
+  let scene: Scene;
+  afterEach(() => scene?.stop());
+
+  it('what was answered 200 or claimed is there after kill -9 of Redis at once after the answer', async () => {
+    scene = await setScene();
+    const { system, db, cast } = scene;
+    await system.receiver.breakOff();
+    const promised: { clientToken: string; url: string; notificationId: string }[] = [];
+    for (let i = 0; i < 5; i++) {
+      const { clientToken } = await createClient(db, {
+        accountId: cast.publisher.account_id,
+        name: `Late ${i}`,
+      });
+      const url = `${system.receiverUrl}/${clientToken}`;
+      await register(system.apiUrl, cast.publisherToken, clientToken, url);
+      await restartRedis(scene);
+      const notificationId = await publish(scene, clientToken, 'a');
+      await until(async () => (await isOwed(scene, clientToken)) > 0);
+      await restartRedis(scene);
+      promised.push({ clientToken, url, notificationId });
+      assert.equal(await isOwed(scene, clientToken), 1);
+    }
+    for (const { clientToken, url } of promised)
+      assert.equal((await getRegistration(db, clientToken))?.url, url);
+    await system.receiver.open();
+    await received(
+      scene,
+      promised.map((one) => one.notificationId),
+    );
+  });
+
+  it('a torn end of the append-only file is cut off and said; what was answered before is there', async () => {
+    scene = await setScene();
+    const { system, db, cast } = scene;
+    const [client = ''] = cast.clientTokens;
+    await db.redis.set('unanswered', 'x'.repeat(50));
+    await system.kill('redis');
+    await tearOff(await appendOnlyFile(join(system.dir, 'redis')), 20);
+    const said: string[] = [];
+    const again = await startRedis({
+      dir: join(system.dir, 'redis'),
+      port: portOf(system.redisUrl),
+      say: (line) => said.push(line),
+    });
+    try {
+      await waitForRedis(db, 10_000);
+      assert.match(said.join('\n'), /torn.*cut off/);
+      assert.equal(await db.redis.get('unanswered'), null);
+      assert.ok(await getRegistration(db, client));
+      await received(scene, [await publishSoon(scene, client, 'a')]);
+    } finally {
+      await again.stop();
+    }
+  });
+
+  it('damage in the middle of the append-only file keeps Redis from starting, and says so', async () => {
+    scene = await setScene();
+    const { system, db, cast } = scene;
+    const [client = ''] = cast.clientTokens;
+    await system.kill('redis');
+    const repair = await damage(await appendOnlyFile(join(system.dir, 'redis')));
+    await assert.rejects(
+      startRedis({ dir: join(system.dir, 'redis'), port: portOf(system.redisUrl) }),
+      /redis ended: exit status 1[\s\S]*(Bad file format|Unexpected end of file|corrupt)/i,
+    );
+    await repair();
+    await system.start('redis');
+    await waitForRedis(db, 10_000);
+    assert.ok(await getRegistration(db, client));
+  });
+
+  it('appendfsync everysec and the power gone: what was claimed in the last second is put back by its workflows', async () => {
+    scene = await setScene({ redisArgs: ['--appendfsync', 'everysec'] });
+    const { system, db, cast } = scene;
+    const [client = ''] = cast.clientTokens;
+    await delivered(scene, client, await publish(scene, client, 'before'));
+    await system.receiver.breakOff();
+    assert.equal(await waitForDisk(db), true);
+    // Nothing is flushed from here on, as in the second before the next flush; what is written now is lost.
+    await db.redis.config('SET', 'appendfsync', 'no');
+    const file = await appendOnlyFile(join(system.dir, 'redis'));
+    const flushed = await sizeOf(file);
+    const ids = await publishBatch(scene, client, 20);
+    await until(async () => (await isOwed(scene, client)) === ids.length);
+    // Workflows that leave their asset to catch-up wait for a flush meanwhile.
+    assert.equal(await waitForDisk(db, 1000).catch(() => 'not confirmed'), 'not confirmed');
+    await system.kill('redis');
+    await tearOff(file, (await sizeOf(file)) - flushed);
+    await system.start('redis');
+    await waitForRedis(db, 10_000);
+    await until(
+      async () => (await isOwed(scene, client)) === ids.length,
+      () => `not all of ${ids.length} are owed again\n${logTail(system.logOf('worker'))}`,
+    );
+    await system.receiver.open();
+    await received(scene, ids);
+  });
+
+  it('backup and restore: a copy of the append-only folder and of Temporal’s store bring back what was owed', async () => {
+    scene = await setScene();
+    const { system, db, cast } = scene;
+    const [client = ''] = cast.clientTokens;
+    await system.receiver.breakOff();
+    const ids = [await publish(scene, client, 'a'), await publish(scene, client, 'b')];
+    await until(async () => (await isOwed(scene, client)) === 2);
+
+    const redisDir = join(system.dir, 'redis');
+    const backup = join(system.dir, 'backup');
+    await db.redis.config('SET', 'auto-aof-rewrite-percentage', '0');
+    await until(async () => /aof_rewrite_in_progress:0/.test(await db.redis.info('persistence')));
+    await cp(join(redisDir, 'appendonlydir'), join(backup, 'appendonlydir'), { recursive: true });
+    await system.end('temporal');
+    await cp(join(system.dir, 'temporal'), join(backup, 'temporal'), { recursive: true });
+    await system.start('temporal');
+
+    await Promise.all([system.kill('redis'), system.kill('temporal')]);
+    await rm(join(redisDir, 'appendonlydir'), { recursive: true });
+    await rm(join(system.dir, 'temporal'), { recursive: true });
+    await cp(join(backup, 'appendonlydir'), join(redisDir, 'appendonlydir'), { recursive: true });
+    await cp(join(backup, 'temporal'), join(system.dir, 'temporal'), { recursive: true });
+    await Promise.all([system.start('redis'), system.start('temporal')]);
+    await waitForRedis(db, 10_000);
+    await system.receiver.open();
+    await received(scene, ids);
+    await received(scene, [await publishSoon(scene, client, 'after')]);
+  });
+
+  it('a dump of Redis is a backup, too: loaded without an append-only file, which is then switched on', async () => {
+    scene = await setScene();
+    const { system, db, cast } = scene;
+    const [client = ''] = cast.clientTokens;
+    const redisDir = join(system.dir, 'redis');
+    const before = await db.redis.lastsave();
+    await db.redis.bgsave();
+    await until(
+      async () =>
+        (await db.redis.lastsave()) > before ||
+        /rdb_bgsave_in_progress:0/.test(await db.redis.info('persistence')),
+    );
+    await system.kill('redis');
+    await rm(join(redisDir, 'appendonlydir'), { recursive: true });
+    const loading = await startRedis({
+      dir: redisDir,
+      port: portOf(system.redisUrl),
+      args: ['--appendonly', 'no'],
+    });
+    await waitForRedis(db, 10_000);
+    await db.redis.config('SET', 'appendonly', 'yes');
+    await until(async () =>
+      /aof_rewrite_in_progress:0[\s\S]*aof_last_bgrewrite_status:ok/.test(await db.redis.info('persistence')),
+    );
+    await loading.stop();
+    await system.start('redis');
+    await waitForRedis(db, 10_000);
+    assert.ok(await getRegistration(db, client));
+    await received(scene, [await publishSoon(scene, client, 'a')]);
+  });
+
+  it('all of Redis lost: the export brings back accounts and URLs, running workflows what they had claimed', async () => {
+    scene = await setScene();
+    const { system, db, cast } = scene;
+    const [client = ''] = cast.clientTokens;
+    const facts = await operator(scene, ['export']);
+    await delivered(scene, client, await publish(scene, client, 'delivered'));
+    await system.receiver.breakOff();
+    const owed = await publish(scene, client, 'owed');
+    await until(async () => (await isOwed(scene, client)) === 1);
+
+    await system.kill('redis');
+    await rm(join(system.dir, 'redis'), { recursive: true });
+    await system.start('redis');
+    await waitForRedis(db, 10_000);
+    await operator(scene, ['import'], facts);
+
+    const withOldToken = await fetch(`${system.apiUrl}/clients`, {
+      headers: { authorization: `Bearer ${cast.publisherToken}` },
+    });
+    assert.equal(withOldToken.status, 401);
+    assert.ok(await mint(system.apiUrl, cast.publisher, cast.publisher.scopes.join(' ')));
+    assert.equal((await getRegistration(db, client))?.url, `${system.receiverUrl}/${client}`);
+    await system.receiver.open();
+    await received(scene, [owed]);
+    cast.platformToken = await mint(system.apiUrl, cast.platform, cast.platform.scopes.join(' '));
+    // Nothing is known any more: an asset that was delivered counts as new.
+    await received(scene, [await publishSoon(scene, client, 'delivered', 'again')]);
+  });
+
+  it('all of Temporal’s store lost: what is owed lies in Redis, and restarted workers send it', async () => {
+    scene = await setScene();
+    const { system, cast } = scene;
+    const [client = ''] = cast.clientTokens;
+    await system.receiver.breakOff();
+    const ids = [await publish(scene, client, 'a'), await publish(scene, client, 'b')];
+    await until(async () => (await isOwed(scene, client)) === 2);
+    await system.kill('temporal');
+    await rm(join(system.dir, 'temporal'), { recursive: true });
+    await system.start('temporal');
+    await system.end('worker');
+    await system.start('worker');
+    await system.receiver.open();
+    await received(scene, ids);
+  });
+});
+
+async function restartRedis(scene: Scene): Promise<void> {
+  const { system, db } = scene;
+  await system.kill('redis');
+  await system.start('redis');
+  await waitForRedis(db, 10_000);
+  await untilReady(scene);
+}
+
+/** The service's connections come back by themselves, each in its time. */
+async function untilReady({ system }: Scene): Promise<void> {
+  await until(async () => (await fetch(`${system.apiUrl}/readyz`)).status === 200);
+}
+
+/** Events of so many assets, in one call. */
+async function publishBatch({ system, cast }: Scene, clientToken: string, count: number): Promise<string[]> {
+  const events = Array.from({ length: count }, (_, i) => ({
+    ...{ client_token: clientToken, platform_id: `asset-${i}`, segments: ['a'] },
+  }));
+  const response = await fetch(`${system.apiUrl}/enrichments`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ events }),
+  });
+  const { results } = (await response.json()) as { results: { notification_id: string }[] };
+  return results.map((one) => one.notification_id);
+}
+
+async function publish(
+  scene: Scene,
+  clientToken: string,
+  platformId: string,
+  segment = 'a',
+): Promise<string> {
+  const answer = await tryToPublish(scene, clientToken, platformId, segment);
+  assert.equal(answer.status, 202, JSON.stringify(answer.body));
+  assert.ok(answer.body.notification_id, JSON.stringify(answer.body));
+  return answer.body.notification_id;
+}
+
+/** While something still comes back the answer is 503, and the event is sent again. */
+async function publishSoon(
+  scene: Scene,
+  clientToken: string,
+  platformId: string,
+  segment = 'a',
+): Promise<string> {
+  let id: string | undefined;
+  await until(async () => {
+    const answer = await tryToPublish(scene, clientToken, platformId, segment);
+    if (answer.status !== 503) assert.equal(answer.status, 202, JSON.stringify(answer.body));
+    id = answer.body.notification_id;
+    return id !== undefined;
+  });
+  return id ?? '';
+}
+
+async function tryToPublish(
+  { system, cast }: Scene,
+  clientToken: string,
+  platformId: string,
+  segment: string,
+): Promise<{ status: number; body: { notification_id?: string } }> {
+  const response = await fetch(`${system.apiUrl}/enrichments`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      ...{ event_id: `${platformId}-${segment}`, client_token: clientToken, platform_id: platformId },
+      segments: [segment],
+    }),
+  });
+  return { status: response.status, body: (await response.json()) as { notification_id?: string } };
+}
+
+async function received({ system }: Scene, ids: readonly string[]): Promise<void> {
+  const missing = () => ids.filter((id) => !system.receiver.arrivals.has(id));
+  await until(
+    async () => missing().length === 0,
+    () => `not received: ${missing().join(', ')}\n${logTail(system.logOf('worker'))}`,
+  );
+}
+
+/** Received, and its answer settled. */
+async function delivered(scene: Scene, clientToken: string, id: string): Promise<void> {
+  await received(scene, [id]);
+  await until(async () => (await isOwed(scene, clientToken)) === 0);
+}
+
+async function isOwed({ db }: Scene, clientToken: string): Promise<number> {
+  return await db.redis.hlen(db.client(clientToken).owed);
+}
+
+async function until(
+  fact: () => Promise<boolean>,
+  why: () => string = () => new Error('it did not come true').stack ?? '',
+) {
+  const end = Date.now() + 130_000;
+  while (!(await fact())) {
+    assert.ok(Date.now() < end, why());
+    await pause(20);
+  }
+}
+
+const portOf = (url: string): number => Number(new URL(url).port);
+
+/** The operator's command line; what it printed. @throws unless it was done */
+async function operator({ system }: Scene, args: readonly string[], input = ''): Promise<string> {
+  const child = spawn(process.execPath, [join(system.dir, 'dist/src/operator/main.js'), ...args], {
+    env: {
+      ...process.env,
+      REDIS_URL: system.redisUrl,
+      TEMPORAL_ADDRESS: system.temporalAddress,
+      SECRETS_KEY: system.secretsKey,
+    },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  let printed = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    printed += text;
+  });
+  child.stdin.end(input);
+  const status = await new Promise((resolve) => child.once('close', resolve));
+  assert.equal(status, 0);
+  return printed;
+}

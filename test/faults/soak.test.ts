@@ -1,0 +1,130 @@
+/**
+ * Mixed load with nothing broken: events, tokens, registrations and look-ups. The memory and the open files of API,
+ * worker and Redis stay what they are once all is warm, and nothing is lost.
+ */
+import assert from 'node:assert/strict';
+import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
+import { form } from './form.js';
+import { pause } from './pause.js';
+import { figuresOf, slopeOf } from './processFigures.js';
+import { report, reportFigure } from './report.js';
+
+const clients = 2;
+/** As many notifications of a client are kept; with them Redis holds what it will hold. */
+const keptPerClient = 10_000;
+const sampleEveryMs = 1000;
+/** A leak shows as growth; what garbage collection leaves lying in a short run does not count as one. */
+const growthAtMost = 0.25;
+const watched = ['api', 'worker', 'redis'] as const;
+
+describe(`${form.soakMinutes} minutes of mixed load`, function () {
+  this.timeout(form.soakMinutes * 60_000 + 600_000);
+  let run: FaultRun;
+
+  before(async () => {
+    run = await startFaultRun({
+      ...{ clients, assetsPerClient: 200, publishers: 4, pauseMs: 200 },
+      // Little of what Redis has to keep for long: its memory would only say how much was asked of it.
+      ...{ mintEveryMs: 2000, registerEveryMs: 5000 },
+    });
+    await fillRecords();
+  });
+  after(() => run?.stop());
+
+  it('memory and open files stay flat, nothing is lost', async () => {
+    const { system, publisher, cast } = run;
+    const lookups = lookUp();
+    // What a process takes while its caches and its code are still getting warm.
+    await pause(Math.min(form.soakMinutes * 15_000, 300_000));
+    const samples = new Map(watched.map((part) => [part, [] as Sample[]]));
+    const from = Date.now();
+    while (Date.now() - from < form.soakMinutes * 60_000) {
+      for (const part of watched) {
+        const figures = await figuresOf(system.pidOf(part) ?? 0);
+        if (figures) samples.get(part)?.push({ hours: (Date.now() - from) / 3_600_000, ...figures });
+      }
+      await run.accountSoFar();
+      await pause(sampleEveryMs);
+    }
+    await lookups.stop();
+    run.note(`none: ${form.soakMinutes} min of mixed load`, 0);
+    const perSecond = publisher.acknowledged.length / ((Date.now() - from) / 1000);
+
+    for (const part of watched) {
+      const taken = samples.get(part) ?? [];
+      const [first, last] = [taken[0], taken.at(-1)];
+      if (first === undefined || last === undefined) continue;
+      const mbPerHour = slopeOf(taken.map(({ hours, residentMb }) => ({ x: hours, y: residentMb })));
+      const filesPerHour = slopeOf(taken.map(({ hours, files }) => ({ x: hours, y: files })));
+      const meanMb = taken.reduce((sum, one) => sum + one.residentMb, 0) / taken.length;
+      const growth = (mbPerHour * last.hours) / meanMb;
+      reportFigure(
+        `${part} over ${form.soakMinutes} min of mixed load: ${meanMb.toFixed(0)} MB in the mean, ` +
+          `slope ${mbPerHour.toFixed(1)} MB/h; ${first.files} open files at first, ${last.files} at last.`,
+      );
+      assert.ok(growth < growthAtMost, `${part} grows by ${mbPerHour} MB/h`);
+      assert.ok(filesPerHour * last.hours < 20, `${part}: ${filesPerHour} open files more in an hour`);
+    }
+    assert.ok(perSecond > 1);
+    const account = await run.account();
+    report(account.rows);
+    assertKept(account, clients);
+    assert.equal(cast.clientTokens.length, clients);
+  });
+
+  /** Until every client has as many notifications as are kept. */
+  async function fillRecords(): Promise<void> {
+    const { system, cast } = run;
+    await Promise.all(
+      cast.clientTokens.map(async (clientToken) => {
+        for (let sent = 0; sent < keptPerClient; ) {
+          const events = Array.from({ length: 500 }, (_, i) => ({
+            client_token: clientToken,
+            platform_id: `kept-${sent + i}`,
+            segments: ['a'],
+          }));
+          const answer = await fetch(`${system.apiUrl}/enrichments`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
+            body: JSON.stringify({ events }),
+          });
+          await answer.body?.cancel();
+          if (answer.status === 202) sent += events.length;
+          else await pause(100);
+        }
+      }),
+    );
+  }
+
+  /** What the publisher's engineers ask for, all the time. */
+  function lookUp(): { stop(): Promise<void> } {
+    const { system, cast } = run;
+    let stopped = false;
+    const paths = ['/push_notifications', '/notifications', '/assets/video-1'];
+    const running = (async () => {
+      for (let i = 0; !stopped; i++) {
+        const clientToken = cast.clientTokens[i % clients];
+        const response = await fetch(
+          `${system.apiUrl}${paths[i % paths.length]}?client_token=${clientToken}`,
+          {
+            headers: { authorization: `Bearer ${cast.publisherToken}` },
+          },
+        );
+        await response.body?.cancel();
+        await pause(50);
+      }
+    })();
+    return {
+      async stop() {
+        stopped = true;
+        await running;
+      },
+    };
+  }
+});
+
+interface Sample {
+  hours: number;
+  residentMb: number;
+  files: number;
+}
