@@ -102,8 +102,9 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     const fates = new Map(early);
     for (;;) {
       const left = acknowledged.filter((event) => (fates.get(event)?.kind ?? 'waiting') === 'waiting');
-      if (left.length === 0 || Date.now() > end) return acknowledged.map((event) => fates.get(event) as Fate);
       for (const event of left) fates.set(event, await fateOf(db, event, system.receiver));
+      const done = left.every((event) => fates.get(event)?.kind !== 'waiting');
+      if (done || Date.now() >= end) return acknowledged.map((event) => fates.get(event) as Fate);
       await pause(250);
     }
   }
