@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { notificationRequest } from '../src/outgoing/notification.js';
 import type { PostResult } from '../src/outgoing/post.js';
 import { isRedisUnavailable } from '../src/store/db.js';
+import { lostClaims } from '../src/store/lostClaims.js';
 import { type AttemptRecord, type Settled, settleAttempt, type Verdict } from '../src/store/settle.js';
 import { createSigningSecret, decodeSigningSecrets } from '../src/store/signingSecrets.js';
 import { type RefusedReason, type TakeMode, type Taken, takeAttempt } from '../src/store/take.js';
@@ -82,7 +83,8 @@ export async function attemptTaken(
     case 'failed':
       return { kind: settled.outcome, ...status };
     case 'gone':
-      return { kind: 'gone' };
+      // Redis may have gone back behind this claim while the POST was under way; what arrived needs no other.
+      return { kind: !result.ok && (await isClaimLost(deps, item)) ? 'reclaim' : 'gone' };
     case 'retry':
       return {
         kind: 'retry',
@@ -92,6 +94,11 @@ export async function attemptTaken(
         ...(result.error === undefined ? {} : { error: result.error }),
       };
   }
+}
+
+async function isClaimLost({ db }: ActivityDeps, item: Attemptable): Promise<boolean> {
+  const { platformId, claim } = item;
+  return claim !== undefined && (await lostClaims(db, item.clientToken, [{ platformId, claim }])).length > 0;
 }
 
 async function post(deps: ActivityDeps, item: Attemptable, take: Taken, at: number): Promise<PostResult> {
