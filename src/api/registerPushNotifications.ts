@@ -7,7 +7,7 @@ import { unconfirmedMs, waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
 import { ApiError, unavailable } from './apiError.js';
-import { bearerToken, tokenOrRefuse } from './bearer.js';
+import { bearerToken, tokenFinder, tokenOrRefuse } from './bearer.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
@@ -84,12 +84,13 @@ function formDecoded(value: string, name: string): string {
 
 const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');
 
-const checkAccessToken =
-  ({ db }: ApiDeps): Step<RegistrationState> =>
-  async (ctx, next) => {
-    ctx.state.token = await tokenOrRefuse(db, ctx.state.parameters.access_token);
+function checkAccessToken({ db }: ApiDeps): Step<RegistrationState> {
+  const find = tokenFinder(db);
+  return async (ctx, next) => {
+    ctx.state.token = await tokenOrRefuse(find, ctx.state.parameters.access_token);
     await next();
   };
+}
 
 const checkClientToken =
   ({ db }: ApiDeps): Step<RegistrationState> =>
