@@ -1,8 +1,8 @@
 import { type ClaimedAndTaken, claimAndTakeEvents } from '../src/store/claimAndTake.js';
 import { isRedisUnavailable } from '../src/store/db.js';
 import { announceClaims } from '../src/store/owed.js';
-import type { Taken } from '../src/store/take.js';
-import { type AttemptOutcome, attemptTaken, newAttemptToken } from './attempt.js';
+import type { Take, Taken } from '../src/store/take.js';
+import { type AttemptOutcome, attemptTaken, makeAttempt, newAttemptToken } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
 import type { AcceptedEvent, EventOutcome } from './outcome.js';
 
@@ -22,18 +22,87 @@ export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[
   });
   await announceClaims(deps.db, byClient.keys());
   const started = Date.now();
-  const outcomes = new Array<Promise<EventOutcome>>(events.length);
-  await Promise.all(
-    [...byClient].map(async ([clientToken, indexes]) => {
-      const ofClient = indexes.map((i) => events[i] as AcceptedEvent);
-      const decided = await claimAndTake(deps, clientToken, ofClient);
-      indexes.forEach((i, n) => {
-        outcomes[i] = proceed(deps, ofClient[n] as AcceptedEvent, decided[n] as Decided, started);
-      });
-    }),
-  );
-  if (events[0] !== undefined) deps.pace?.tell(events[0].notificationId);
-  return await Promise.all(outcomes);
+  const outcomes = new Array<EventOutcome>(events.length);
+  const ofClients = [...byClient].map(async ([clientToken, indexes]) => {
+    const ofClient = indexes.map((i) => events[i] as AcceptedEvent);
+    const decided = await claimAndTake(deps, clientToken, ofClient);
+    return workThrough(deps, ofClient, decided, started, (n, outcome) => {
+      outcomes[indexes[n] as number] = outcome;
+    });
+  });
+  const works = await Promise.all(ofClients);
+  const first = events[0];
+  if (first !== undefined && deps.pace !== undefined) {
+    const { pace } = deps;
+    void Promise.all(works.map((work) => work.sent)).then(() => pace.tell(first.notificationId));
+  }
+  await Promise.all(works.map((work) => work.done));
+  return outcomes;
+}
+
+interface Work {
+  /** Every POST that this activity makes for the client has been sent. */
+  sent: Promise<unknown>;
+  done: Promise<unknown>;
+}
+
+/**
+ * The attempts of one client's events. What found no place follows as its own attempts before it are delivered; where
+ * none is, because others hold all places or the endpoint fails or is slow, it is left owed.
+ */
+function workThrough(
+  deps: ActivityDeps,
+  events: AcceptedEvent[],
+  decided: Decided[],
+  started: number,
+  end: (n: number, outcome: EventOutcome) => void,
+): Work {
+  const noPlace: number[] = [];
+  const first: { n: number; claim: number; take: Taken }[] = [];
+  decided.forEach(({ claim, take }, n) => {
+    const outcome = endOf(deps, claim, take);
+    if (outcome !== undefined) end(n, outcome);
+    else if (take?.kind === 'taken' && 'claim' in claim) first.push({ n, claim: claim.claim, take });
+    if (take?.kind === 'refused' && take.reason === 'full') noPlace.push(n);
+  });
+  const hand = async ({ n, claim, take }: (typeof first)[number]): Promise<void> => {
+    const event = events[n] as AcceptedEvent;
+    let outcome = await waitFor(deps, event, claim, started, attemptTaken(deps, event, take, 'first'));
+    end(n, outcome);
+    while (outcome.kind === 'ended' && outcome.state === 'delivered' && Date.now() < started + waitMs) {
+      const next = noPlace.shift();
+      if (next === undefined) return;
+      const waiting = decided[next]?.claim as { claim: number };
+      const item = { ...(events[next] as AcceptedEvent), claim: waiting.claim };
+      outcome = await waitFor(deps, item, item.claim, started, makeAttempt(deps, item, 'first'));
+      end(next, outcome);
+    }
+  };
+  const hands = first.map(hand);
+  const done = Promise.all(hands);
+  return { sent: noPlace.length === 0 ? Promise.resolve() : done, done };
+}
+
+/** The outcome of an event that is not attempted here. */
+function endOf(
+  deps: ActivityDeps,
+  claim: Decided['claim'],
+  take: Take | undefined,
+): EventOutcome | undefined {
+  switch (claim.kind) {
+    case 'unclaimed':
+      return claim;
+    case 'ended':
+      return { kind: 'ended', state: claim.state };
+    case 'not_needed':
+      deps.metrics.ended('not_needed');
+      return { kind: 'ended', state: 'not_needed' };
+    case 'claimed':
+    case 'mine':
+      if (take === undefined)
+        return { kind: 'owed', reason: 'backfill', inMs: 0, failures: 0, claim: claim.claim };
+      return take.kind === 'taken' ? undefined : outcomeOf(take, claim.claim);
+  }
 }
 
 type Decided = ClaimedAndTaken | { claim: { kind: 'unclaimed'; error: string }; take?: undefined };
@@ -54,42 +123,18 @@ async function claimAndTake(
   }
 }
 
-async function proceed(
-  deps: ActivityDeps,
-  event: AcceptedEvent,
-  { claim, take }: Decided,
-  started: number,
-): Promise<EventOutcome> {
-  switch (claim.kind) {
-    case 'unclaimed':
-      return claim;
-    case 'ended':
-      return { kind: 'ended', state: claim.state };
-    case 'not_needed':
-      deps.metrics.ended('not_needed');
-      return { kind: 'ended', state: 'not_needed' };
-    case 'claimed':
-    case 'mine':
-      if (take === undefined)
-        return { kind: 'owed', reason: 'backfill', inMs: 0, failures: 0, claim: claim.claim };
-      if (take.kind !== 'taken') return outcomeOf(take, claim.claim);
-      return await firstAttempt(deps, event, claim.claim, take, started);
-  }
-}
-
-async function firstAttempt(
+/** An attempt's outcome; `under_way` once the waiting time is over. */
+async function waitFor(
   deps: ActivityDeps,
   event: AcceptedEvent,
   claimNumber: number,
-  take: Taken,
   started: number,
+  attempting: Promise<AttemptOutcome>,
 ): Promise<EventOutcome> {
-  const attempt = attemptTaken(deps, { ...event, claim: claimNumber }, take, 'first').catch(
-    (err: unknown) => {
-      deps.log.warn({ err, notification_id: event.notificationId }, 'attempt broke off');
-      return { kind: 'refused', reason: 'leased', inMs: deps.delivery.leaseMs } as AttemptOutcome;
-    },
-  );
+  const attempt = attempting.catch((err: unknown) => {
+    deps.log.warn({ err, notification_id: event.notificationId }, 'attempt broke off');
+    return { kind: 'refused', reason: 'leased', inMs: deps.delivery.leaseMs } as AttemptOutcome;
+  });
   const outcome = await Promise.race([attempt, later(deps, attempt, started)]);
   if (outcome === 'under_way') {
     return {
