@@ -49,6 +49,8 @@ const waitingAtMost = 5000;
 /** Of those for one client: one customer's flood leaves room for the others. */
 const waitingPerClient = 2500;
 const groupAtMost = 500;
+/** Of those of one client: what the others wait for is never more than this of one customer's flood. */
+const groupPerClient = 64;
 /** Temporal takes 2 MB per payload. */
 const groupBytes = 512 * 1024;
 /** One search attribute value takes 2,048 bytes (DESIGN fact 10). */
@@ -108,16 +110,30 @@ export function createIntake(options: IntakeOptions): Intake {
   };
 }
 
+/** The next group, in the order of arrival but for clients that have had their share of it. */
 function cutGroup(lanes: { live: Waiting[]; backfill: Waiting[] }): Waiting[] {
-  const lane = lanes.live.length > 0 ? lanes.live : lanes.backfill;
+  const name = lanes.live.length > 0 ? 'live' : 'backfill';
+  const group: Waiting[] = [];
+  const left: Waiting[] = [];
+  const shares = new Map<string, number>();
   let bytes = 0;
-  let n = 0;
-  while (n < lane.length && n < groupAtMost) {
-    bytes += bytesOf((lane[n] as Waiting).event);
-    if (n > 0 && bytes > groupBytes) break;
-    n++;
+  for (const [i, entry] of lanes[name].entries()) {
+    const { clientToken } = entry.event;
+    const share = shares.get(clientToken) ?? 0;
+    if (share >= groupPerClient) {
+      left.push(entry);
+      continue;
+    }
+    bytes += bytesOf(entry.event);
+    if (group.length >= groupAtMost || (group.length > 0 && bytes > groupBytes)) {
+      left.push(...lanes[name].slice(i));
+      break;
+    }
+    shares.set(clientToken, share + 1);
+    group.push(entry);
   }
-  return lane.splice(0, n);
+  lanes[name] = left;
+  return group;
 }
 
 function bytesOf(event: AcceptedEvent): number {
