@@ -9,7 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
-import { httpStatusKey, notificationStateKey } from './searchAttributes.js';
+import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
 
 const { claimAndAttempt } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
@@ -131,7 +131,10 @@ function describe(events: AcceptedEvent[], outcomes: EventOutcome[]): void {
   const [only] = states;
   const state = states.size === 1 && only !== undefined ? only : 'mixed';
   const status = outcomes.find((o) => o.kind !== 'unclaimed' && o.status !== undefined);
+  const waiting = events.filter((_, i) => outcomes[i]?.kind !== 'ended');
   upsertSearchAttributes([
+    // Where not all are listed, at least what still waits is.
+    ...(waiting.length > 0 && listsOf(events).cut ? listsOf(waiting).lists : []),
     { key: notificationStateKey, value: state },
     ...(status !== undefined && status.kind !== 'unclaimed' && status.status !== undefined
       ? [{ key: httpStatusKey, value: status.status }]

@@ -6,12 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import type { AcceptedEvent } from '../../activities/outcome.js';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
-import {
-  clientTokenKey,
-  eventIdKey,
-  notificationStateKey,
-  platformIdKey,
-} from '../../workflows/searchAttributes.js';
+import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
 import type { Pace } from './pace.js';
 
@@ -53,8 +48,6 @@ const groupAtMost = 500;
 const groupPerClient = 64;
 /** Temporal takes 2 MB per payload. */
 const groupBytes = 512 * 1024;
-/** One search attribute value takes 2,048 bytes (DESIGN fact 10). */
-const attributeBytes = 1900;
 const startWithinMs = 1700;
 
 interface Waiting {
@@ -199,14 +192,9 @@ function summaryOf(events: AcceptedEvent[]): string {
   return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
 }
 
-/** The lists that fit; what a large group still has waiting after its first attempts is listed by the workflow. */
+/** Of a large group not all: what it still has waiting after its first attempts is listed by the workflow. */
 function attributesOf(events: AcceptedEvent[]) {
-  const lists = [
-    { key: clientTokenKey, value: [...new Set(events.map((e) => e.clientToken))] },
-    { key: platformIdKey, value: [...new Set(events.map((e) => e.platformId))] },
-    { key: eventIdKey, value: [...new Set(events.map((e) => e.eventId))] },
-  ].filter((list) => list.value.reduce((sum, v) => sum + Buffer.byteLength(v) + 4, 0) < attributeBytes);
-  return [...lists, { key: notificationStateKey, value: 'claiming' }];
+  return [...listsOf(events).lists, { key: notificationStateKey, value: 'claiming' }];
 }
 
 async function within(timeoutMs: number, started: Promise<unknown>): Promise<void> {
