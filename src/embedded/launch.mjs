@@ -36,7 +36,7 @@ switch (task) {
     break;
   case 'faults':
     prepare();
-    runModule('mocha/bin/mocha.js', [...args, faults]);
+    runModule('mocha/bin/mocha.js', args.some((a) => !a.startsWith('-')) ? args : [...args, faults]);
     break;
   case 'fuzz':
     prepare();
