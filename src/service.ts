@@ -19,7 +19,7 @@ import { createSecretBox } from './store/secretBox.js';
 import { runningCatchUps } from './temporal/catchUp.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { createIntake } from './temporal/intake.js';
-import { createPace } from './temporal/pace.js';
+import { createPace, listenForPace, tellPace } from './temporal/pace.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
 import { createWorker, installRuntime } from './temporal/worker.js';
@@ -57,7 +57,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   }
 
   const underWay = new Set<Promise<unknown>>();
-  const pace = role === 'all' ? createPace() : undefined;
+  const pace = role === 'all' ? createPace() : role === 'api' ? listenForPace(db, log) : undefined;
   const deps: ActivityDeps = {
     db,
     sender,
@@ -68,7 +68,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     log,
     metrics,
     underWay,
-    ...(pace === undefined ? {} : { pace }),
+    pace: pace ?? tellPace(db),
   };
   const worker = native === undefined ? undefined : await startWorker(config, native, deps, log);
 
@@ -118,6 +118,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   await api?.close();
+  pace?.close();
   await intake.close();
   if (worker !== undefined) {
     worker.shutdown();
