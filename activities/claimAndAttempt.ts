@@ -1,10 +1,12 @@
 import { type ClaimedAndTaken, claimAndTakeEvents } from '../src/store/claimAndTake.js';
 import { isRedisUnavailable } from '../src/store/db.js';
+import { waitForDisk } from '../src/store/durable.js';
 import { announceClaims } from '../src/store/owed.js';
 import type { Take, Taken } from '../src/store/take.js';
 import { type AttemptOutcome, attemptTaken, makeAttempt, newAttemptToken } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
-import type { AcceptedEvent, EventOutcome } from './outcome.js';
+import { leaveOnDisk } from './leaveToCatchUp.js';
+import type { AcceptedEvent, EventOutcome, OwedOutcome } from './outcome.js';
 
 /** First attempts are waited for this long; a POST still under way then goes on under its lease. */
 const waitMs = 500;
@@ -37,7 +39,47 @@ export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[
     void Promise.all(works.map((work) => work.sent)).then(() => pace.tell(first.notificationId));
   }
   await Promise.all(works.map((work) => work.done));
+  await leaveAtOnce(deps, events, outcomes, [...byClient.values()]);
   return outcomes;
+}
+
+/**
+ * Leaves to catch-up what this workflow would not try again (a failing, paused or full client, backfill): an activity
+ * of its own for that costs more than the attempts. Where it can't be done in a moment, the workflow does it.
+ */
+async function leaveAtOnce(
+  deps: ActivityDeps,
+  events: AcceptedEvent[],
+  outcomes: EventOutcome[],
+  ofClients: number[][],
+): Promise<void> {
+  const left = ofClients
+    .map((indexes) => indexes.filter((i) => outcomes[i]?.kind !== 'ended'))
+    .filter((indexes) => indexes.length > 0 && indexes.every((i) => waitsForCatchUp(outcomes[i])));
+  if (left.length === 0) return;
+  try {
+    if (!(await waitForDisk(deps.db))) return;
+    await Promise.all(
+      left.map(async (indexes) => {
+        const owed = indexes.map((i) => outcomes[i] as OwedOutcome);
+        const lost = await leaveOnDisk(deps, {
+          clientToken: (events[indexes[0] as number] as AcceptedEvent).clientToken,
+          inMs: Math.min(...owed.map(({ inMs }) => inMs)),
+          claims: indexes.map((i, n) => ({
+            platformId: (events[i] as AcceptedEvent).platformId,
+            claim: (owed[n] as OwedOutcome).claim,
+          })),
+        });
+        if (lost.length === 0) for (const outcome of owed) outcome.left = true;
+      }),
+    );
+  } catch (err) {
+    deps.log.debug({ err }, 'left to the workflow');
+  }
+}
+
+function waitsForCatchUp(outcome: EventOutcome | undefined): boolean {
+  return outcome?.kind === 'owed' && outcome.reason !== 'retry' && outcome.reason !== 'under_way';
 }
 
 interface Work {

@@ -16,12 +16,17 @@ export interface LeftToCatchUp {
  * @returns indexes of the claims that are not there: what confirmed its disk may be a Redis that was started again
  * and had lost them. They have to be claimed again, and left again.
  */
-export async function leaveToCatchUp(
+export async function leaveToCatchUp(deps: ActivityDeps, left: LeftToCatchUp): Promise<number[]> {
+  const confirmed = await waitForDisk(deps.db);
+  if (!confirmed) await new Promise((resolve) => setTimeout(resolve, unconfirmedMs));
+  return await leaveOnDisk(deps, left);
+}
+
+/** The same for what is on Redis' disk. */
+export async function leaveOnDisk(
   deps: ActivityDeps,
   { clientToken, inMs, claims = [] }: LeftToCatchUp,
 ): Promise<number[]> {
-  const confirmed = await waitForDisk(deps.db);
-  if (!confirmed) await new Promise((resolve) => setTimeout(resolve, unconfirmedMs));
   const lost = await lostClaims(deps.db, clientToken, claims);
   try {
     await wakeCatchUp(deps.temporal, deps.db, clientToken, { inMs, taskQueue: deps.taskQueue });

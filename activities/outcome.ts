@@ -16,6 +16,8 @@ export interface OwedOutcome {
   claim: number;
   status?: number;
   error?: string;
+  /** It is on Redis' disk and catch-up knows: nothing is left to do for the workflow. */
+  left?: true;
 }
 
 export type EventOutcome =

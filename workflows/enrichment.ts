@@ -42,7 +42,7 @@ export async function enrichment({ events }: EnrichmentInput): Promise<void> {
 
   const byClient = new Map<string, number[]>();
   outcomes.forEach((outcome, i) => {
-    if (outcome.kind === 'ended') return;
+    if (outcome.kind === 'ended' || (outcome.kind === 'owed' && outcome.left)) return;
     const clientToken = (events[i] as AcceptedEvent).clientToken;
     byClient.set(clientToken, [...(byClient.get(clientToken) ?? []), i]);
   });

@@ -3,7 +3,7 @@ import { claimAndAttempt } from '../../activities/claimAndAttempt.js';
 import type { AcceptedEvent } from '../../activities/outcome.js';
 import { notificationId } from '../../src/ids.js';
 import { setClient } from '../../src/store/clients.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
+import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver } from './harness.js';
 
 describe('The first attempts of a group', () => {
@@ -53,6 +53,16 @@ describe('The first attempts of a group', () => {
     );
     assert.equal(failing.received.length, 2);
     await failing.close();
+  });
+
+  it('what is catch-up’s from the beginning is left to it at once, on disk and awake', async () => {
+    const client = await h.newClient(receiver.url);
+    await pauseEndpoint(h.db, client);
+    const [outcome] = await claimAndAttempt(h.deps, [accepted(client, 'vid-1')]);
+    assert.ok(outcome?.kind === 'owed' && outcome.reason === 'paused' && outcome.left);
+    const catchUp = h.temporal.workflow.getHandle(`catch-up/${client}`);
+    assert.equal((await catchUp.describe()).status.name, 'RUNNING');
+    await catchUp.terminate();
   });
 
   it('one client’s broken key harms no other client of the group', async () => {

@@ -4,7 +4,6 @@ import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import { newSigningSecret, sign } from '../../src/outgoing/signature.js';
 
-const nowMs = Date.now();
 const platformId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 256 });
 const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/);
 
@@ -16,7 +15,7 @@ describe('notification: signature', () => {
         const { headers, body } = notificationRequest(
           { notificationId, clientToken: 'SITE0042', platformId: asset },
           secrets,
-          nowMs,
+          Date.now(),
         );
         for (const secret of secrets) {
           assert.deepEqual(new Webhook(secret).verify(body, headers), {
@@ -86,7 +85,7 @@ describe('notification: request', () => {
     const test = notificationRequest(
       { notificationId: 'n', clientToken: 'c', platformId: 'test', event: 'test' },
       [newSigningSecret()],
-      nowMs,
+      Date.now(),
     );
     assert.equal(test.body, '{"event":"test","platform_id":"test"}');
   });
