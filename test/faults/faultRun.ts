@@ -24,6 +24,8 @@ export interface FaultRun {
   publisher: Publisher;
   minter: Minter;
   registrar: Registrar;
+  /** Ids of the notifications of events that a test sent by itself. */
+  beside: Set<string>;
   /** Breaks it, brings it back, and waits until an event sent after the return was received; the return's moment (ms). */
   inject(fault: Fault): Promise<number>;
   /** Names what has just been going on without a fault of this suite; the account gives it a row. */
@@ -61,6 +63,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
   const { clients = 5, chooseApi } = options;
   const scene = await setScene({ ...options, clients });
   const { system, db, cast } = scene;
+  const beside = new Set<string>();
   const injected: { name: string; recoveryMs: number }[] = [];
   const fault = () => injected.length;
   const apiUrl = () => (chooseApi === undefined ? system.apiUrl : chooseApi(system));
@@ -162,7 +165,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
         ...refused.map(() => 'a token is not taken any more'),
         ...gone.map((one) => `a registration: ${JSON.stringify(one)}`),
       ],
-      withTwoIds: await eventsWithTwoIds(db, cast.clientTokens, acknowledged, system.receiver),
+      withTwoIds: await eventsWithTwoIds(db, cast.clientTokens, acknowledged, system.receiver, beside),
       wrong: [...publisher.wrong, ...minter.wrong, ...registrar.wrong],
       brokenOff: system.brokenOff,
     };
@@ -175,6 +178,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     publisher,
     minter,
     registrar,
+    beside,
     async inject({ name, inject }) {
       const back = await inject(system);
       await recovered(back);

@@ -67,6 +67,7 @@ describe('outages', function () {
         });
         const { results } = (await answer.json()) as { results: { notification_id: string }[] };
         ids = results.map((one) => one.notification_id);
+        for (const id of ids) run.beside.add(id);
         const failing = async () => (await getEndpoint(db, clientToken)).state === 'failing';
         while (!(await failing())) await pause(20);
         await receiver.open();

@@ -88,9 +88,14 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
             headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
             body: JSON.stringify({ events }),
           });
-          await answer.body?.cancel();
-          if (answer.status === 202) sent += events.length;
-          else await pause(100);
+          if (answer.status !== 202) {
+            await answer.body?.cancel();
+            await pause(100);
+            continue;
+          }
+          const { results } = (await answer.json()) as { results: { notification_id?: string }[] };
+          for (const { notification_id: id } of results) if (id !== undefined) run.beside.add(id);
+          sent += events.length;
         }
       }),
     );
