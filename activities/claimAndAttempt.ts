@@ -3,6 +3,7 @@ import { isRedisUnavailable } from '../src/store/db.js';
 import { waitForDisk } from '../src/store/durable.js';
 import { announceClaims } from '../src/store/owed.js';
 import type { Take, Taken } from '../src/store/take.js';
+import { isShort, leftOf } from '../workflows/leaving.js';
 import { type AttemptOutcome, attemptTaken, makeAttempt, newAttemptToken } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
 import { leaveOnDisk } from './leaveToCatchUp.js';
@@ -61,16 +62,8 @@ async function leaveAtOnce(
     if (!(await waitForDisk(deps.db))) return;
     await Promise.all(
       left.map(async (indexes) => {
-        const owed = indexes.map((i) => outcomes[i] as OwedOutcome);
-        const lost = await leaveOnDisk(deps, {
-          clientToken: (events[indexes[0] as number] as AcceptedEvent).clientToken,
-          inMs: Math.min(...owed.map(({ inMs }) => inMs)),
-          claims: indexes.map((i, n) => ({
-            platformId: (events[i] as AcceptedEvent).platformId,
-            claim: (owed[n] as OwedOutcome).claim,
-          })),
-        });
-        if (lost.length === 0) for (const outcome of owed) outcome.left = true;
+        const lost = await leaveOnDisk(deps, leftOf(events, outcomes, indexes));
+        if (lost.length === 0) for (const i of indexes) (outcomes[i] as OwedOutcome).left = true;
       }),
     );
   } catch (err) {
@@ -79,7 +72,7 @@ async function leaveAtOnce(
 }
 
 function waitsForCatchUp(outcome: EventOutcome | undefined): boolean {
-  return outcome?.kind === 'owed' && outcome.reason !== 'retry' && outcome.reason !== 'under_way';
+  return outcome?.kind === 'owed' && !isShort(outcome);
 }
 
 interface Work {

@@ -33,7 +33,7 @@ export function runScenario(
 }
 
 /** Enough connections that a request at a fixed rate never waits for one. */
-const connectionsAtRate = 512;
+export const connectionsAtRate = 512;
 
 async function runEvents(
   scenario: EventsScenario,

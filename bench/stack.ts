@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { request } from 'undici';
 import { readConfig } from '../src/config.js';
+import { answersOk } from '../src/embedded/answersOk.js';
 import { type Child, startChild, waitUntilReady } from '../src/embedded/child.js';
 import { freePort } from '../src/embedded/ports.js';
 import { projectDir } from '../src/embedded/projectDir.js';
@@ -151,14 +151,4 @@ function startService(
     env,
     cwd: projectDir,
   });
-}
-
-async function answersOk(url: string): Promise<boolean> {
-  try {
-    const { statusCode, body } = await request(url);
-    await body.dump();
-    return statusCode === 200;
-  } catch {
-    return false;
-  }
 }

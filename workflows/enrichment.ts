@@ -9,6 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
+import { isShort, leftOf, shortRetries } from './leaving.js';
 import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
 
 const { claimAndAttempt } = proxyLocalActivities<Activities>({
@@ -22,9 +23,6 @@ const { attempt, leaveToCatchUp, claimAgain } = proxyActivities<Activities>({
   summary: 'attempt',
   retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
 });
-
-/** Retries that the workflow itself makes; what is still owed after them is catch-up's. */
-const shortRetries = 3;
 
 export interface EnrichmentInput {
   events: AcceptedEvent[];
@@ -72,15 +70,7 @@ async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes
 /** Until Redis holds on its disk what is left; what it has lost before that is claimed again. */
 async function leave(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
   for (let left = stillOwed(outcomes, indexes); left.length > 0; ) {
-    const owed = left.map((i) => outcomes[i] as OwedOutcome);
-    const lost = await leaveToCatchUp({
-      clientToken: (events[left[0] as number] as AcceptedEvent).clientToken,
-      inMs: Math.min(...owed.map(({ inMs }) => inMs)),
-      claims: left.map((i, n) => ({
-        platformId: (events[i] as AcceptedEvent).platformId,
-        claim: (owed[n] as OwedOutcome).claim,
-      })),
-    });
+    const lost = await leaveToCatchUp(leftOf(events, outcomes, left));
     // A worker of an earlier release answers nothing.
     const again = (lost ?? []).map((n) => left[n] as number);
     if (again.length === 0) return;
@@ -111,10 +101,6 @@ async function retryShortly(
       outcomes[i] = again[n] as EventOutcome;
     });
   }
-}
-
-function isShort(outcome: OwedOutcome): boolean {
-  return outcome.reason === 'under_way' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
 }
 
 function stillOwed(outcomes: EventOutcome[], indexes: number[]): number[] {

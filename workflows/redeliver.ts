@@ -1,5 +1,6 @@
 import { proxyActivities, setCurrentDetails, sleep, upsertSearchAttributes } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
+import { shortRetries } from './leaving.js';
 import { httpStatusKey, notificationStateKey } from './searchAttributes.js';
 
 const { attemptRedelivery } = proxyActivities<Activities>({
@@ -16,7 +17,6 @@ export interface RedeliverInput {
 
 /** One attempt and the short retries, whatever is newer; refusals (a full or failing endpoint) are waited for. */
 export async function redeliver(input: RedeliverInput): Promise<void> {
-  const shortRetries = 3;
   const longestWaitMs = 600_000;
   let waitedMs = 0;
   for (let failed = 0; ; ) {

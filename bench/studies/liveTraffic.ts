@@ -1,4 +1,5 @@
 import { measure, type Round } from '../measure.js';
+import { connectionsAtRate } from '../runScenario.js';
 import type { Theatre } from '../theatre.js';
 import type { Cell } from './study.js';
 
@@ -12,7 +13,6 @@ export interface LiveTraffic {
   first: 'settle' | 'nothing';
 }
 
-const connectionsAtRate = 512;
 const warmUpMs = 2000;
 
 /** Single live events at a fixed rate, their endpoints the benchmark's receiver. */

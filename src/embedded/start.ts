@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, ConfigError, readConfig } from '../config.js';
+import { answersOk } from './answersOk.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { startChild, waitUntilReady } from './child.js';
 import { demoAccount, linesToPaste } from './demoAccount.js';
@@ -160,16 +161,6 @@ async function step<T>(name: string, where: string, work: () => Promise<T>): Pro
   const result = await work();
   say(`${name.padEnd(10)} ${where} (${((Date.now() - from) / 1000).toFixed(1)} s)`);
   return result;
-}
-
-async function answersOk(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
-    await response.body?.cancel();
-    return response.ok;
-  } catch {
-    return false;
-  }
 }
 
 /** One log per server, the earlier one kept beside it once it is long. */

@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 
 /**
  * Symmetric signatures of Standard Webhooks 1.0.0
@@ -16,11 +16,6 @@ export function sign(secrets: readonly string[], id: string, timestampSeconds: n
     signatures += signatures === '' ? `v1,${digest}` : ` v1,${digest}`;
   }
   return signatures;
-}
-
-/** A new signing secret: `whsec_` and the base64 of 32 random bytes. */
-export function newSigningSecret(): string {
-  return prefix + randomBytes(32).toString('base64');
 }
 
 const prefix = 'whsec_';

@@ -38,7 +38,7 @@ export function decodeSigningSecrets(
 
 /** The client's current secret, made when it has none. Any number of callers at once get the same one. */
 export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
-  const sealed = text(await runScript(db, createScript, clientToken, [box.seal(newSecret())]));
+  const sealed = text(await runScript(db, createScript, clientToken, [box.seal(newSigningSecret())]));
   return box.open(sealed);
 }
 
@@ -53,7 +53,7 @@ export async function rotateSigningSecret(
   box: SecretBox,
   clientToken: string,
 ): Promise<{ signingSecret: string; previousValidUntilMs: number | undefined }> {
-  const signingSecret = newSecret();
+  const signingSecret = newSigningSecret();
   const until = await runScript(db, rotateScript, clientToken, [
     box.seal(signingSecret),
     previousSigningSecretMs,
@@ -83,4 +83,4 @@ return till
 `);
 
 /** Standard Webhooks 1.0.0: `whsec_` and the base64 of 24 to 64 bytes. */
-const newSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
+export const newSigningSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;

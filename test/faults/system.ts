@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { answersOk } from '../../src/embedded/answersOk.js';
 import { type Child, logTail, startChild, waitUntilReady } from '../../src/embedded/child.js';
 import { projectDir } from '../../src/embedded/projectDir.js';
 import { startRedis } from '../../src/embedded/redis.js';
@@ -189,14 +190,4 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-async function answersOk(url: string): Promise<boolean> {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
-    await response.body?.cancel();
-    return response.ok;
-  } catch {
-    return false;
-  }
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
-import { newSigningSecret } from '../../src/outgoing/signature.js';
+import { newSigningSecret } from '../../src/store/signingSecrets.js';
 import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './raw-receiver.js';
 
 const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
-import { newSigningSecret, sign } from '../../src/outgoing/signature.js';
+import { sign } from '../../src/outgoing/signature.js';
+import { newSigningSecret } from '../../src/store/signingSecrets.js';
 
 const platformId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 256 });
 const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/);

@@ -1,0 +1,28 @@
+/** What an enrichment workflow goes on with by itself, and what it leaves to catch-up. */
+import type { LeftToCatchUp } from '../activities/leaveToCatchUp.js';
+import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
+
+/** Retries that a workflow itself makes; what is still owed after them is catch-up's. */
+export const shortRetries = 3;
+
+/** Whether the workflow tries it again, or waits for its attempt that is under way. */
+export function isShort(outcome: OwedOutcome): boolean {
+  return outcome.reason === 'under_way' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
+}
+
+/** @param indexes of events of one client, all owed, at least one */
+export function leftOf(
+  events: readonly AcceptedEvent[],
+  outcomes: readonly EventOutcome[],
+  indexes: readonly number[],
+): LeftToCatchUp {
+  const owed = indexes.map((i) => outcomes[i] as OwedOutcome);
+  return {
+    clientToken: (events[indexes[0] as number] as AcceptedEvent).clientToken,
+    inMs: Math.min(...owed.map(({ inMs }) => inMs)),
+    claims: indexes.map((i, n) => ({
+      platformId: (events[i] as AcceptedEvent).platformId,
+      claim: (owed[n] as OwedOutcome).claim,
+    })),
+  };
+}
