@@ -86,7 +86,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
   });
 
   const early = new Map<Acknowledged, Fate>();
-  const open: Acknowledged[] = [];
+  const open = new Set<Acknowledged>();
   let seen = 0;
 
   /** An event sent after the return was acknowledged and received. */
@@ -114,11 +114,12 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
 
   async function accountSoFar(): Promise<void> {
     for (; seen < publisher.acknowledged.length; seen++)
-      open.push(publisher.acknowledged[seen] as Acknowledged);
-    for (const event of open.splice(0)) {
+      open.add(publisher.acknowledged[seen] as Acknowledged);
+    for (const event of open) {
       const fate = await fateOf(db, event, system.receiver);
-      if (fate.kind === 'waiting') open.push(event);
-      else early.set(event, fate);
+      if (fate.kind === 'waiting') continue;
+      early.set(event, fate);
+      open.delete(event);
     }
   }
 

@@ -23,6 +23,7 @@ describe(`${form.kills} faults at random moments under load`, function () {
     for (const fault of drawFaults(kills, form.kills)) {
       await pause(200 + Math.random() * 800);
       await run.inject(fault);
+      await run.accountSoFar();
     }
     assert.deepEqual(run.system.brokenOff, []);
   });

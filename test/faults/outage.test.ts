@@ -25,6 +25,8 @@ describe('outages', function () {
     run = await startFaultRun({
       proxied: true,
       assetsPerClient: 100,
+      // Of a long outage no more than the records that are kept of a client.
+      pauseMs: Math.max(120, 2 * Math.max(...form.outagesSeconds)),
       env: { DRAIN_PER_SECOND: String(drainPerSecond) },
     });
   });

@@ -1,5 +1,8 @@
-/** The one table of all that was broken: printed at the end of the run, with FAULT_REPORT=1 also docs/reliability.md. */
-import { form } from './form.js';
+/**
+ * The one table of all that was broken: printed at the end of the run, with FAULT_REPORT=1 also docs/reliability.md.
+ * FAULT_KEEP names a file to keep the run in, FAULT_WITH the files (with commas) of runs whose rows come first.
+ */
+import { readFile, writeFile } from 'node:fs/promises';
 import { writeReport } from './writeReport.js';
 
 export interface Row {
@@ -34,18 +37,48 @@ export function reportFigure(figure: string): void {
   figures.push(figure);
 }
 
+/** What one run found. */
+interface Run {
+  command: string;
+  rows: Row[];
+  figures: string[];
+}
+
 after('the table', async () => {
   if (rows.length === 0) return;
-  const took = `The ${form.name} form took ${((Date.now() - from) / 60_000).toFixed(1)} minutes.`;
-  const text = [table(rows), '', ...[...figures, took].map((figure) => `- ${figure}`)].join('\n');
+  const took = `${command()} took ${((Date.now() - from) / 60_000).toFixed(1)} minutes.`;
+  const run: Run = { command: command(), rows, figures: [...figures, took] };
+  if (process.env.FAULT_KEEP) await writeFile(process.env.FAULT_KEEP, JSON.stringify(run));
+  const runs = [...(await keptRuns()), run];
+  const text = [
+    table(runs.flatMap((one) => one.rows)),
+    '',
+    ...runs.flatMap((one) => one.figures.map((figure) => `- ${figure}`)),
+  ].join('\n');
   console.log(`\n${text}\n`);
-  if (process.env.FAULT_REPORT === '1') await writeReport(command(), text);
+  if (process.env.FAULT_REPORT === '1')
+    await writeReport(
+      runs.map((one) => one.command),
+      text,
+    );
 });
 
-/** How to make this report again. */
+async function keptRuns(): Promise<Run[]> {
+  const files = (process.env.FAULT_WITH ?? '').split(',').filter((file) => file !== '');
+  return Promise.all(files.map(async (file) => JSON.parse(await readFile(file, 'utf8')) as Run));
+}
+
+/** How to make this run again. */
 function command(): string {
-  const given = Object.entries(process.env).filter(([name]) => /^FAULT_[A-Z_]+$/.test(name));
-  return [...given.map(([name, value]) => `${name}=${value}`), 'npm run test:faults'].join(' ');
+  const settings = Object.entries(process.env).filter(([name]) =>
+    /^FAULT_(FORM|KILLS|OUTAGE_SECONDS|SOAK_MINUTES|OLD_DIST)$/.test(name),
+  );
+  const files = process.argv.filter((argument) => argument.endsWith('.test.ts') && !argument.includes('*'));
+  return [
+    ...settings.map(([name, value]) => `${name}=${value}`),
+    'npm run test:faults',
+    ...(files.length > 0 ? ['--', ...files] : []),
+  ].join(' ');
 }
 
 const columns: { heading: string; cell: (row: Row) => string | number }[] = [

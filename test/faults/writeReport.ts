@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { projectDir } from '../../src/embedded/projectDir.js';
 
 /** Writes docs/reliability.md around the table and its figures. */
-export async function writeReport(command: string, text: string): Promise<void> {
-  const made = `Made by \`${command}\` on ${new Date().toISOString().slice(0, 10)} (${cpus().length} cores, Node ${process.version}).`;
+export async function writeReport(commands: readonly string[], text: string): Promise<void> {
+  const made = `Made by ${commands.map((one) => `\`${one}\``).join(', ')} on ${new Date().toISOString().slice(0, 10)} (${cpus().length} cores, Node ${process.version}).`;
   await writeFile(join(projectDir, 'docs/reliability.md'), page(made, text));
 }
 
@@ -59,7 +59,8 @@ second, and takes away all of Redis or of Temporal's store: \`test/faults/durabi
 | \`npm run test:faults -- test/faults/{kill,deploy}.test.ts\` | of it the kills and the rolling restart: what \`.ci/run\` runs | 3 minutes |
 | \`FAULT_FORM=long npm run test:faults\` | 200 faults at random moments, outages of 1 s, 30 s and 15 minutes, an hour of soak | 2.5 hours |
 
-\`FAULT_REPORT=1\` beside it writes this page. \`FAULT_KILLS\`, \`FAULT_OUTAGE_SECONDS\` (\`1,30,900\`) and
+\`FAULT_REPORT=1\` beside it writes this page; \`FAULT_KEEP=file\` keeps a run, and \`FAULT_WITH=file,file\` puts kept ones before
+the run that writes the page, so that the parts of the long form can run side by side. \`FAULT_KILLS\`, \`FAULT_OUTAGE_SECONDS\` (\`1,30,900\`) and
 \`FAULT_SOAK_MINUTES\` set each by itself.
 
 \`FAULT_OLD_DIST=../older/dist\` lets one of the two workers of the rolling restart begin as an older release, built in a
