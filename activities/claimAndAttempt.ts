@@ -13,17 +13,38 @@ import type { AcceptedEvent, EventOutcome, OwedOutcome } from './outcome.js';
 const waitMs = 500;
 
 /**
- * Claims every event and attempts what it claimed, once, all at the same time. One outcome per event, in order.
+ * Claims every event and attempts what it claimed, once, all at the same time; what the intake has begun already is
+ * waited for. One outcome per event, in order.
  * @throws when Redis is away: nothing is lost by doing all of it again
  */
 export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[]): Promise<EventOutcome[]> {
-  const byClient = new Map<string, number[]>();
-  events.forEach((event, i) => {
-    const indexes = byClient.get(event.clientToken);
-    if (indexes === undefined) byClient.set(event.clientToken, [i]);
-    else indexes.push(i);
-  });
-  await announceClaims(deps.db, byClient.keys());
+  const begun = deps.ahead?.join(events) ?? [];
+  const rest = events.filter((_, i) => begun[i] === undefined);
+  const own = rest.length === 0 ? undefined : await beginAttempts(deps, rest);
+  const { pace } = deps;
+  const first = rest[0];
+  if (own !== undefined && first !== undefined && pace !== undefined) {
+    void own.sent.then(() => pace.tell(first.notificationId));
+  }
+  const ofRest = (await own?.outcomes) ?? [];
+  const outcomes = await Promise.all(events.map((_, i) => begun[i] ?? (ofRest.shift() as EventOutcome)));
+  await leaveAtOnce(deps, events, outcomes);
+  return outcomes;
+}
+
+/** First attempts under way. */
+export interface FirstAttempts {
+  /** Every POST that is made has been sent. */
+  sent: Promise<unknown>;
+  /** One per event, in order. */
+  outcomes: Promise<EventOutcome[]>;
+}
+
+/** Claims every event; then the first attempts go on by themselves. @throws when Redis is away */
+export async function beginAttempts(deps: ActivityDeps, events: AcceptedEvent[]): Promise<FirstAttempts> {
+  const byClient = indexesByClient(events);
+  // Over one connection it comes before the claims.
+  const announced = announceClaims(deps.db, byClient.keys());
   const started = Date.now();
   const outcomes = new Array<EventOutcome>(events.length);
   const ofClients = [...byClient].map(async ([clientToken, indexes]) => {
@@ -33,15 +54,21 @@ export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[
       outcomes[indexes[n] as number] = outcome;
     });
   });
-  const works = await Promise.all(ofClients);
-  const first = events[0];
-  if (first !== undefined && deps.pace !== undefined) {
-    const { pace } = deps;
-    void Promise.all(works.map((work) => work.sent)).then(() => pace.tell(first.notificationId));
-  }
-  await Promise.all(works.map((work) => work.done));
-  await leaveAtOnce(deps, events, outcomes, [...byClient.values()]);
-  return outcomes;
+  const [works] = await Promise.all([Promise.all(ofClients), announced]);
+  return {
+    sent: Promise.all(works.map((work) => work.sent)),
+    outcomes: Promise.all(works.map((work) => work.done)).then(() => outcomes),
+  };
+}
+
+function indexesByClient(events: AcceptedEvent[]): Map<string, number[]> {
+  const byClient = new Map<string, number[]>();
+  events.forEach((event, i) => {
+    const indexes = byClient.get(event.clientToken);
+    if (indexes === undefined) byClient.set(event.clientToken, [i]);
+    else indexes.push(i);
+  });
+  return byClient;
 }
 
 /**
@@ -52,9 +79,9 @@ async function leaveAtOnce(
   deps: ActivityDeps,
   events: AcceptedEvent[],
   outcomes: EventOutcome[],
-  ofClients: number[][],
 ): Promise<void> {
-  const left = ofClients
+  if (!outcomes.some(waitsForCatchUp)) return;
+  const left = [...indexesByClient(events).values()]
     .map((indexes) => indexes.filter((i) => outcomes[i]?.kind !== 'ended'))
     .filter((indexes) => indexes.length > 0 && indexes.every((i) => waitsForCatchUp(outcomes[i])));
   if (left.length === 0) return;

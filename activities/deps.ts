@@ -4,6 +4,7 @@ import type { Logger } from '../src/log.js';
 import type { Sender } from '../src/outgoing/post.js';
 import type { Db } from '../src/store/db.js';
 import type { SecretBox } from '../src/store/secretBox.js';
+import type { Ahead } from '../src/temporal/ahead.js';
 import type { Pace } from '../src/temporal/pace.js';
 
 /** What the activities need of the world; tests hand in their own. */
@@ -20,6 +21,8 @@ export interface ActivityDeps {
   underWay: Set<Promise<unknown>>;
   /** Told when first attempts have been sent; absent where no intake shares this process. */
   pace?: Pick<Pace, 'tell'>;
+  /** First attempts that the intake of this process has begun; absent where none shares it. */
+  ahead?: Pick<Ahead, 'join'>;
 }
 
 export interface DeliveryMetrics {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from '@temporalio/worker';
+import { beginAttempts } from '../activities/claimAndAttempt.js';
 import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
 import { createApi } from './api/app.js';
@@ -13,9 +14,11 @@ import { createSender } from './outgoing/post.js';
 import { openDb, waitForRedis } from './store/db.js';
 import { warnUnlessDurable } from './store/durable.js';
 import { unaccountedNow } from './store/findings.js';
+import { watchFsync } from './store/fsync.js';
 import { checkLayout } from './store/layout.js';
 import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
+import { createAhead } from './temporal/ahead.js';
 import { runningCatchUps } from './temporal/catchUp.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { createIntake } from './temporal/intake.js';
@@ -70,6 +73,16 @@ export async function run(role: Role, config: Config): Promise<void> {
     underWay,
     pace: pace ?? tellPace(db),
   };
+  const fsync = watchFsync(db);
+  const ahead =
+    role === 'all'
+      ? createAhead({
+          beginAttempts: (events) => beginAttempts(deps, events),
+          isSafe: fsync.always,
+          underWay,
+        })
+      : undefined;
+  if (ahead !== undefined) deps.ahead = ahead;
   const worker = native === undefined ? undefined : await startWorker(config, native, deps, log);
 
   const intake = createIntake({
@@ -79,6 +92,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     eager: role === 'all',
     grouped: (events) => metrics.groupStarted(events),
     ...(pace === undefined ? {} : { pace }),
+    ...(ahead === undefined ? {} : { ahead }),
   });
   const readiness = () => checkReadiness(db, temporal);
   metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());
@@ -128,6 +142,8 @@ export async function run(role: Role, config: Config): Promise<void> {
   await sender.close();
   await admin.close();
   await connection.close();
+  fsync.close();
+  ahead?.close();
   db.redis.disconnect();
   log.info('ended');
 }

@@ -8,6 +8,7 @@ import type { AcceptedEvent } from '../../activities/outcome.js';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
 import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
+import type { Ahead } from './ahead.js';
 import type { Pace } from './pace.js';
 
 /** More waits than the intake holds, or Temporal does not answer. Whether the event was taken is unknown. */
@@ -38,6 +39,8 @@ export interface IntakeOptions {
   grouped?: (events: number) => void;
   /** The worker's first attempts, where it shares this process. */
   pace?: Pace;
+  /** Where the worker shares this process: first attempts begin before their workflow does. */
+  ahead?: Ahead;
 }
 
 const waitingAtMost = 5000;
@@ -60,6 +63,8 @@ export function createIntake(options: IntakeOptions): Intake {
   const lanes = { live: [] as Waiting[], backfill: [] as Waiting[] };
   const perClient = new Map<string, number>();
   let waiting = 0;
+  /** Whether the last start was answered: while Temporal is away nothing begins ahead of it. */
+  let answered = true;
   let pumping: Promise<void> | undefined;
 
   function leave(entry: Waiting): void {
@@ -74,8 +79,11 @@ export function createIntake(options: IntakeOptions): Intake {
       const group = cutGroup(lanes);
       for (const entry of group) leave(entry);
       options.grouped?.(group.length);
-      const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
-      if (await startGroup(options, group)) await sent;
+      const sent =
+        options.ahead?.sent(group.map((w) => w.event)) ??
+        options.pace?.sent((group[0] as Waiting).event.notificationId);
+      answered = await startGroup(options, group);
+      if (answered) await sent;
     }
   }
 
@@ -85,6 +93,7 @@ export function createIntake(options: IntakeOptions): Intake {
       if (waiting >= waitingAtMost || ofClient >= waitingPerClient) {
         return Promise.reject(new IntakeUnavailable('more events are waiting than the intake holds', 1));
       }
+      if (answered) options.ahead?.begin(event);
       return new Promise((resolve, reject) => {
         lanes[event.priority].push({ event, resolve, reject });
         waiting++;

@@ -216,7 +216,8 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
   return harness;
 }
 
-async function publishEvent(
+/** Looks, and gives the intake what brings something new. */
+export async function publishEvent(
   db: Db,
   intake: Intake,
   event: EnrichmentEvent,

@@ -1,0 +1,98 @@
+/**
+ * First attempts that begin when their event arrives, beside the start of its workflow instead of after it, where
+ * intake and worker share a process. The workflow's first activity finds them begun and takes their outcome.
+ *
+ * Nothing hangs on it. A claim can be repeated by anyone, an attempt is under its lease; and where the start fails, what
+ * is claimed is owed and the sweep finds it. That holds only while Redis has on its disk what it has answered;
+ * otherwise nothing begins ahead.
+ */
+import type { FirstAttempts } from '../../activities/claimAndAttempt.js';
+import type { AcceptedEvent, EventOutcome } from '../../activities/outcome.js';
+
+export interface Ahead {
+  /** What arrives while earlier claims are under way is claimed together. */
+  begin(event: AcceptedEvent): void;
+  /** Resolves when the first attempts of those that were begun have been sent; undefined where none was. */
+  sent(events: readonly AcceptedEvent[]): Promise<unknown> | undefined;
+  /** The outcome of each that was begun; who asks again, after a failure, makes a new attempt. */
+  join(events: readonly AcceptedEvent[]): (Promise<EventOutcome> | undefined)[];
+  close(): void;
+}
+
+export interface AheadOptions {
+  beginAttempts: (events: AcceptedEvent[]) => Promise<FirstAttempts>;
+  /** Whether Redis has on its disk what it has answered. */
+  isSafe: () => boolean;
+  /** What the process waits for at its end. */
+  underWay: Set<Promise<unknown>>;
+}
+
+/** Events that are claimed together. */
+interface Round {
+  events: AcceptedEvent[];
+  attempts: Promise<FirstAttempts>;
+}
+
+const roundAtMost = 500;
+/** A workflow whose first task went to another process does not ask; what it left is dropped after one to two of these. */
+const dropEveryMs = 10_000;
+
+export function createAhead(options: AheadOptions): Ahead {
+  let begun = new Map<string, { round: Round; at: number }>();
+  let older: typeof begun = new Map();
+  let next: Round | undefined;
+  let claiming: Promise<void> = Promise.resolve();
+  const dropping = setInterval(() => {
+    older = begun;
+    begun = new Map();
+  }, dropEveryMs);
+  dropping.unref();
+
+  function newRound(): Round {
+    const events: AcceptedEvent[] = [];
+    const attempts = claiming.then(() => {
+      if (next === round) next = undefined;
+      return options.beginAttempts(events);
+    });
+    const round: Round = { events, attempts };
+    claiming = attempts.then(ignore, ignore);
+    const ended = attempts.then((one) => one.outcomes).then(ignore, ignore);
+    options.underWay.add(ended);
+    void ended.then(() => options.underWay.delete(ended));
+    return round;
+  }
+
+  const find = (id: string) => begun.get(id) ?? older.get(id);
+
+  return {
+    begin(event) {
+      const { notificationId, priority } = event;
+      if (priority === 'backfill' || !options.isSafe() || find(notificationId) !== undefined) return;
+      if (next === undefined || next.events.length >= roundAtMost) next = newRound();
+      begun.set(notificationId, { round: next, at: next.events.push(event) - 1 });
+    },
+    sent(events) {
+      const rounds = new Set(events.flatMap((event) => find(event.notificationId)?.round ?? []));
+      if (rounds.size === 0) return undefined;
+      return Promise.all(
+        [...rounds].map(({ attempts }) => attempts.then((one) => one.sent).then(ignore, ignore)),
+      );
+    },
+    join(events) {
+      const outcomes = events.map((event) => {
+        const found = find(event.notificationId);
+        return found?.round.attempts.then(async (one) => (await one.outcomes)[found.at] as EventOutcome);
+      });
+      for (const outcome of outcomes) outcome?.catch(ignore);
+      for (const event of events) {
+        begun.delete(event.notificationId);
+        older.delete(event.notificationId);
+      }
+      return outcomes;
+    },
+    close: () => clearInterval(dropping),
+  };
+}
+
+/** The error reaches the workflow that asks for the outcome; without one there is nobody to tell. */
+function ignore(): void {}

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import { beginAttempts } from '../../activities/claimAndAttempt.js';
+import { readEnrichmentEvent } from '../../src/enrichmentEvent.js';
+import { watchFsync } from '../../src/store/fsync.js';
+import { type Ahead, createAhead } from '../../src/temporal/ahead.js';
+import { createIntake, type Intake, IntakeUnavailable } from '../../src/temporal/intake.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { type Harness, publishEvent, type Receiver, startHarness, startReceiver, until } from './harness.js';
+
+describe('First attempts that begin before their workflow', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let proxy: Awaited<ReturnType<typeof startProxy>>;
+  let connection: Connection;
+  let ahead: Ahead;
+  /** Of an API whose worker shares its process; its line to Temporal can hang. */
+  let intake: Intake;
+  let safe = true;
+
+  before(async () => {
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '0.5,20' });
+    receiver = await startReceiver();
+    proxy = await startProxy(`http://${servers().temporalAddress}`);
+    connection = lineTo(proxy);
+    ahead = createAhead({
+      beginAttempts: (events) => beginAttempts(h.deps, events),
+      isSafe: () => safe,
+      underWay: h.deps.underWay,
+    });
+    h.deps.ahead = ahead;
+    intake = apiIntake();
+    await h.startWorker();
+  });
+  after(async () => {
+    ahead.close();
+    await connection.close();
+    await proxy.close();
+    await receiver.close();
+    await h.close();
+  });
+  beforeEach(() => {
+    receiver.answer = () => 200;
+    safe = true;
+  });
+
+  /** One try for each call, as the API has it. */
+  const lineTo = ({ port }: { port: number }) =>
+    Connection.lazy({
+      address: `127.0.0.1:${port}`,
+      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
+    });
+
+  function apiIntake(): Intake {
+    const { deps, taskQueue } = h;
+    return createIntake({
+      ...{ temporal: new Client({ connection }), taskQueue, log: deps.log },
+      ...{ eager: false, ahead },
+    });
+  }
+
+  function publish(client: string, asset: string, by = intake) {
+    const event = readEnrichmentEvent(
+      { client_token: client, platform_id: asset, event_id: `an-${asset}`, segments: ['x'] },
+      '',
+    );
+    if ('problem' in event) throw new Error(event.problem);
+    return publishEvent(h.db, by, event);
+  }
+
+  it('are sent once, and their workflow takes the outcome', async () => {
+    const client = await h.newClient(receiver.url);
+    const { id, kind } = await publish(client, 'once');
+    assert.equal(kind, 'queued');
+    const workflow = h.temporal.workflow.getHandle(`enrichment/${client}/${id}`);
+    await workflow.result();
+    assert.deepEqual(receiver.idsOf('once'), [id]);
+    const record = await h.notification(client, id);
+    assert.equal(record?.state, 'delivered');
+    assert.equal(record?.attempts.length, 1);
+    const { searchAttributes } = await workflow.describe();
+    assert.deepEqual(searchAttributes.NotificationState, ['delivered']);
+  });
+
+  it('that fail are tried again by their workflow', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => 500;
+    const { id } = await publish(client, 'again');
+    await until('the first attempt', async () => (await h.notification(client, id))?.attempts.length === 1);
+    receiver.answer = () => 200;
+    await h.temporal.workflow.getHandle(`enrichment/${client}/${id}`).result();
+    assert.deepEqual(receiver.idsOf('again'), [id, id]);
+    assert.equal((await h.notification(client, id))?.state, 'delivered');
+  });
+
+  it('do not wait for Temporal; an event answered 503 and sent again is not sent to the customer twice', async () => {
+    const client = await h.newClient(receiver.url);
+    proxy.hang();
+    const answered = publish(client, 'early');
+    await until('the notification', () => receiver.idsOf('early').length === 1);
+    await assert.rejects(answered, IntakeUnavailable);
+    proxy.release();
+    const { id, kind } = await publish(client, 'early');
+    assert.equal(kind, 'claimed');
+    await until('the start gets through, late', async () => {
+      const workflow = h.temporal.workflow.getHandle(`enrichment/${client}/${id}`);
+      return (await workflow.describe().catch(() => undefined))?.status.name === 'COMPLETED';
+    });
+    assert.deepEqual(receiver.idsOf('early'), [id]);
+  });
+
+  it('do not begin while Temporal does not answer, but for what came before that was known', async () => {
+    const client = await h.newClient(receiver.url);
+    proxy.hang();
+    await assert.rejects(publish(client, 'unknown'), IntakeUnavailable);
+    await assert.rejects(publish(client, 'known'), IntakeUnavailable);
+    assert.deepEqual(receiver.idsOf('known'), []);
+    proxy.release();
+    await until('both', () => receiver.idsOf('known').length === 1 && receiver.idsOf('unknown').length === 1);
+    assert.equal((await publish(client, 'back')).kind, 'queued');
+  });
+
+  it('are picked up by the sweep where their workflow never starts', async () => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => 500;
+    const nowhere = await startProxy(`http://${servers().temporalAddress}`);
+    const line = lineTo(nowhere);
+    nowhere.hang();
+    const { deps, taskQueue } = h;
+    const alone = createIntake({
+      ...{ temporal: new Client({ connection: line }), taskQueue, log: deps.log },
+      ...{ eager: false, ahead },
+    });
+    await assert.rejects(publish(client, 'orphan', alone), IntakeUnavailable);
+    await line.close();
+    await nowhere.close();
+    const [id = ''] = receiver.idsOf('orphan');
+    assert.equal((await h.notification(client, id))?.state, 'waiting');
+    receiver.answer = () => 200;
+    h.skip(120_000);
+    await h.temporal.workflow.execute('sweep', { workflowId: `sweep-${taskQueue}`, taskQueue });
+    await until('it is delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+    assert.deepEqual(receiver.idsOf('orphan'), [id, id]);
+  });
+
+  it('begin only where Redis has on its disk what it has answered', async () => {
+    const client = await h.newClient(receiver.url);
+    safe = false;
+    proxy.hang();
+    await assert.rejects(publish(client, 'unsafe', apiIntake()), IntakeUnavailable);
+    assert.deepEqual(receiver.idsOf('unsafe'), []);
+    proxy.release();
+    await until('it is delivered by its workflow', () => receiver.idsOf('unsafe').length === 1);
+  });
+
+  it('are left out once Redis no longer syncs at every write, and while it is not known', async () => {
+    const setting = async () => (await h.db.redis.config('GET', 'appendfsync')) as [string, string];
+    const [, before] = await setting();
+    const fsync = watchFsync(h.db);
+    try {
+      assert.equal(fsync.always(), false);
+      await h.db.redis.config('SET', 'appendfsync', 'always');
+      h.db.redis.disconnect(true);
+      await until('it is known', () => fsync.always());
+      await h.db.redis.config('SET', 'appendfsync', 'everysec');
+      h.db.redis.disconnect(true);
+      await until('the connection is lost', () => !fsync.always());
+      await until('the connection is back', () => h.db.redis.status === 'ready');
+      await h.db.redis.ping();
+      assert.equal(fsync.always(), false);
+    } finally {
+      fsync.close();
+      await h.db.redis.config('SET', 'appendfsync', before);
+    }
+  });
+});
