@@ -17,6 +17,9 @@ const watched = {
   asset_update_catch_ups_running: 'Catch-up workflows that run',
   asset_update_unaccounted: 'Accepted events that are neither ended nor owed nor in progress; must stay 0',
   asset_update_intake_waiting_events: 'Accepted calls whose events wait for their workflow start',
+  asset_update_retries_under_way: 'Retries of enrichment workflows under way in this process',
+  asset_update_upkeep_under_way:
+    'Sweeps, probes and drains, redeliveries and late claims under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
 } as const;
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Worker } from '@temporalio/worker';
+import type { NativeConnection } from '@temporalio/worker';
 import { beginAttempts } from '../activities/claimAndAttempt.js';
 import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
@@ -25,7 +25,7 @@ import { createIntake } from './temporal/intake.js';
 import { createPace, listenForPace, tellPace } from './temporal/pace.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
-import { createWorker, installRuntime } from './temporal/worker.js';
+import { installRuntime, type Running, startWorkers } from './temporal/worker.js';
 
 export type Role = 'api' | 'worker' | 'all';
 
@@ -83,7 +83,7 @@ export async function run(role: Role, config: Config): Promise<void> {
         })
       : undefined;
   if (ahead !== undefined) deps.ahead = ahead;
-  const worker = native === undefined ? undefined : await startWorker(config, native, deps, log);
+  const workers = native === undefined ? undefined : await startWorkersAndSweep(config, native, deps, log);
 
   const intake = createIntake({
     temporal,
@@ -97,7 +97,9 @@ export async function run(role: Role, config: Config): Promise<void> {
   const readiness = () => checkReadiness(db, temporal);
   metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());
   metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
-  if (native !== undefined) {
+  if (workers !== undefined) {
+    metrics.watch('asset_update_retries_under_way', () => workers.inUse().retries);
+    metrics.watch('asset_update_upkeep_under_way', () => workers.inUse().upkeep);
     metrics.watch('asset_update_unaccounted', () => unaccountedNow(db));
     metrics.watch(
       'asset_update_catch_ups_running',
@@ -127,17 +129,15 @@ export async function run(role: Role, config: Config): Promise<void> {
   const admin = await listenAdmin(config, metrics, readiness);
   log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
 
-  await Promise.race([stop, ...(worker === undefined ? [] : [worker.ended])]);
+  await Promise.race([stop, ...(workers === undefined ? [] : [workers.ended])]);
   ending = true;
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   await api?.close();
   pace?.close();
   await intake.close();
-  if (worker !== undefined) {
-    worker.shutdown();
-    await worker.ended;
-  }
+  workers?.shutdown();
+  await workers?.ended;
   await Promise.allSettled(underWay);
   await sender.close();
   await admin.close();
@@ -150,29 +150,24 @@ export async function run(role: Role, config: Config): Promise<void> {
 
 const scheduleEveryMs = 60_000;
 
-async function startWorker(
+async function startWorkersAndSweep(
   config: Config,
-  connection: Parameters<typeof createWorker>[1],
+  connection: NativeConnection,
   deps: ActivityDeps,
   log: Logger,
-): Promise<{ shutdown(): void; ended: Promise<void> }> {
+): Promise<Running> {
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
-  const worker: Worker = await createWorker(config, connection, deps);
   await ensureSweepSchedule(deps.temporal, config.TASK_QUEUE);
+  const running = await startWorkers(config, connection, deps);
   // Temporal's store may be lost and made anew while workers run.
   const schedule = setInterval(() => {
     ensureSweepSchedule(deps.temporal, config.TASK_QUEUE).catch((err: unknown) => {
       log.warn({ err }, 'it is not known whether the sweep is scheduled');
     });
   }, scheduleEveryMs);
-  const ended = worker.run().finally(() => clearInterval(schedule));
+  const ended = running.ended.finally(() => clearInterval(schedule));
   ended.catch((err: unknown) => log.fatal({ err }, 'the worker broke off'));
-  return {
-    shutdown: () => {
-      if (worker.getState() === 'RUNNING') worker.shutdown();
-    },
-    ended,
-  };
+  return { ...running, ended };
 }
 
 function stopSignal(log: Logger): Promise<void> {

@@ -11,13 +11,7 @@ import {
 import type { Activities } from '../activities/index.js';
 import type { DrainResult } from '../activities/outcome.js';
 import { notificationStateKey } from './searchAttributes.js';
-
-const { drain } = proxyActivities<Activities>({
-  startToCloseTimeout: '2m',
-  heartbeatTimeout: '15s',
-  summary: 'probe or drain what is owed',
-  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
-});
+import { upkeepQueueOf } from './upkeepQueue.js';
 
 export const wakeSignal = defineSignal('wake');
 
@@ -30,6 +24,13 @@ const longestSleepMs = 3_600_000;
 
 /** Works through what one client is owed, until nothing is. One per client. */
 export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
+  const { drain } = proxyActivities<Activities>({
+    taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
+    startToCloseTimeout: '2m',
+    heartbeatTimeout: '15s',
+    summary: 'probe or drain what is owed',
+    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  });
   let woken = false;
   setHandler(wakeSignal, () => {
     woken = true;

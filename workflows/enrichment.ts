@@ -6,11 +6,13 @@ import {
   setCurrentDetails,
   sleep,
   upsertSearchAttributes,
+  workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
 import { isShort, leftOf, shortRetries } from './leaving.js';
 import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
+import { upkeepQueueOf } from './upkeepQueue.js';
 
 const { claimAndAttempt } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
@@ -18,11 +20,19 @@ const { claimAndAttempt } = proxyLocalActivities<Activities>({
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
 });
 
-const { attempt, leaveToCatchUp, claimAgain } = proxyActivities<Activities>({
+const { attempt } = proxyActivities<Activities>({
   startToCloseTimeout: '90s',
   summary: 'attempt',
   retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
 });
+
+const upkeep = () =>
+  proxyActivities<Activities>({
+    taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
+    startToCloseTimeout: '90s',
+    summary: 'keep what is accepted owed',
+    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  });
 
 export interface EnrichmentInput {
   events: AcceptedEvent[];
@@ -54,7 +64,9 @@ export async function enrichment({ events }: EnrichmentInput): Promise<void> {
 async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
   const unclaimed = indexes.filter((i) => outcomes[i]?.kind === 'unclaimed');
   if (unclaimed.length > 0) {
-    const claimed = await CancellationScope.nonCancellable(() => claimAgain(pick(events, unclaimed)));
+    const claimed = await CancellationScope.nonCancellable(() =>
+      upkeep().claimAgain(pick(events, unclaimed)),
+    );
     unclaimed.forEach((i, n) => {
       outcomes[i] = claimed[n] as EventOutcome;
     });
@@ -70,11 +82,11 @@ async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes
 /** Until Redis holds on its disk what is left; what it has lost before that is claimed again. */
 async function leave(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
   for (let left = stillOwed(outcomes, indexes); left.length > 0; ) {
-    const lost = await leaveToCatchUp(leftOf(events, outcomes, left));
+    const lost = await upkeep().leaveToCatchUp(leftOf(events, outcomes, left));
     // A worker of an earlier release answers nothing.
     const again = (lost ?? []).map((n) => left[n] as number);
     if (again.length === 0) return;
-    const claimed = await claimAgain(pick(events, again));
+    const claimed = await upkeep().claimAgain(pick(events, again));
     again.forEach((i, n) => {
       outcomes[i] = claimed[n] as EventOutcome;
     });

@@ -1,13 +1,14 @@
-import { proxyActivities, setCurrentDetails, sleep, upsertSearchAttributes } from '@temporalio/workflow';
+import {
+  proxyActivities,
+  setCurrentDetails,
+  sleep,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import { shortRetries } from './leaving.js';
 import { httpStatusKey, notificationStateKey } from './searchAttributes.js';
-
-const { attemptRedelivery } = proxyActivities<Activities>({
-  startToCloseTimeout: '90s',
-  summary: 'send an ended notification again',
-  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
-});
+import { upkeepQueueOf } from './upkeepQueue.js';
 
 export interface RedeliverInput {
   clientToken: string;
@@ -17,6 +18,12 @@ export interface RedeliverInput {
 
 /** One attempt and the short retries, whatever is newer; refusals (a full or failing endpoint) are waited for. */
 export async function redeliver(input: RedeliverInput): Promise<void> {
+  const { attemptRedelivery } = proxyActivities<Activities>({
+    taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
+    startToCloseTimeout: '90s',
+    summary: 'send an ended notification again',
+    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  });
   const longestWaitMs = 600_000;
   let waitedMs = 0;
   for (let failed = 0; ; ) {

@@ -1,15 +1,18 @@
-import { proxyActivities, setCurrentDetails } from '@temporalio/workflow';
+import { proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-
-const { sweepOwedClients } = proxyActivities<Activities>({
-  startToCloseTimeout: '5m',
-  heartbeatTimeout: '30s',
-  summary: 'find clients that are owed something and have nobody working on it',
-  retry: { maximumAttempts: 3 },
-});
+import { upkeepQueueOf } from './upkeepQueue.js';
 
 /** Run by a schedule, every minute: starts catch-up for clients that are owed something overdue. */
 export async function sweep(): Promise<void> {
+  const { sweepOwedClients } = proxyActivities<Activities>({
+    taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
+    // Where only workers of an earlier release are left, which do not ask there: the next sweep is theirs.
+    scheduleToStartTimeout: '3m',
+    startToCloseTimeout: '5m',
+    heartbeatTimeout: '30s',
+    summary: 'find clients that are owed something and have nobody working on it',
+    retry: { maximumAttempts: 3 },
+  });
   const { looked, started, replaced, reclaimed } = await sweepOwedClients();
   setCurrentDetails(
     `Looked at ${looked} clients: started catch-up for ${started}, replaced ${replaced}. ` +

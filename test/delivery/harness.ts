@@ -22,7 +22,7 @@ import { createSecretBox } from '../../src/store/secretBox.js';
 import { clientOf } from '../../src/temporal/connection.js';
 import { createIntake, type Intake } from '../../src/temporal/intake.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
-import { createWorker } from '../../src/temporal/worker.js';
+import { type Running, type Slots, startWorkers } from '../../src/temporal/worker.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export interface Received {
@@ -103,7 +103,7 @@ export interface Harness {
   ): Promise<{ id: string; kind: string }>;
   /** Undefined until it is claimed. */
   notification(client: string, id: string): Promise<NotificationRecord | undefined>;
-  startWorker(): Promise<void>;
+  startWorker(slots?: Slots): Promise<void>;
   stopWorker(): Promise<void>;
   close(): Promise<void>;
 }
@@ -154,7 +154,7 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
   };
   const intake = createIntake({ temporal, taskQueue: config.TASK_QUEUE, log, eager: true });
   const account = await createAccount(db, { name: 'A media company', scopes: ['push_notifications'] });
-  let running: { shutdown(): void; ended: Promise<void> } | undefined;
+  let running: Running | undefined;
 
   const harness: Harness = {
     db,
@@ -194,10 +194,8 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
     async notification(client, id) {
       return await getNotification(db, client, id);
     },
-    async startWorker() {
-      const worker = await createWorker(config, connection, deps);
-      const ended = worker.run();
-      running = { shutdown: () => worker.shutdown(), ended };
+    async startWorker(slots) {
+      running = await startWorkers(config, connection, deps, slots);
     },
     async stopWorker() {
       running?.shutdown();
