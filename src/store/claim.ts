@@ -1,6 +1,5 @@
 import { assetSlot, idToBytes, segmentFingerprints } from '../ids.js';
 import type { Db } from './db.js';
-import { endpointLua } from './endpointLua.js';
 import { idOfAnswer } from './look.js';
 import { knownLua, notificationLua } from './notificationLua.js';
 import { clientScript, runScript, type ScriptArgument, text } from './script.js';
@@ -29,7 +28,8 @@ export type Claim =
 
 /**
  * Lua of a claim (DESIGN rule 2): decides, once, whether an event makes a notification. Safe to repeat.
- * Needs `endpointLua`, `notificationLua` and `knownLua`. `at`: where the event begins in ARGV (see `claimArguments`).
+ * Needs `notificationLua` and `knownLua`. `at`: where the event begins in ARGV (see `claimArguments`). `write_due` must
+ * follow in the same script.
  */
 export const claimLua = `
 local function claim_event(at)
@@ -40,9 +40,13 @@ local function claim_event(at)
   local state = redis.call('HGET', record(id), 'state')
   if state and state ~= 'waiting' then return {'ended', state} end
   local new = missing(segments, wanted)
+  local function described()
+    local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
+    if state or priority ~= 'live' then fields[7], fields[8] = 'priority', priority end
+    return fields
+  end
   if new == '' and claimed > looked_up then
-    redis.call('HSET', record(id), 'asset', asset, 'event', event, 'accepted_at', accepted_at, 'priority', priority, 'state', 'waiting')
-    finish(id, 'not_needed', id_text(last))
+    close(id, described(), 'not_needed', id_text(last))
     list(id, accepted_at)
     decide(asset, event, 'not_needed')
     return {'not_needed', last}
@@ -50,9 +54,11 @@ local function claim_event(at)
   claimed = claimed + 1
   write_known(bucket, slot, claimed, id_bytes, segments .. new)
   priority = owe(asset, id, priority)
-  redis.call('HSET', record(id), 'asset', asset, 'event', event, 'accepted_at', accepted_at, 'state', 'waiting',
-    'priority', priority, 'claim', claimed, 'clock_since', clock(), 'failures', 0)
-  if state then redis.call('PERSIST', record(id)) end
+  redis.call('HSET', record(id), 'state', 'waiting', unpack(described()))
+  if state then
+    redis.call('HDEL', record(id), 'failures', 'clock_since')
+    redis.call('PERSIST', record(id))
+  end
   list(id, accepted_at)
   return {'claimed', claimed}
 end
@@ -77,7 +83,12 @@ export function claimArguments(event: Claimable): ScriptArgument[] {
   ];
 }
 
-const claim = clientScript('return claim_event(2)', endpointLua, notificationLua, knownLua, claimLua);
+const claim = clientScript(
+  'local answer = claim_event(2) write_due() return answer',
+  notificationLua,
+  knownLua,
+  claimLua,
+);
 
 export async function claimEvent(db: Db, event: Claimable): Promise<Claim> {
   return claimOf((await runScript(db, claim, event.clientToken, claimArguments(event))) as unknown[]);

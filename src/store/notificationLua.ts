@@ -1,19 +1,25 @@
 /**
  * Lua for every script that writes a notification's record or what is owed.
  *
- * The record `{T}:notification:<id>`: asset, event, accepted_at, state, priority, claim, clock_since, failures,
- * by (superseded by, not needed because of), reason, ended_at, attempts (JSON, one line each).
+ * The record `{T}:notification:<id>`: asset, event, accepted_at, state, priority (absent: live); by (superseded by, not
+ * needed because of), reason, ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the
+ * first failed attempt), redeliver_failures. Each is written when there is something to say: most that is owed has but
+ * the first four.
  */
 export const notificationLua = `
 local KEEP_SECONDS = 1209600
 local function record(id) return base .. 'notification:' .. id end
+-- Ends a record, in one write with what else is to be written of it: fields, a list of names and values.
+local function close(id, fields, state, by, reason)
+  for name, value in pairs({state = state, ended_at = now, by = by, reason = reason}) do
+    fields[#fields + 1] = name
+    fields[#fields + 1] = value
+  end
+  redis.call('HSET', record(id), unpack(fields))
+  redis.call('EXPIRE', record(id), KEEP_SECONDS)
+end
 local function finish(id, state, by, reason)
-  local key = record(id)
-  if redis.call('EXISTS', key) == 0 then return end
-  redis.call('HSET', key, 'state', state, 'ended_at', now)
-  if by then redis.call('HSET', key, 'by', by) end
-  if reason then redis.call('HSET', key, 'reason', reason) end
-  redis.call('EXPIRE', key, KEEP_SECONDS)
+  if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
 end
 -- Lists a notification; beyond 10,000 the oldest go, with their records unless they are still owed.
 local function list(id, accepted_at)
@@ -24,7 +30,10 @@ local function list(id, accepted_at)
     if redis.call('HGET', record(out[1]), 'state') ~= 'waiting' then redis.call('DEL', record(out[1])) end
   end
 end
+-- When what \`owe\` has written is due, until \`write_due\` or a take writes it: asset -> {lane, ms}.
+local put_off = {}
 local function lane_of(asset)
+  if put_off[asset] then return put_off[asset][1] end
   if redis.call('ZSCORE', base .. 'due:backfill', asset) then return 'due:backfill' end
   return 'due:live'
 end
@@ -42,20 +51,24 @@ local function no_longer_owed(asset)
   if not lease_end(asset) then redis.call('HDEL', base .. 'leases', asset) end
   if redis.call('EXISTS', base .. 'owed') == 0 then redis.call('HDEL', base .. 'endpoint', 'catch_up_until') end
 end
--- Writes an asset as owed by this notification; what it replaces ends as superseded in the same moment.
+-- Writes an asset as owed by this notification; what it replaces ends as superseded in the same moment. In which lane it
+-- is due, and when, is put off: where it is taken in the same script, the end of its lease is all that is written.
 local function owe(asset, id, priority)
-  local before = redis.call('HGET', base .. 'owed', asset)
-  local since = now
+  local before, since = redis.call('HGET', base .. 'owed', asset), false
   if before then
     if before ~= id then finish(before, 'superseded', id) end
-    since = tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now)
-    if redis.call('ZSCORE', base .. 'due:live', asset) then priority = 'live' end
+    since = redis.call('ZSCORE', base .. 'owed-since', asset)
+    if lane_of(asset) == 'due:live' then priority = 'live'
+    elseif priority == 'live' then redis.call('ZREM', base .. 'due:backfill', asset) end
   end
   redis.call('HSET', base .. 'owed', asset, id)
-  redis.call('ZADD', base .. 'owed-since', since, asset)
-  redis.call('ZREM', base .. (priority == 'live' and 'due:backfill' or 'due:live'), asset)
-  redis.call('ZADD', base .. 'due:' .. priority, lease_end(asset) or since, asset)
+  if not since then redis.call('ZADD', base .. 'owed-since', now, asset) end
+  put_off[asset] = {'due:' .. priority, lease_end(asset) or tonumber(since or now)}
   return priority
+end
+local function write_due()
+  for asset, due in pairs(put_off) do redis.call('ZADD', base .. due[1], due[2], asset) end
+  put_off = {}
 end
 `;
 

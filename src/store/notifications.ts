@@ -1,7 +1,6 @@
 /** The records of notifications: reading, listing and what people may change of them. */
 import { assetSlot, idToBytes } from '../ids.js';
 import type { Db } from './db.js';
-import { endpointLua } from './endpointLua.js';
 import { notificationLua } from './notificationLua.js';
 import { runPipeline } from './pipeline.js';
 import { clientScript, runScript, text } from './script.js';
@@ -190,11 +189,11 @@ local packed = redis.call('HGET', base .. 'known:' .. ARGV[4], ARGV[5])
 if packed and string.sub(packed, 5, 20) ~= ARGV[6] then return 0 end
 if ARGV[3] == '1' then return 1 end
 owe(asset, ARGV[2], r[3] or 'live')
-redis.call('HSET', key, 'state', 'waiting', 'failures', 0, 'clock_since', clock())
-redis.call('HDEL', key, 'ended_at', 'reason')
+write_due()
+redis.call('HSET', key, 'state', 'waiting')
+redis.call('HDEL', key, 'ended_at', 'reason', 'failures', 'clock_since')
 redis.call('PERSIST', key)
 return 1`,
-  endpointLua,
   notificationLua,
 );
 

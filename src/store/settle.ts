@@ -63,20 +63,30 @@ local redeliver = ARGV[14] == '1'
 local counted = redis.call('ZREM', base .. 'in-flight', token) == 1
 local leased = redis.call('HGET', base .. 'leases', asset) == token
 if leased then redis.call('HDEL', base .. 'leases', asset) end
-local key = record(id)
-if counted and redis.call('EXISTS', key) == 1 then
-  local before = redis.call('HGET', key, 'attempts')
+local exists = redis.call('EXISTS', record(id)) == 1
+local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures')
+local failures = tonumber(r[2] or '0')
+-- What this verdict changes of the record: names and values, written at once at its end.
+local changed = {}
+local function change(name, value)
+  changed[#changed + 1] = name
+  changed[#changed + 1] = value
+end
+if counted and exists then
   -- 64 KiB hold the attempts of many days; the oldest go first.
-  local lines = before and (before .. '\\n' .. ARGV[11]) or ARGV[11]
+  local lines = r[1] and (r[1] .. '\\n' .. ARGV[11]) or ARGV[11]
   while #lines > 65536 do
     local cut = string.find(lines, '\\n', 1, true)
     if not cut then break end
     lines = string.sub(lines, cut + 1)
   end
-  redis.call('HSET', key, 'attempts', lines)
+  change('attempts', lines)
 end
-local same_url = number('generation') == tonumber(ARGV[5])
-local same_epoch = number('epoch') == tonumber(ARGV[6])
+local e = redis.call('HMGET', E, 'generation', 'epoch', 'probe_token', 'state', 'failures', 'last_success_at')
+local same_url = tonumber(e[1] or '0') == tonumber(ARGV[5])
+local same_epoch = tonumber(e[2] or '0') == tonumber(ARGV[6])
+local health = e[4] or 'active'
+local last_success = tonumber(e[6] or '0')
 local current = redis.call('HGET', base .. 'owed', asset) == id
 local entered, left, why = '', '', ''
 local function become(name, reason)
@@ -90,14 +100,15 @@ local function later(list, step)
   return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * tonumber(ARGV[13])))
 end
 if same_url then
-  local probe = field('probe_token') == token
+  local probe = e[3] == token
   if ok then
-    redis.call('HSET', E, 'last_success_at', now)
+    -- To the second is enough for whoever reads it, and saves most writes of a busy endpoint.
+    if now - last_success >= 1000 then redis.call('HSET', E, 'last_success_at', now) end
     if same_epoch then
-      if state() == 'failing' and (probe or redeliver) then
+      if health == 'failing' and (probe or redeliver) then
         become('active', probe and 'a probe succeeded' or 'a redelivery succeeded')
         pull_forward()
-      elseif state() == 'active' and number('failures') > 0 then
+      elseif health == 'active' and tonumber(e[5] or '0') > 0 then
         redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
         redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
       end
@@ -110,17 +121,17 @@ if same_url then
     end
     -- A verdict from an older epoch is not counted either: what failed before a recovery must not make the next failure the one too many.
     if same_epoch then
-      local failures = redis.call('HINCRBY', E, 'failures', 1)
+      local in_a_row = redis.call('HINCRBY', E, 'failures', 1)
       local failed_attempts = redis.call('HINCRBY', E, 'attempts_failed', 1)
       if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then
         redis.call('HSET', E, 'first_failure_clock', clock())
       end
-      if ARGV[8] == '410' and state() ~= 'suspended' then
+      if ARGV[8] == '410' and health ~= 'suspended' then
         become('suspended', 'it answered 410')
-      elseif state() == 'active' and failures >= schedules.failing_after then
-        become('failing', failures .. ' attempts failed in a row')
+      elseif health == 'active' and in_a_row >= schedules.failing_after then
+        become('failing', in_a_row .. ' attempts failed in a row')
         redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + later(schedules.probe, 1))
-      elseif state() == 'failing' and probe then
+      elseif health == 'failing' and probe then
         local step = redis.call('HINCRBY', E, 'probe_step', 1)
         redis.call('HSET', E, 'probe_at', now + later(schedules.probe, step))
         redis.call('HDEL', E, 'probe_token')
@@ -132,18 +143,26 @@ if same_url then
   end
 end
 local function answer(outcome, in_ms)
-  return {outcome, in_ms, tonumber(redis.call('HGET', key, 'failures') or '0'), entered, left, why}
+  if #changed > 0 then redis.call('HSET', record(id), unpack(changed)) end
+  return {outcome, in_ms, failures, entered, left, why}
+end
+local function ended(outcome, reason)
+  if current then no_longer_owed(asset) end
+  if exists then
+    close(id, changed, outcome, nil, reason)
+    changed = {}
+  end
+  return answer(outcome, -1)
 end
 if redeliver then
-  if ok then
-    if redis.call('EXISTS', key) == 1 and not current then finish(id, 'delivered') end
-    if current and same_url then no_longer_owed(asset) finish(id, 'delivered') end
-    return answer('delivered', -1)
-  end
-  local failures = redis.call('HINCRBY', key, 'redeliver_failures', 1)
+  if ok and (same_url or not current) then return ended('delivered') end
+  if ok then return answer('delivered', -1) end
+  local times = tonumber(r[5] or '0') + 1
+  change('redeliver_failures', times)
+  local answered = answer('retry', later(schedules.retry, times))
   -- What is owed again meanwhile keeps its record for as long as it is.
-  if not current then redis.call('EXPIRE', key, KEEP_SECONDS) end
-  return answer('retry', later(schedules.retry, failures))
+  if not current then redis.call('EXPIRE', record(id), KEEP_SECONDS) end
+  return answered
 end
 if not current then
   -- A newer notification took its place while it was under way. If that one waited for this lease, it is due;
@@ -154,11 +173,7 @@ if not current then
   end
   return answer('gone', -1)
 end
-if ok and same_url then
-  no_longer_owed(asset)
-  finish(id, 'delivered')
-  return answer('delivered', -1)
-end
+if ok and same_url then return ended('delivered') end
 if lease_end(asset) then return answer('retry', lease_end(asset) - now) end
 if not same_url then
   redis.call('ZADD', base .. lane_of(asset), now, asset)
@@ -168,14 +183,14 @@ if not counted then
   -- A late failure: its lease had ended, and the entry is due by itself.
   return answer('retry', 0)
 end
-local failures = redis.call('HINCRBY', key, 'failures', 1)
+failures = failures + 1
+change('failures', failures)
+if not r[3] then change('clock_since', clock()) end
 local delay = later(schedules.retry, failures)
-local since = tonumber(redis.call('HGET', key, 'clock_since') or clock())
-local took_others = number('last_success_at') > tonumber(redis.call('HGET', key, 'accepted_at') or now)
+local since = tonumber(r[3] or clock())
+local took_others = last_success > tonumber(r[4] or now)
 if clock() + delay - since > schedules.window and state() == 'active' and took_others then
-  no_longer_owed(asset)
-  finish(id, 'failed', nil, 'window')
-  return answer('failed', -1)
+  return ended('failed', 'window')
 end
 redis.call('ZADD', base .. lane_of(asset), now + delay, asset)
 return answer('retry', delay)

@@ -119,6 +119,7 @@ local function take_attempt(asset, id, token, mode, lease_ms, default_bound, dra
   if not redeliver then
     redis.call('HSET', base .. 'leases', asset, token)
     redis.call('ZADD', base .. lane, until_at, asset)
+    put_off[asset] = nil
     if e[1] == 'failing' then
       redis.call('HSET', E, 'probe_token', token)
       e[6] = token

@@ -52,6 +52,15 @@ describe('claiming and taking a group of one client in one script', () => {
     assert.equal(older?.take?.kind, 'gone');
     assert.equal(newer?.take?.kind, 'taken');
   });
+
+  it('leaves nothing owed without a time at which it is due, even where taking it breaks off', async () => {
+    const client = await newDeliveryClient();
+    const keys = client.db.client(client.clientToken);
+    await client.db.redis.set(keys.inFlight, 'no sorted set');
+    await assert.rejects(claimAndTake(client, [client.event({ platformId: 'a' })]), /WRONGTYPE/);
+    assert.equal(await client.db.redis.hlen(keys.owed), 1);
+    assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
+  });
 });
 
 type Answer = { claim: { kind: string; claim?: number }; take?: Take };

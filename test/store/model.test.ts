@@ -342,13 +342,14 @@ async function holds(model: Model, client: DeliveryClient): Promise<void> {
 
   const ids = [...model.notifications.keys()];
   const records = await Promise.all(
-    ids.map((id) => redis.hmget(keys.notification(id), 'state', 'by', 'asset')),
+    ids.map((id) => redis.hmget(keys.notification(id), 'state', 'by', 'priority')),
   );
   for (const [i, id] of ids.entries()) {
     const notification = model.notifications.get(id) as Notification;
-    const [state, by] = records[i] as (string | null)[];
+    const [state, by, priority] = records[i] as (string | null)[];
     assert.equal(state, notification.state, `${id} of ${notification.asset}`);
     assert.equal(notification.state === 'waiting', owed[notification.asset] === id, 'owed or ended');
+    if (notification.claim > 0) assert.equal(priority !== 'backfill', notification.live, 'live or backfill');
     if (notification.by === undefined) continue;
     assert.equal(by, notification.by);
     const other = model.notifications.get(notification.by);
