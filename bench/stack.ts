@@ -41,6 +41,8 @@ export interface Stack {
   db: Db;
   secretBox: SecretBox;
   pids: Pids;
+  /** `kill -9` of one of the service's processes, by its name in `pids`; resolves once another one in its place is ready. */
+  kill(name: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -98,11 +100,20 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await waitForRedis(db, 10_000);
 
     const pids: Record<string, number> = {};
+    const kills = new Map<string, () => Promise<void>>();
     const start = async (name: string, role: string, url: string, own: NodeJS.ProcessEnv = {}) => {
-      const service = await startService(main, name, role, dir, options.profileDir, { ...env, ...own });
+      const begin = () => startService(main, name, role, dir, options.profileDir, { ...env, ...own });
+      const ready = (one: Child) => waitUntilReady(one, () => answersOk(url), 30_000);
+      let service = await begin();
       stops.push(() => service.stop(60_000));
+      kills.set(name, async () => {
+        process.kill(service.pid, 'SIGKILL');
+        await service.exited;
+        service = await begin();
+        await ready(service);
+      });
       pids[name] = service.pid;
-      await waitUntilReady(service, () => answersOk(url), 30_000);
+      await ready(service);
     };
     const nameOf = (kind: string, i: number, count: number) => (count === 1 ? kind : `${kind} ${i + 1}`);
     for (const [i, workerAdminPort] of workerAdminPorts.entries()) {
@@ -126,6 +137,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       db,
       secretBox: createSecretBox(config.SECRETS_KEY),
       pids: { ...pids, ...options.givenPids },
+      async kill(name) {
+        const one = kills.get(name);
+        if (one === undefined) throw new Error(`there is no process ${name}`);
+        await one();
+      },
       stop,
     };
   } catch (err) {

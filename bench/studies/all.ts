@@ -2,6 +2,7 @@ import { backfill } from './backfill.js';
 import { backlog } from './backlog.js';
 import { bounds } from './bounds.js';
 import { curves } from './curves.js';
+import { kills } from './kills.js';
 import { memory } from './memory.js';
 import { origins } from './origins.js';
 import { outage } from './outage.js';
@@ -17,6 +18,7 @@ export const studies: readonly Study[] = [
   slowClient,
   backfill,
   bounds,
+  kills,
   memory,
   curves,
   backlog,
