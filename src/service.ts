@@ -22,6 +22,7 @@ import { createAhead } from './temporal/ahead.js';
 import { runningCatchUps } from './temporal/catchUp.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { createIntake } from './temporal/intake.js';
+import { openLine } from './temporal/line.js';
 import { createPace, listenForPace, tellPace } from './temporal/pace.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
@@ -40,13 +41,14 @@ export async function run(role: Role, config: Config): Promise<void> {
   await checkLayout(db);
   await warnUnlessDurable(db, log);
 
-  const native = role === 'api' ? undefined : await connectNative(config, log);
-  const connection = native ?? (await connect(config, log));
+  const line = await openLine(config.TEMPORAL_ADDRESS, log);
+  const native = role === 'api' ? undefined : await connectNative(config, log, line);
+  const connection = native ?? (await connect(config, log, line));
   const temporal = clientOf(connection, config);
   const targetPolicy = {
     allowHttp: config.ALLOW_HTTP_TARGETS,
     allowedCidrs: config.ALLOWED_TARGET_CIDRS,
-    ownPorts: [config.PORT, config.ADMIN_PORT, ...config.OWN_PORTS],
+    ownPorts: [config.PORT, config.ADMIN_PORT, line.port, ...config.OWN_PORTS],
   };
   const delivery = deliveryOf(config);
   const sender = createSender({ policy: targetPolicy, timeoutMs: delivery.attemptTimeoutMs });
@@ -142,6 +144,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   await sender.close();
   await admin.close();
   await connection.close();
+  await line.close();
   fsync.close();
   ahead?.close();
   db.redis.disconnect();

@@ -43,6 +43,7 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
       ...Object.entries(sqlitePragmas).flatMap(([k, v]) => ['--sqlite-pragma', `${k}=${v}`]),
       ...Object.entries(searchAttributes).flatMap(([k, v]) => ['--search-attribute', `${k}=${v}`]),
       ...limits.flatMap((name) => ['--dynamic-config-value', `${name}=${perSecond}`]),
+      ...Object.entries(pings).flatMap(([k, v]) => ['--dynamic-config-value', `${k}="${v}"`]),
     ],
     logFile: options.logFile ?? join(options.dir, 'temporal.log'),
     onStart: options.onStart,
@@ -77,6 +78,9 @@ const limits = [
   'system.visibilityPersistenceMaxReadQPS',
   'system.visibilityPersistenceMaxWriteQPS',
 ];
+
+/** A worker whose line died without a word is asked sooner than after a minute: until then it is given tasks. */
+const pings = { 'frontend.keepAliveTime': '2s', 'frontend.keepAliveTimeout': '2s' };
 
 /** One bare gRPC call, DescribeNamespace: true when the server answers it with status 0. */
 function hasNamespace(port: number, namespace: string): Promise<boolean> {

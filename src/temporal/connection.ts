@@ -3,21 +3,31 @@ import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { addressAndTls } from './addressAndTls.js';
+import type { Line } from './line.js';
 
 /** For workers; a client over it may start workflows eagerly. Waits until the server answers. */
-export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
-  return await untilThere(log, config.TEMPORAL_ADDRESS, () =>
-    NativeConnection.connect(addressAndTls(config, config.TEMPORAL_ADDRESS)),
+export async function connectNative(config: Config, log: Logger, line: Line): Promise<NativeConnection> {
+  return await untilThere(config, log, line, () =>
+    NativeConnection.connect({
+      ...addressAndTls(config, config.TEMPORAL_ADDRESS),
+      proxy: { type: 'http-connect', targetHost: `127.0.0.1:${line.port}` },
+    }),
   );
 }
 
 /** For processes that only call. One try per call: the caller bounds its time and says 503 (DESIGN fact 4). */
-export async function connect(config: Config, log: Logger): Promise<Connection> {
-  return await untilThere(log, config.TEMPORAL_ADDRESS, () =>
+export async function connect(config: Config, log: Logger, line: Line): Promise<Connection> {
+  return await untilThere(config, log, line, () =>
     Connection.connect({
-      ...addressAndTls(config, config.TEMPORAL_ADDRESS),
-      // A dead connection is noticed by its pings; the server takes none more often (frontend.keepAliveMinTime).
-      channelArgs: { 'grpc.keepalive_time_ms': 10_000, 'grpc.keepalive_timeout_ms': 3000 },
+      ...addressAndTls(config, `127.0.0.1:${line.port}`),
+      channelArgs: {
+        'grpc.http_connect_target': `dns:${line.leadsTo}`,
+        'grpc.default_authority': line.leadsTo,
+        'grpc.enable_http_proxy': 0,
+        // After a long outage the next try must not be minutes away.
+        'grpc.initial_reconnect_backoff_ms': 250,
+        'grpc.max_reconnect_backoff_ms': 1000,
+      },
       interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
     }),
   );
@@ -28,14 +38,26 @@ export function clientOf(connection: Connection | NativeConnection, config: Conf
 }
 
 /** `connect` fails at once on a closed port: starting up waits, and says for whom. */
-async function untilThere<T>(log: Logger, address: string, connectOnce: () => Promise<T>): Promise<T> {
+async function untilThere<T extends Connection | NativeConnection>(
+  config: Config,
+  log: Logger,
+  line: Line,
+  connectOnce: () => Promise<T>,
+): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
-      return await connectOnce();
+      const connection = await connectOnce();
+      line.watch(() =>
+        connection.withDeadline(Date.now() + askWithinMs, () => connection.workflowService.getSystemInfo({})),
+      );
+      return connection;
     } catch (err) {
       if (tries % 20 === 0) {
         log.warn(
-          { address, reason: err instanceof Error ? err.message : String(err) },
+          {
+            address: config.TEMPORAL_ADDRESS,
+            reason: err instanceof Error ? err.message : String(err),
+          },
           'waiting for Temporal',
         );
       }
@@ -43,3 +65,5 @@ async function untilThere<T>(log: Logger, address: string, connectOnce: () => Pr
     }
   }
 }
+
+const askWithinMs = 1000;

@@ -1,0 +1,88 @@
+/**
+ * The line to Temporal. The SDK's pings notice after up to 45 s that a line died without a word; a worker's cannot be
+ * set, and no server takes more of them than one in 10 s. So every connection leads through this process, as through
+ * an HTTP proxy, and is cut here once it is silent.
+ */
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { Logger } from '../log.js';
+
+export interface Line {
+  /** Where the SDK connects to instead; on loopback, and leading nowhere but to Temporal. */
+  port: number;
+  /** Temporal's host and port. */
+  leadsTo: string;
+  /** From now on `ask` is called while Temporal says nothing; what it answers does not matter. */
+  watch(ask: () => Promise<unknown>): void;
+  close(): Promise<void>;
+}
+
+const lookEveryMs = 500;
+/** Longer than a busy server takes to say anything at all to a question. */
+const silentForMs = 3000;
+/** A new connection says something at once. */
+const silentFromTheStartMs = 2000;
+
+export async function openLine(address: string, log: Logger): Promise<Line> {
+  const url = new URL(`tcp://${address}`);
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const temporalPort = Number(url.port || 7233);
+  const open = new Set<Socket>();
+  let watching: NodeJS.Timeout | undefined;
+  /** What questions go through; an older one is left to end by itself. */
+  let newest: { outside: Socket; inside: Socket; heardBytes: number; silentLooks: number } | undefined;
+
+  const server = createServer((_, res) => res.writeHead(405).end());
+  server.on('connect', (_, inside: Socket) => {
+    const outside = connect({ host, port: temporalPort, noDelay: true }, () => {
+      inside.write('HTTP/1.1 200 OK\r\n\r\n');
+      inside.pipe(outside).pipe(inside);
+    });
+    inside.setNoDelay();
+    for (const [one, other] of [
+      [inside, outside],
+      [outside, inside],
+    ] as const) {
+      open.add(one);
+      one.on('error', () => other.destroy());
+      one.on('close', () => {
+        open.delete(one);
+        other.destroy();
+      });
+    }
+    newest = { outside, inside, heardBytes: 0, silentLooks: 0 };
+  });
+  server.listen(0, '127.0.0.1');
+  await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject));
+
+  // Looks are counted, not time: a process that was held up itself has heard nothing either.
+  function look(ask: () => Promise<unknown>): void {
+    if (newest === undefined || newest.outside.destroyed) return;
+    const { outside, heardBytes } = newest;
+    if (outside.bytesRead > heardBytes) {
+      newest.heardBytes = outside.bytesRead;
+      newest.silentLooks = 0;
+      return;
+    }
+    newest.silentLooks++;
+    if (newest.silentLooks * lookEveryMs < (heardBytes > 0 ? silentForMs : silentFromTheStartMs)) {
+      ask().catch(() => undefined);
+      return;
+    }
+    log.warn({ address }, 'the line to Temporal is dead; it is cut and made anew');
+    outside.destroy();
+  }
+
+  return {
+    port: (server.address() as AddressInfo).port,
+    leadsTo: `${url.hostname}:${temporalPort}`,
+    watch(ask) {
+      watching = setInterval(() => look(ask), lookEveryMs);
+    },
+    async close() {
+      clearInterval(watching);
+      for (const socket of open) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
