@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { notificationRequest } from '../src/outgoing/notification.js';
 import type { PostResult } from '../src/outgoing/post.js';
 import { isRedisUnavailable } from '../src/store/db.js';
@@ -40,7 +39,6 @@ export async function makeAttempt(
     clientToken: item.clientToken,
     platformId: item.platformId,
     notificationId: item.notificationId,
-    token: newAttemptToken(),
     mode,
     leaseMs: delivery.leaseMs,
     maxInFlight: delivery.maxInFlight,
@@ -48,11 +46,6 @@ export async function makeAttempt(
     ...(item.claim === undefined ? {} : { claim: item.claim }),
   });
   return take.kind === 'taken' ? await attemptTaken(deps, item, take, mode) : take;
-}
-
-/** Names one attempt: its lease, its place, its verdict. */
-export function newAttemptToken(): string {
-  return randomBytes(9).toString('base64url');
 }
 
 /** POST and settle what was taken. @throws as {@link makeAttempt} does after the POST */

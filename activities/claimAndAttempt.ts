@@ -4,7 +4,7 @@ import { waitForDisk } from '../src/store/durable.js';
 import { announceClaims } from '../src/store/owed.js';
 import type { Take, Taken } from '../src/store/take.js';
 import { isShort, leftOf } from '../workflows/leaving.js';
-import { type AttemptOutcome, attemptTaken, makeAttempt, newAttemptToken } from './attempt.js';
+import { type AttemptOutcome, attemptTaken, makeAttempt } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
 import { leaveOnDisk } from './leaveToCatchUp.js';
 import type { AcceptedEvent, EventOutcome, OwedOutcome } from './outcome.js';
@@ -174,9 +174,8 @@ async function claimAndTake(
   clientToken: string,
   events: AcceptedEvent[],
 ): Promise<Decided[]> {
-  const tokens = events.map(newAttemptToken);
   try {
-    return await claimAndTakeEvents(deps.db, clientToken, events, tokens, deps.delivery);
+    return await claimAndTakeEvents(deps.db, clientToken, events, deps.delivery);
   } catch (err) {
     if (isRedisUnavailable(err)) throw err;
     // One client's broken key must not hold up the others of its group (DESIGN rule 10).

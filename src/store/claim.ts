@@ -52,8 +52,9 @@ local function claim_event(at)
     return {'not_needed', last}
   end
   claimed = claimed + 1
-  write_known(bucket, slot, claimed, id_bytes, segments .. new)
+  -- Owed before known: what breaks off between them is claimed again, not taken for claimed.
   priority = owe(asset, id, priority)
+  write_known(bucket, slot, claimed, id_bytes, segments .. new)
   redis.call('HSET', record(id), 'state', 'waiting', unpack(described()))
   if state then
     redis.call('HDEL', record(id), 'failures', 'clock_since')

@@ -22,19 +22,19 @@ export interface ClaimedAndTaken {
  * Claims a client's events, then takes what of them is live, in one round trip. All are claimed before one is taken:
  * of two events of one asset only the newer is sent.
  *
- * ARGV: 2 lease ms, 3 default in-flight bound, then each event: an attempt's token, and what `claim_event` takes
+ * ARGV: 2 lease ms, 3 default in-flight bound, then of each event what `claim_event` takes
  */
 const claimAndTake = clientScript(
   `
 local answers = {}
-for at = 4, #ARGV, ${claimArgumentCount + 1} do answers[#answers + 1] = claim_event(at + 1) end
+for at = 4, #ARGV, ${claimArgumentCount} do answers[#answers + 1] = claim_event(at) end
 local taken = false
 local asked, failure = pcall(function()
   for i, claimed in ipairs(answers) do
-    local at = 4 + (i - 1) * ${claimArgumentCount + 1}
-    if (claimed[1] == 'claimed' or claimed[1] == 'mine') and ARGV[at + 9] == 'live' then
-      claimed[3] = take_attempt(ARGV[at + 6], ARGV[at + 5], ARGV[at], 'first', tonumber(ARGV[2]), tonumber(ARGV[3]), 0,
-        claimed[2], ARGV[at + 1], ARGV[at + 2])
+    local at = 4 + (i - 1) * ${claimArgumentCount}
+    if (claimed[1] == 'claimed' or claimed[1] == 'mine') and ARGV[at + 8] == 'live' then
+      claimed[3] = take_attempt(ARGV[at + 5], ARGV[at + 4], 'first', tonumber(ARGV[2]), tonumber(ARGV[3]), 0,
+        claimed[2], ARGV[at], ARGV[at + 1])
       taken = taken or claimed[3][1] == 'taken'
     end
   end
@@ -51,23 +51,19 @@ return {shared.url or '', taken and signing_secrets() or {}, answers}
   takeLua,
 );
 
-/** @param tokens one for each event, see {@link TakeRequest.token} */
 export async function claimAndTakeEvents(
   db: Db,
   clientToken: string,
   events: readonly Claimable[],
-  tokens: readonly string[],
   bounds: Pick<TakeRequest, 'leaseMs' | 'maxInFlight'>,
 ): Promise<ClaimedAndTaken[]> {
   const [url, secrets, answers] = (await runScript(db, claimAndTake, clientToken, [
     bounds.leaseMs,
     bounds.maxInFlight,
-    ...events.flatMap((event, i) => [tokens[i] ?? '', ...claimArguments(event)]),
+    ...events.flatMap(claimArguments),
   ])) as [Buffer, Buffer[], unknown[][]];
-  return answers.map((answer, i) => ({
+  return answers.map((answer) => ({
     claim: claimOf(answer),
-    ...(answer[2] === undefined
-      ? {}
-      : { take: takeOf(answer[2] as unknown[], tokens[i] ?? '', text(url), secrets) }),
+    ...(answer[2] === undefined ? {} : { take: takeOf(answer[2] as unknown[], text(url), secrets) }),
   }));
 }

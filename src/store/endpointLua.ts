@@ -9,7 +9,7 @@
  *   failures        failed attempts in a row, over all notifications
  *   first_failure_at, last_failure_at, last_success_at, last_error, last_status
  *   not_before      no attempt before it (Retry-After), ms
- *   probe_step, probe_at, probe_token    the one probe of a failing endpoint
+ *   probe_step, probe_at, probe    the one probe of a failing endpoint; `probe`: its token and asset
  *   clock_ms, clock_at    the client's clock: ms run so far; since when it runs (0: it stands still)
  *   catch_up_until  until when catch-up sleeps (absent: none is known to run), ms
  *   rate_at         the time of the next free place in max_per_second, ms
@@ -35,7 +35,7 @@ end
 local function enter(name)
   redis.call('HSET', E, 'state', name)
   redis.call('HINCRBY', E, 'epoch', 1)
-  redis.call('HDEL', E, 'probe_token')
+  redis.call('HDEL', E, 'probe')
   if name == 'active' then
     redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
     redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at')
@@ -56,6 +56,13 @@ local function note_change(from, why, by)
   redis.call('LPUSH', changes, cjson.encode({at = now, from = from, to = to, why = why, by = by}))
   redis.call('LTRIM', changes, 0, 19)
 end
+-- Until when the one probe has its lease; nil where none is under way.
+local function probe_end(probe)
+  local token, asset = string.match(probe or '', '^(%S+) (.*)$')
+  local until_at = asset and tonumber(redis.call('ZSCORE', base .. 'in-flight', asset) or '0')
+  if until_at and until_at == tonumber(token) and until_at > now then return math.ceil(until_at) end
+  return nil
+end
 -- A new URL, or none: health starts anew, and no answer of the older URL counts any more.
 local function new_generation()
   enter('active')
@@ -67,7 +74,7 @@ local function pull_forward()
   for _, lane in ipairs({'live', 'backfill'}) do
     local later = redis.call('ZRANGEBYSCORE', base .. 'due:' .. lane, now + 1, '+inf', 'LIMIT', 0, 2000)
     for _, asset in ipairs(later) do
-      if redis.call('HEXISTS', base .. 'leases', asset) == 0 then
+      if not redis.call('ZSCORE', base .. 'in-flight', asset) then
         local since = redis.call('ZSCORE', base .. 'owed-since', asset)
         if since then redis.call('ZADD', base .. 'due:' .. lane, math.min(tonumber(since), now), asset) end
       end

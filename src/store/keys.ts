@@ -28,8 +28,8 @@
  *   owed                          hash: asset -> notification id
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
- *   in-flight                     sorted set: attempt token by the end of its lease (ms)
- *   leases                        hash: asset -> attempt token
+ *   in-flight                     sorted set: asset by the end of its lease (ms, to the microsecond, which names the
+ *                                 attempt); of a redelivery a line feed and that end instead of the asset
  *   notification:<id>             hash: one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then

@@ -38,23 +38,20 @@ local function lane_of(asset)
   return 'due:live'
 end
 local function lease_end(asset)
-  local token = redis.call('HGET', base .. 'leases', asset)
-  local until_at = token and redis.call('ZSCORE', base .. 'in-flight', token)
-  if until_at and tonumber(until_at) > now then return tonumber(until_at) end
+  local until_at = tonumber(redis.call('ZSCORE', base .. 'in-flight', asset) or '0')
+  if until_at > now then return math.ceil(until_at) end
   return nil
 end
 local function no_longer_owed(asset)
   redis.call('HDEL', base .. 'owed', asset)
   redis.call('ZREM', base .. 'owed-since', asset)
   if redis.call('ZREM', base .. 'due:live', asset) == 0 then redis.call('ZREM', base .. 'due:backfill', asset) end
-  -- A living lease keeps a newer notification of the asset from being sent beside the POST under way.
-  if not lease_end(asset) then redis.call('HDEL', base .. 'leases', asset) end
   if redis.call('EXISTS', base .. 'owed') == 0 then redis.call('HDEL', base .. 'endpoint', 'catch_up_until') end
 end
 -- Writes an asset as owed by this notification; what it replaces ends as superseded in the same moment. In which lane it
 -- is due, and when, is put off: where it is taken in the same script, the end of its lease is all that is written.
 local function owe(asset, id, priority)
-  local before, since = redis.call('HGET', base .. 'owed', asset), false
+  local leased, before, since = lease_end(asset), redis.call('HGET', base .. 'owed', asset), false
   if before then
     if before ~= id then finish(before, 'superseded', id) end
     since = redis.call('ZSCORE', base .. 'owed-since', asset)
@@ -63,7 +60,7 @@ local function owe(asset, id, priority)
   end
   redis.call('HSET', base .. 'owed', asset, id)
   if not since then redis.call('ZADD', base .. 'owed-since', now, asset) end
-  put_off[asset] = {'due:' .. priority, lease_end(asset) or tonumber(since or now)}
+  put_off[asset] = {'due:' .. priority, leased or tonumber(since or now)}
   return priority
 end
 local function write_due()

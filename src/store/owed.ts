@@ -74,8 +74,6 @@ const overview = clientScript(
   `
 redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
 local in_flight = redis.call('ZCARD', base .. 'in-flight')
--- With nothing in flight no lease lives: what a process that died left of its own goes.
-if in_flight == 0 then redis.call('DEL', base .. 'leases') end
 local owed = redis.call('HLEN', base .. 'owed')
 if owed == 0 then return {0, 0, -1, in_flight} end
 local next_at = math.huge

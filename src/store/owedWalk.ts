@@ -84,7 +84,7 @@ local oldest = redis.call('ZRANGE', base .. 'notifications', 0, 0, 'WITHSCORES')
 return {
   redis.call('HLEN', base .. 'owed'), redis.call('ZCARD', base .. 'owed-since'),
   redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill'),
-  last[2] and tonumber(last[2]) - now or 0,
+  last[2] and math.ceil(last[2] - now) or 0,
   redis.call('ZCARD', base .. 'notifications'), oldest[2] and tonumber(oldest[2]) or 0,
 }
 `,

@@ -74,9 +74,8 @@ local function head(lane)
 end
 if state() == 'failing' then
   if number('probe_at') > now then return sleep(number('probe_at'), 'failing') end
-  local probe = field('probe_token')
-  local lease = probe and redis.call('ZSCORE', base .. 'in-flight', probe)
-  if lease and tonumber(lease) > now then return sleep(tonumber(lease), 'failing') end
+  local lease = probe_end(field('probe'))
+  if lease then return sleep(lease, 'failing') end
   -- Each probe takes another asset: a failed one goes behind the others.
   for _, lane in ipairs({'due:live', 'due:backfill'}) do
     for _, asset in ipairs(redis.call('ZRANGE', base .. lane, 0, 49)) do

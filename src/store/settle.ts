@@ -60,9 +60,9 @@ const settle = clientScript(
   `
 local asset, id, token, ok = ARGV[2], ARGV[3], ARGV[4], ARGV[7] == '1'
 local redeliver = ARGV[14] == '1'
-local counted = redis.call('ZREM', base .. 'in-flight', token) == 1
-local leased = redis.call('HGET', base .. 'leases', asset) == token
-if leased then redis.call('HDEL', base .. 'leases', asset) end
+local place = redeliver and '\\n' .. token or asset
+local counted = tonumber(redis.call('ZSCORE', base .. 'in-flight', place) or '0') == tonumber(token)
+if counted then redis.call('ZREM', base .. 'in-flight', place) end
 local exists = redis.call('EXISTS', record(id)) == 1
 local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures')
 local failures = tonumber(r[2] or '0')
@@ -82,7 +82,7 @@ if counted and exists then
   end
   change('attempts', lines)
 end
-local e = redis.call('HMGET', E, 'generation', 'epoch', 'probe_token', 'state', 'failures', 'last_success_at')
+local e = redis.call('HMGET', E, 'generation', 'epoch', 'probe', 'state', 'failures', 'last_success_at')
 local same_url = tonumber(e[1] or '0') == tonumber(ARGV[5])
 local same_epoch = tonumber(e[2] or '0') == tonumber(ARGV[6])
 local health = e[4] or 'active'
@@ -100,7 +100,7 @@ local function later(list, step)
   return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * tonumber(ARGV[13])))
 end
 if same_url then
-  local probe = e[3] == token
+  local probe = e[3] == token .. ' ' .. asset
   if ok then
     -- To the second is enough for whoever reads it, and saves most writes of a busy endpoint.
     if now - last_success >= 1000 then redis.call('HSET', E, 'last_success_at', now) end
@@ -134,7 +134,7 @@ if same_url then
       elseif health == 'failing' and probe then
         local step = redis.call('HINCRBY', E, 'probe_step', 1)
         redis.call('HSET', E, 'probe_at', now + later(schedules.probe, step))
-        redis.call('HDEL', E, 'probe_token')
+        redis.call('HDEL', E, 'probe')
         if clock() - number('first_failure_clock') >= schedules.suspend_after and failed_attempts >= schedules.suspend_attempts then
           become('suspended', 'it failed for too long, ' .. failed_attempts .. ' attempts')
         end
@@ -168,7 +168,7 @@ if not current then
   -- A newer notification took its place while it was under way. If that one waited for this lease, it is due;
   -- if the lease had ended, it may have been attempted since and keeps its own time.
   local newer = redis.call('HGET', base .. 'owed', asset)
-  if newer and leased then
+  if newer and counted then
     redis.call('ZADD', base .. lane_of(asset), tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now), asset)
   end
   return answer('gone', -1)

@@ -24,7 +24,7 @@ export type RefusedReason =
 
 export interface Taken {
   kind: 'taken';
-  /** Names this attempt: its lease, its place in the in-flight bound, its verdict. */
+  /** Names this attempt among all of its asset: when its lease ends (ms, to the microsecond). */
   token: string;
   generation: number;
   epoch: number;
@@ -55,7 +55,7 @@ local function place(at, rate, kept_ms)
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
 -- wanted: the claim's number, 0 where it is not known
-local function take_attempt(asset, id, token, mode, lease_ms, default_bound, drain_rate, wanted, bucket, slot)
+local function take_attempt(asset, id, mode, lease_ms, default_bound, drain_rate, wanted, bucket, slot)
   local redeliver = mode == 'redeliver'
   if not redeliver and redis.call('HGET', base .. 'owed', asset) ~= id then
     if wanted > 0 and read_known(bucket, slot) < wanted then return {'reclaim'} end
@@ -63,7 +63,7 @@ local function take_attempt(asset, id, token, mode, lease_ms, default_bound, dra
   end
   if not shared.endpoint then
     shared.url = redis.call('HGET', base .. 'registration', 'url')
-    shared.endpoint = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe_token', 'generation', 'epoch', 'rate_at', 'drain_at')
+    shared.endpoint = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch', 'rate_at', 'drain_at')
   end
   local e = shared.endpoint
   if not shared.url then return {'no_registration', -1} end
@@ -81,8 +81,8 @@ local function take_attempt(asset, id, token, mode, lease_ms, default_bound, dra
   if e[1] == 'failing' and not redeliver then
     local probe_at = tonumber(e[5] or '0')
     if mode ~= 'probe' or probe_at > now then return {'failing', math.max(probe_at - now, 0)} end
-    local other = e[6] and redis.call('ZSCORE', base .. 'in-flight', e[6])
-    if other and tonumber(other) > now then return {'failing', tonumber(other) - now} end
+    local other = probe_end(e[6])
+    if other then return {'failing', other - now} end
   end
   if not shared.settings then
     redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
@@ -94,7 +94,7 @@ local function take_attempt(asset, id, token, mode, lease_ms, default_bound, dra
   if lane == 'due:backfill' and bound > 1 then bound = bound - math.max(1, math.floor(bound / 4)) end
   if shared.in_flight >= bound then
     local first = redis.call('ZRANGE', base .. 'in-flight', 0, 0, 'WITHSCORES')
-    return {'full', math.max(1, tonumber(first[2] or now) - now)}
+    return {'full', math.max(1, math.ceil((first[2] or now) - now))}
   end
   local rate_next, drain_next, wait
   if shared.settings[2] then
@@ -113,34 +113,34 @@ local function take_attempt(asset, id, token, mode, lease_ms, default_bound, dra
     redis.call('HSET', E, 'drain_at', drain_next)
     e[10] = drain_next
   end
-  local until_at = now + lease_ms
-  redis.call('ZADD', base .. 'in-flight', until_at, token)
+  -- To the microsecond: no two scripts run in the same one, so the end of a lease names the attempt.
+  local token = string.format('%.3f', now + lease_ms - 1 + time[2] % 1000 / 1000)
+  redis.call('ZADD', base .. 'in-flight', token, redeliver and '\\n' .. token or asset)
   shared.in_flight = shared.in_flight + 1
   if not redeliver then
-    redis.call('HSET', base .. 'leases', asset, token)
-    redis.call('ZADD', base .. lane, until_at, asset)
+    redis.call('ZADD', base .. lane, math.ceil(token), asset)
     put_off[asset] = nil
     if e[1] == 'failing' then
-      redis.call('HSET', E, 'probe_token', token)
-      e[6] = token
+      e[6] = token .. ' ' .. asset
+      redis.call('HSET', E, 'probe', e[6])
     end
   end
-  return {'taken', tonumber(e[7] or '0'), tonumber(e[8] or '0')}
+  return {'taken', tonumber(e[7] or '0'), tonumber(e[8] or '0'), token}
 end
 local function signing_secrets() return redis.call('HGETALL', base .. 'signing-secrets') end
 `;
 
 /**
- * ARGV: 2 asset, 3 id, 4 token, 5 lease ms, 6 mode, 7 default in-flight bound, 8 claim number (0: not known),
- * 9 bucket, 10 field, 11 drain rate per second
+ * ARGV: 2 asset, 3 id, 4 lease ms, 5 mode, 6 default in-flight bound, 7 claim number (0: not known), 8 bucket, 9 field,
+ * 10 drain rate per second
  */
 const take = clientScript(
   `
-local answer = take_attempt(ARGV[2], ARGV[3], ARGV[4], ARGV[6], tonumber(ARGV[5]), tonumber(ARGV[7]), tonumber(ARGV[11]),
-  tonumber(ARGV[8]), ARGV[9], ARGV[10])
+local answer = take_attempt(ARGV[2], ARGV[3], ARGV[5], tonumber(ARGV[4]), tonumber(ARGV[6]), tonumber(ARGV[10]),
+  tonumber(ARGV[7]), ARGV[8], ARGV[9])
 if answer[1] == 'taken' then
-  answer[4] = shared.url
-  answer[5] = signing_secrets()
+  answer[5] = shared.url
+  answer[6] = signing_secrets()
 end
 return answer
 `,
@@ -154,7 +154,6 @@ export interface TakeRequest {
   clientToken: string;
   platformId: string;
   notificationId: string;
-  token: string;
   mode: TakeMode;
   /** Longer than an attempt can take. */
   leaseMs: number;
@@ -169,7 +168,6 @@ export async function takeAttempt(db: Db, request: TakeRequest): Promise<Take> {
   const answer = (await runScript(db, take, request.clientToken, [
     request.platformId,
     request.notificationId,
-    request.token,
     request.leaseMs,
     request.mode,
     request.maxInFlight,
@@ -177,17 +175,12 @@ export async function takeAttempt(db: Db, request: TakeRequest): Promise<Take> {
     slot.bucket,
     slot.field,
     request.drainPerSecond,
-  ])) as [Buffer, number, number, Buffer, Buffer[]];
-  return takeOf(answer, request.token, text(answer[3]), answer[4]);
+  ])) as [Buffer, number, number, Buffer, Buffer, Buffer[]];
+  return takeOf(answer, text(answer[4]), answer[5]);
 }
 
 /** What `take_attempt` answered; `url` and `secrets` count only where it was taken. */
-export function takeOf(
-  answer: readonly unknown[],
-  token: string,
-  url: string,
-  secrets: readonly Buffer[] = [],
-): Take {
+export function takeOf(answer: readonly unknown[], url: string, secrets: readonly Buffer[] = []): Take {
   const kind = text(answer[0]);
   switch (kind) {
     case 'gone':
@@ -196,9 +189,9 @@ export function takeOf(
     case 'taken':
       return {
         kind,
-        token,
         generation: Number(answer[1]),
         epoch: Number(answer[2]),
+        token: text(answer[3]),
         url,
         secrets: fieldsOf(secrets),
       };

@@ -56,10 +56,21 @@ describe('claiming and taking a group of one client in one script', () => {
   it('leaves nothing owed without a time at which it is due, even where taking it breaks off', async () => {
     const client = await newDeliveryClient();
     const keys = client.db.client(client.clientToken);
-    await client.db.redis.set(keys.inFlight, 'no sorted set');
+    await client.db.redis.set(keys.client, 'no hash');
     await assert.rejects(claimAndTake(client, [client.event({ platformId: 'a' })]), /WRONGTYPE/);
     assert.equal(await client.db.redis.hlen(keys.owed), 1);
     assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
+  });
+
+  it('makes the claim again where it broke off', async () => {
+    const client = await newDeliveryClient();
+    const { inFlight } = client.db.client(client.clientToken);
+    const event = client.event({ platformId: 'a' });
+    await client.db.redis.set(inFlight, 'no sorted set');
+    await assert.rejects(claimAndTake(client, [event]), /WRONGTYPE/);
+    await client.db.redis.del(inFlight);
+    const [again] = await claimAndTake(client, [event]);
+    assert.deepEqual([again?.claim.kind, again?.take?.kind], ['claimed', 'taken']);
   });
 });
 
@@ -86,12 +97,9 @@ function eventsOf(client: DeliveryClient, group: Drawn[]): EnrichmentEvent[] {
   );
 }
 
-let count = 0;
-
 async function claimAndTake(client: DeliveryClient, events: EnrichmentEvent[]): Promise<Answer[]> {
   const accepted = events.map((event) => ({ ...event, lookedUpClaim: 0, acceptedAt: client.now() }));
-  const tokens = events.map(() => `together-${++count}`);
-  return await claimAndTakeEvents(client.db, client.clientToken, accepted, tokens, {
+  return await claimAndTakeEvents(client.db, client.clientToken, accepted, {
     leaseMs,
     maxInFlight: 16,
   });

@@ -106,7 +106,6 @@ export async function newDeliveryClient(settings: Partial<DeliverySchedule> = {}
     take: (owed, mode = 'first') =>
       takeAttempt(db, {
         clientToken,
-        token: `attempt-${++count}`,
         leaseMs,
         maxInFlight: 16,
         drainPerSecond: 200,

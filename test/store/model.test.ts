@@ -183,6 +183,8 @@ const take = (n: number, mode: TakeMode) =>
       return;
     }
     assert.ok(answer.kind === 'taken', 'what is owed is neither gone nor to be claimed again');
+    const namesakes = model.attempts.filter((a) => a.asset === asset && a.taken.token === answer.token);
+    assert.deepEqual(namesakes, [], 'an attempt has the name of another');
     const live = model.live(client.now());
     assert.ok(!live.some((a) => a.asset === asset), 'two live leases for one asset');
     assert.ok(live.length < maxInFlight, 'more in flight than the bound');

@@ -414,6 +414,18 @@ describe('settling an attempt', () => {
       assert.ok(early.kind === 'refused' && early.reason === 'not_due');
     });
 
+    it('count for their own attempt alone, however soon another of the same asset follows', async () => {
+      const client = await newDeliveryClient({ failingAfter: 1000 });
+      const owed = await client.owe('vid');
+      const attempts: Taken[] = [];
+      for (let failures = 1; failures <= 20; failures++) {
+        const attempt = await taken(client, owed);
+        for (const earlier of attempts) await client.settle(owed, earlier, fail);
+        assert.equal((await client.settle(owed, attempt, fail)).failures, failures);
+        attempts.push(attempt);
+      }
+    });
+
     it('deliver also after their lease, as long as the notification is the newest', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('vid');
