@@ -1,5 +1,5 @@
 /** Ids and fingerprints: what names a thing, and how each is derived. */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
 declare const brand: unique symbol;
 type Branded<B> = string & { readonly [brand]: B };
@@ -35,16 +35,10 @@ export function notificationId(event: {
   eventId: string;
   segments: readonly string[];
 }): NotificationId {
-  const hash = createHash('sha256');
-  for (const part of [
-    event.clientToken,
-    event.platformId,
-    event.eventId,
-    ...new Set([...event.segments].sort()),
-  ]) {
-    hash.update(`${Buffer.byteLength(part)}:${part}`);
-  }
-  return idFromBytes(hash.digest().subarray(0, idBytes));
+  const parts = [event.clientToken, event.platformId, event.eventId, ...new Set([...event.segments].sort())];
+  let all = '';
+  for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;
+  return idFromBytes(hash('sha256', all, 'buffer').subarray(0, idBytes));
 }
 
 export function idFromBytes(bytes: Buffer): NotificationId {
@@ -65,14 +59,13 @@ const fingerprintBytes = 6;
 
 /** Fingerprints of an event's distinct segments, 6 bytes each, one after the other. */
 export function segmentFingerprints(segments: readonly string[]): Buffer {
-  const distinct = [...new Set(segments)];
-  const packed = Buffer.allocUnsafe(distinct.length * fingerprintBytes);
-  distinct.forEach((segment, i) => {
-    createHash('sha256')
-      .update(segment)
-      .digest()
-      .copy(packed, i * fingerprintBytes, 0, fingerprintBytes);
-  });
+  const distinct = new Set(segments);
+  const packed = Buffer.allocUnsafe(distinct.size * fingerprintBytes);
+  let at = 0;
+  // As a string of one character per byte: a third of the time of a buffer for each.
+  for (const segment of distinct) {
+    at += packed.write(hash('sha256', segment, 'binary'), at, fingerprintBytes, 'latin1');
+  }
   return packed;
 }
 
@@ -81,6 +74,6 @@ export function segmentFingerprints(segments: readonly string[]): Buffer {
  * compact encoding up to 8 million assets) and a field of 8 bytes in it.
  */
 export function assetSlot(platformId: string): { bucket: string; field: Buffer } {
-  const digest = createHash('sha256').update(platformId).digest();
+  const digest = hash('sha256', platformId, 'buffer');
   return { bucket: (digest.readUInt16BE(0) & 0x3fff).toString(36), field: digest.subarray(2, 10) };
 }
