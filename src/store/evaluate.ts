@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Db } from './db.js';
+import { evalsha } from './evalsha.js';
 import type { Script, ScriptArgument } from './script.js';
 
 /** A script whose keys are given to it, all of one account. */
@@ -15,7 +16,7 @@ export async function evaluate(
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   try {
-    return await db.redis.evalsha(sha, keys.length, ...keys, ...args);
+    return await evalsha(db.redis, sha, keys, args, 'utf8');
   } catch (err) {
     if (!(err instanceof Error && err.message.startsWith('NOSCRIPT'))) throw err;
     return await db.redis.eval(source, keys.length, ...keys, ...args);

@@ -1,6 +1,7 @@
 /** Lua scripts: one round trip, by hash, sent whole only where the server does not have it yet. */
 import { createHash } from 'node:crypto';
 import type { Db } from './db.js';
+import { evalsha } from './evalsha.js';
 
 export type ScriptArgument = string | number | Buffer;
 
@@ -32,12 +33,12 @@ export async function runScript(
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   const base = db.client(clientToken).base;
-  const rest: ScriptArgument[] = [base, db.clockOffsetMs(), ...args];
+  const rest: ScriptArgument[] = [db.clockOffsetMs(), ...args];
   try {
-    return await db.redis.callBuffer('EVALSHA', [script.sha, 1, ...rest]);
+    return await evalsha(db.redis, script.sha, [base], rest, null);
   } catch (err) {
     if (!(err instanceof Error && err.message.startsWith('NOSCRIPT'))) throw err;
-    return await db.redis.callBuffer('EVAL', [script.source, 1, ...rest]);
+    return await db.redis.callBuffer('EVAL', [script.source, 1, base, ...rest]);
   }
 }
 

@@ -332,11 +332,11 @@ describe('POST /register_push_notifications', () => {
       });
       // Everything before the storing passes; then nothing does, until the command has timed out.
       const { redis } = proxied.deps.db;
-      const original = redis.callBuffer.bind(redis);
-      redis.callBuffer = ((...args: Parameters<typeof original>) => {
-        if (JSON.stringify(args).includes(goodUrl)) proxy.hang();
+      const original = redis.sendCommand.bind(redis);
+      redis.sendCommand = ((...args: Parameters<typeof original>) => {
+        if (String(args[0].toWritable(redis.stream)).includes(goodUrl)) proxy.hang();
         return original(...args);
-      }) as typeof redis.callBuffer;
+      }) as typeof redis.sendCommand;
       assert.equal((await call(parts.toString(), {}, proxied)).status, 503);
       proxy.release();
       while (!(await getRegistration(api.deps.db, customer.client_token))) await new Promise(setImmediate);
