@@ -47,9 +47,13 @@ async function untilThere<T extends Connection | NativeConnection>(
   for (let tries = 0; ; tries++) {
     try {
       const connection = await connectOnce();
-      line.watch(() =>
-        connection.withDeadline(Date.now() + askWithinMs, () => connection.workflowService.getSystemInfo({})),
-      );
+      line.watch(() => {
+        const ask = () => connection.workflowService.getSystemInfo({});
+        const asked = connection.withDeadline(Date.now() + askWithinMs, ask);
+        // It has read its deadline; why it is closed, see closeContext.ts.
+        connection.callContextStorage.disable();
+        return asked;
+      });
       return connection;
     } catch (err) {
       if (tries % 20 === 0) {

@@ -5,6 +5,7 @@ import { upkeepQueueOf } from '../../workflows/upkeepQueue.js';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { workflowBundlePath } from './bundle.js';
+import { closeContext } from './closeContext.js';
 
 /** Routes the SDK's own log through ours. Once per process, before the first connection. */
 export function installRuntime(log: Logger): void {
@@ -73,6 +74,7 @@ export async function startWorkers(
     namespace: config.TEMPORAL_NAMESPACE,
     // All of them in both: an earlier release's workflows have everything wait in one queue.
     activities: createActivities(deps),
+    interceptors: { activity: [closeContext(connection)] },
     // The POST in flight finishes (its timeout, and the time to settle it); then whatever is left is cut (fact 6).
     shutdownGraceTime: deps.delivery.leaseMs,
     shutdownForceTime: deps.delivery.leaseMs + 10_000,
