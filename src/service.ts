@@ -11,7 +11,7 @@ import { deliveryOf } from './delivery.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
-import { openDb, waitForRedis } from './store/db.js';
+import { closeDb, openDb, waitForRedis } from './store/db.js';
 import { warnUnlessDurable } from './store/durable.js';
 import { unaccountedNow } from './store/findings.js';
 import { watchFsync } from './store/fsync.js';
@@ -147,7 +147,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   await line.close();
   fsync.close();
   ahead?.close();
-  db.redis.disconnect();
+  closeDb(db);
   log.info('ended');
 }
 

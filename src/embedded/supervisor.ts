@@ -62,6 +62,6 @@ export class Supervisor {
     const child = this.#children.get(name);
     if (!child || child.ended !== undefined) return;
     await child.stop(graceMs);
-    console.log(`  ${name} stopped`);
+    console.log(`  ${name} ${child.ended === 'killed by SIGKILL' ? 'had to be killed' : 'stopped'}`);
   }
 }

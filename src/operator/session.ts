@@ -6,7 +6,7 @@ import { projectDir } from '../embedded/projectDir.js';
 import { type RunState, readRunState } from '../embedded/runState.js';
 import { createLogger } from '../log.js';
 import { recordChange } from '../store/audit.js';
-import { type Db, openDb, waitForRedis } from '../store/db.js';
+import { closeDb, type Db, openDb, waitForRedis } from '../store/db.js';
 import { getEndpoint } from '../store/endpoint.js';
 import { addressAndTls } from '../temporal/addressAndTls.js';
 import type { Operator } from './operator.js';
@@ -93,7 +93,7 @@ export function openSession(options: () => GlobalOptions): Session {
       }
     },
     async close() {
-      store?.redis.disconnect();
+      if (store !== undefined) closeDb(store);
       await connection?.then((c) => c.close()).catch(() => {});
     },
   };

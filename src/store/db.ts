@@ -69,6 +69,14 @@ export function dbOf(redis: Redis, prefix: string, clockOffsetMs: () => number =
   };
 }
 
+/** For good. Whoever has a connection beside this one ends it at its `end`. */
+export function closeDb({ redis }: Db): void {
+  // Told to end between two tries, ioredis tries no more and says so to nobody.
+  const between = redis.status === 'reconnecting';
+  redis.disconnect();
+  if (between) redis.emit('end');
+}
+
 /** Waits until the server is there. @throws after `timeoutMs` */
 export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   const end = Date.now() + timeoutMs;

@@ -56,6 +56,7 @@ describe('npm start', () => {
     process.kill(first.pid, 'SIGKILL');
     assert.equal(await project.ended(), 1);
     assert.match(project.output, /stopping: (redis|temporal|service) ended: killed by SIGKILL/);
+    assert.doesNotMatch(project.output, /had to be killed/, 'the others end by themselves');
     assert.deepEqual(project.stillRunning(), []);
   });
 
