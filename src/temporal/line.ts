@@ -30,7 +30,7 @@ export async function openLine(address: string, log: Logger): Promise<Line> {
   const open = new Set<Socket>();
   let watching: NodeJS.Timeout | undefined;
   /** What questions go through; an older one is left to end by itself. */
-  let newest: { outside: Socket; inside: Socket; heardBytes: number; silentLooks: number } | undefined;
+  let newest: { outside: Socket; heardBytes: number; silentLooks: number } | undefined;
 
   const server = createServer((_, res) => res.writeHead(405).end());
   server.on('connect', (_, inside: Socket) => {
@@ -50,7 +50,7 @@ export async function openLine(address: string, log: Logger): Promise<Line> {
         other.destroy();
       });
     }
-    newest = { outside, inside, heardBytes: 0, silentLooks: 0 };
+    newest = { outside, heardBytes: 0, silentLooks: 0 };
   });
   server.listen(0, '127.0.0.1');
   await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject));
@@ -82,6 +82,7 @@ export async function openLine(address: string, log: Logger): Promise<Line> {
     async close() {
       clearInterval(watching);
       for (const socket of open) socket.destroy();
+      server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     },
   };
