@@ -11,8 +11,8 @@ export interface Script {
 }
 
 /**
- * A script of one client. It starts with `base` (what stands before each of the client's keys), `now`
- * (Redis' clock in ms) and ARGV from 2 on; `prelude` parts (such as `endpointLua`) come before `body`.
+ * A script of one client. It starts with `base` (what stands before each of the client's keys), `now` (Redis' clock in
+ * ms), `time` (the same as TIME answers it) and ARGV from 2 on; `prelude` parts (such as `endpointLua`) come before `body`.
  */
 export function clientScript(body: string, ...prelude: string[]): Script {
   const source = [
