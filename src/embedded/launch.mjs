@@ -40,7 +40,7 @@ switch (task) {
     break;
   case 'fuzz':
     prepare();
-    runModule('mocha/bin/mocha.js', [...args, fuzz]);
+    runModule('mocha/bin/mocha.js', args.some((a) => !a.startsWith('-')) ? args : [...args, fuzz]);
     break;
   case 'bench':
     prepare();

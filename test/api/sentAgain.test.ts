@@ -154,7 +154,7 @@ describe('sent again, and why not sent', () => {
   describe('recover', () => {
     it('what failed and was followed by nothing newer of its asset is owed again and delivered', async () => {
       await register();
-      const [lost, followed] = [await failed('vid-1'), await failed('vid-2')];
+      const [lost, followed] = await Promise.all([failed('vid-1'), failed('vid-2')]);
       await stateIs(await publish('vid-2'), 'delivered');
       const since = '2026-01-01T00:00:00Z';
       const before = receiver.received.length;

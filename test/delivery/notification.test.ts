@@ -17,6 +17,8 @@ describe('3. The notification', () => {
       PROBE_SCHEDULE_SECONDS: '0.3,0.5',
       ATTEMPT_TIMEOUT_SECONDS: '1',
     });
+    // What waits for the end of a lease waits 3 s, not 6.
+    h.deps.delivery = { ...h.deps.delivery, leaseMs: 3000 };
     await h.startWorker();
   });
   after(async () => await h.close());

@@ -11,7 +11,7 @@ describe('npm start', () => {
   });
   afterEach(() => project.remove());
 
-  it('brings up everything, and Ctrl-C stops all of it in order', async () => {
+  it('brings up everything; goes on where it stopped, also after kill -9 of the supervisor, which leaves nothing running; Ctrl-C stops all of it in order', async () => {
     const state = await project.start();
     const mode = (name: string) => statSync(join(project.dir, name)).mode & 0o777;
     assert.equal((await fetch(`${state.apiUrl}/readyz`)).status, 200);
@@ -19,16 +19,6 @@ describe('npm start', () => {
     assert.match(project.output, /notifications may go to http and to 127\.0\.0\.0\/8/);
     assert.deepEqual(['demo.json', 'secrets-key', 'run.json'].map(mode), [0o600, 0o600, 0o600]);
 
-    assert.equal(await project.signal('SIGINT'), 0);
-    assert.match(
-      project.output,
-      /stopping: SIGINT\s+service stopped\s+temporal stopped\s+redis stopped\s+stopped/,
-    );
-    assert.deepEqual(project.stillRunning(), []);
-  });
-
-  it('goes on where it stopped, also after kill -9 of the supervisor, which leaves nothing running', async () => {
-    const { apiUrl } = await project.start();
     const demo = readFileSync(join(project.dir, 'demo.json'), 'utf8');
     await project.signal('SIGKILL');
     await project.start();
@@ -40,27 +30,21 @@ describe('npm start', () => {
     assert.equal(readFileSync(join(project.dir, 'demo.json'), 'utf8'), demo, 'seeded once');
     const { client_id, client_secret } = JSON.parse(demo).publisher;
     const form = { grant_type: 'none', scope: 'push_notifications', client_id, client_secret };
-    const answer = await fetch(`${apiUrl}/oauth/access_token`, {
+    const answer = await fetch(`${state.apiUrl}/oauth/access_token`, {
       method: 'POST',
       body: new URLSearchParams(form),
     });
     assert.equal(answer.status, 200);
-    assert.equal(await project.signal('SIGTERM'), 0);
+
+    assert.equal(await project.signal('SIGINT'), 0);
+    assert.match(
+      project.output,
+      /stopping: SIGINT\s+service stopped\s+temporal stopped\s+redis stopped\s+stopped/,
+    );
     assert.deepEqual(project.stillRunning(), []);
   });
 
-  it('a child that ends takes all of it along, with the reason', async () => {
-    const { children } = await project.start();
-    const [first] = children;
-    assert.ok(first);
-    process.kill(first.pid, 'SIGKILL');
-    assert.equal(await project.ended(), 1);
-    assert.match(project.output, /stopping: (redis|temporal|service) ended: killed by SIGKILL/);
-    assert.doesNotMatch(project.output, /had to be killed/, 'the others end by themselves');
-    assert.deepEqual(project.stillRunning(), []);
-  });
-
-  it('runs beside another one; the same folder takes one only', async () => {
+  it('runs beside another one; the same folder takes one only; a child that ends takes all of its own along, with the reason', async () => {
     const other = await StartedProject.inNewFolder();
     try {
       const one = await project.start();
@@ -73,6 +57,18 @@ describe('npm start', () => {
       const again = new StartedProject(project.dir, project.port);
       assert.equal(await again.launch(), 1);
       assert.match(again.output, new RegExp(`runs already .*process ${one.supervisor.pid}`));
+
+      const [first] = one.children;
+      assert.ok(first);
+      process.kill(first.pid, 'SIGKILL');
+      assert.equal(await project.ended(), 1);
+      assert.match(project.output, /stopping: (redis|temporal|service) ended: killed by SIGKILL/);
+      assert.doesNotMatch(project.output, /had to be killed/, 'the others end by themselves');
+      assert.deepEqual(project.stillRunning(), []);
+      assert.equal((await fetch(`${two.apiUrl}/readyz`)).status, 200, 'the other one goes on');
+
+      assert.equal(await other.signal('SIGTERM'), 0);
+      assert.deepEqual(other.stillRunning(), []);
     } finally {
       await other.remove();
     }
