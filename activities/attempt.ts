@@ -20,7 +20,7 @@ export type AttemptOutcome =
   | { kind: 'delivered'; status?: number }
   | { kind: 'retry'; inMs: number; failures: number; status?: number; error?: string }
   | { kind: 'failed'; status?: number }
-  | { kind: 'gone' }
+  | { kind: 'gone'; state?: string }
   | { kind: 'reclaim' }
   | { kind: 'refused'; reason: RefusedReason; inMs: number };
 

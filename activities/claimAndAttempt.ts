@@ -22,12 +22,15 @@ export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[
   const rest = events.filter((_, i) => begun[i] === undefined);
   const own = rest.length === 0 ? undefined : await beginAttempts(deps, rest);
   const { pace } = deps;
-  const first = rest[0];
-  if (own !== undefined && first !== undefined && pace !== undefined) {
-    void own.sent.then(() => pace.tell(first.notificationId));
+  const first = events[0];
+  if (first !== undefined && pace !== undefined) {
+    const sent = new Set([own?.sent, ...begun.map((one) => one?.sent)]);
+    void Promise.all(sent).then(() => pace.tell(first.notificationId));
   }
   const ofRest = (await own?.outcomes) ?? [];
-  const outcomes = await Promise.all(events.map((_, i) => begun[i] ?? (ofRest.shift() as EventOutcome)));
+  const outcomes = await Promise.all(
+    events.map((_, i) => begun[i]?.outcome ?? (ofRest.shift() as EventOutcome)),
+  );
   await leaveAtOnce(deps, events, outcomes);
   return outcomes;
 }
@@ -234,7 +237,7 @@ export function outcomeOf(outcome: AttemptOutcome, claim: number): EventOutcome 
         ...(outcome.status === undefined ? {} : { status: outcome.status }),
       };
     case 'gone':
-      return { kind: 'ended', state: 'settled elsewhere' };
+      return { kind: 'ended', state: outcome.state ?? 'settled elsewhere' };
     case 'reclaim':
       return { kind: 'unclaimed', error: 'Redis has lost this claim' };
     case 'retry':

@@ -20,7 +20,7 @@ export interface Claimable {
 export type Claim =
   /** The asset is owed now, by this notification; `claim` is its number. */
   | { kind: 'claimed'; claim: number }
-  /** Claimed last by this notification already: nothing was changed. */
+  /** Claimed last by this notification already, and not ended: nothing was changed. */
   | { kind: 'mine'; claim: number }
   | { kind: 'not_needed'; by?: string }
   /** It was claimed and has ended since, or a newer one took its place. */
@@ -36,9 +36,9 @@ local function claim_event(at)
   local bucket, slot, wanted, id_bytes, id = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
   local asset, event, looked_up, priority, accepted_at = ARGV[at + 5], ARGV[at + 6], tonumber(ARGV[at + 7]), ARGV[at + 8], ARGV[at + 9]
   local claimed, last, segments = read_known(bucket, slot)
-  if last == id_bytes then return {'mine', claimed} end
   local state = redis.call('HGET', record(id), 'state')
   if state and state ~= 'waiting' then return {'ended', state} end
+  if last == id_bytes then return {'mine', claimed} end
   local new = missing(segments, wanted)
   local function described()
     local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}

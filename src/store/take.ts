@@ -37,8 +37,8 @@ export type Take =
   | Taken
   /** `inMs`: when it may be asked again; -1 where only a change from outside helps. */
   | { kind: 'refused'; reason: RefusedReason; inMs: number }
-  /** Nothing to do any more: delivered, superseded or ended some other way. */
-  | { kind: 'gone' }
+  /** Nothing to do any more: delivered, superseded or ended some other way, which `state` says while its record is kept. */
+  | { kind: 'gone'; state?: string }
   /** Redis lost its last second and this claim with it: claim again. */
   | { kind: 'reclaim' };
 
@@ -59,7 +59,7 @@ local function take_attempt(asset, id, mode, lease_ms, default_bound, drain_rate
   local redeliver = mode == 'redeliver'
   if not redeliver and redis.call('HGET', base .. 'owed', asset) ~= id then
     if wanted > 0 and read_known(bucket, slot) < wanted then return {'reclaim'} end
-    return {'gone'}
+    return {'gone', redis.call('HGET', record(id), 'state')}
   end
   if not shared.endpoint then
     shared.url = redis.call('HGET', base .. 'registration', 'url')
@@ -184,6 +184,7 @@ export function takeOf(answer: readonly unknown[], url: string, secrets: readonl
   const kind = text(answer[0]);
   switch (kind) {
     case 'gone':
+      return answer[1] === null || answer[1] === undefined ? { kind } : { kind, state: text(answer[1]) };
     case 'reclaim':
       return { kind };
     case 'taken':

@@ -12,11 +12,15 @@ import type { AcceptedEvent, EventOutcome } from '../../activities/outcome.js';
 export interface Ahead {
   /** What arrives while earlier claims are under way is claimed together. */
   begin(event: AcceptedEvent): void;
-  /** Resolves when the first attempts of those that were begun have been sent; undefined where none was. */
-  sent(events: readonly AcceptedEvent[]): Promise<unknown> | undefined;
-  /** The outcome of each that was begun; who asks again, after a failure, makes a new attempt. */
-  join(events: readonly AcceptedEvent[]): (Promise<EventOutcome> | undefined)[];
+  /** What was begun of each; who asks again, after a failure, makes a new attempt. */
+  join(events: readonly AcceptedEvent[]): (Begun | undefined)[];
   close(): void;
+}
+
+export interface Begun {
+  /** Its first attempt has been sent, where there is one, and those that were claimed with it. */
+  sent: Promise<unknown>;
+  outcome: Promise<EventOutcome>;
 }
 
 export interface AheadOptions {
@@ -31,6 +35,8 @@ export interface AheadOptions {
 interface Round {
   events: AcceptedEvent[];
   attempts: Promise<FirstAttempts>;
+  /** Never rejects. */
+  sent: Promise<unknown>;
 }
 
 const roundAtMost = 500;
@@ -54,7 +60,8 @@ export function createAhead(options: AheadOptions): Ahead {
       if (next === round) next = undefined;
       return options.beginAttempts(events);
     });
-    const round: Round = { events, attempts };
+    const sent = attempts.then((one) => one.sent).then(ignore, ignore);
+    const round: Round = { events, attempts, sent };
     claiming = attempts.then(ignore, ignore);
     const ended = attempts.then((one) => one.outcomes).then(ignore, ignore);
     options.underWay.add(ended);
@@ -71,24 +78,20 @@ export function createAhead(options: AheadOptions): Ahead {
       if (next === undefined || next.events.length >= roundAtMost) next = newRound();
       begun.set(notificationId, { round: next, at: next.events.push(event) - 1 });
     },
-    sent(events) {
-      const rounds = new Set(events.flatMap((event) => find(event.notificationId)?.round ?? []));
-      if (rounds.size === 0) return undefined;
-      return Promise.all(
-        [...rounds].map(({ attempts }) => attempts.then((one) => one.sent).then(ignore, ignore)),
-      );
-    },
     join(events) {
-      const outcomes = events.map((event) => {
+      const joined = events.map((event): Begun | undefined => {
         const found = find(event.notificationId);
-        return found?.round.attempts.then(async (one) => (await one.outcomes)[found.at] as EventOutcome);
+        if (found === undefined) return undefined;
+        const { attempts, sent } = found.round;
+        const outcome = attempts.then(async (one) => (await one.outcomes)[found.at] as EventOutcome);
+        outcome.catch(ignore);
+        return { sent, outcome };
       });
-      for (const outcome of outcomes) outcome?.catch(ignore);
       for (const event of events) {
         begun.delete(event.notificationId);
         older.delete(event.notificationId);
       }
-      return outcomes;
+      return joined;
     },
     close: () => clearInterval(dropping),
   };

@@ -79,9 +79,7 @@ export function createIntake(options: IntakeOptions): Intake {
       const group = cutGroup(lanes);
       for (const entry of group) leave(entry);
       options.grouped?.(group.length);
-      const sent =
-        options.ahead?.sent(group.map((w) => w.event)) ??
-        options.pace?.sent((group[0] as Waiting).event.notificationId);
+      const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
       answered = await startGroup(options, group);
       if (answered) await sent;
     }

@@ -20,7 +20,7 @@ describe('First attempts that begin before their workflow', () => {
   let safe = true;
 
   before(async () => {
-    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '0.5,20' });
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '0.5,20', ATTEMPT_TIMEOUT_SECONDS: '2' });
     receiver = await startReceiver();
     proxy = await startProxy(`http://${servers().temporalAddress}`);
     connection = lineTo(proxy);
