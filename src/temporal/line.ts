@@ -1,7 +1,7 @@
 /**
  * The line to Temporal. The SDK's pings notice after up to 45 s that a line died without a word; a worker's cannot be
  * set, and no server takes more of them than one in 10 s. So every connection leads through this process, as through
- * an HTTP proxy, and is cut here once it is silent.
+ * an HTTP proxy, is cut here once it is silent, and waits here while Temporal is away.
  */
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -20,6 +20,8 @@ export interface Line {
 const lookEveryMs = 500;
 /** Longer than a busy server takes to say anything at all to a question. */
 const silentForMs = 3000;
+/** While Temporal is away. */
+const tryAgainMs = 250;
 /** A new connection says something at once. */
 const silentFromTheStartMs = 2000;
 
@@ -34,24 +36,39 @@ export async function openLine(address: string, log: Logger): Promise<Line> {
 
   const server = createServer((_, res) => res.writeHead(405).end());
   server.on('connect', (_, inside: Socket) => {
-    const outside = connect({ host, port: temporalPort, noDelay: true }, () => {
+    inside.setNoDelay();
+    keep(inside);
+    reach(inside);
+  });
+
+  function reach(inside: Socket): void {
+    const outside = connect({ host, port: temporalPort, noDelay: true });
+    keep(outside);
+    const unanswered = setTimeout(() => outside.destroy(), silentFromTheStartMs);
+    const leave = () => outside.destroy();
+    inside.once('close', leave);
+    let reached = false;
+    outside.once('close', () => {
+      clearTimeout(unanswered);
+      inside.off('close', leave);
+      // Whose connection is refused asks again when it likes, a worker after up to 10 s: it is kept waiting instead.
+      if (!reached && watching !== undefined && !inside.destroyed) setTimeout(reach, tryAgainMs, inside);
+      else inside.destroy();
+    });
+    outside.once('connect', () => {
+      reached = true;
+      clearTimeout(unanswered);
       inside.write('HTTP/1.1 200 OK\r\n\r\n');
       inside.pipe(outside).pipe(inside);
+      newest = { outside, heardBytes: 0, silentLooks: 0 };
     });
-    inside.setNoDelay();
-    for (const [one, other] of [
-      [inside, outside],
-      [outside, inside],
-    ] as const) {
-      open.add(one);
-      one.on('error', () => other.destroy());
-      one.on('close', () => {
-        open.delete(one);
-        other.destroy();
-      });
-    }
-    newest = { outside, heardBytes: 0, silentLooks: 0 };
-  });
+  }
+
+  function keep(socket: Socket): void {
+    open.add(socket);
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => open.delete(socket));
+  }
   server.listen(0, '127.0.0.1');
   await new Promise((resolve, reject) => server.once('listening', resolve).once('error', reject));
 
