@@ -1,4 +1,5 @@
 import { Context } from '@temporalio/activity';
+import { mapInPages } from '../src/mapInPages.js';
 import { getAccount } from '../src/store/accounts.js';
 import { getClient } from '../src/store/clients.js';
 import { setHeld } from '../src/store/endpoint.js';
@@ -10,6 +11,8 @@ import { reclaimEvents } from './reclaim.js';
 
 /** Overdue for this long with nobody at it: the last plan lies as far back. */
 const overdueMs = 45_000;
+/** Clients looked at side by side: one after the other, a busy server took 0.2 s for each catch-up that was started. */
+const atOnce = 20;
 
 export interface Swept {
   looked: number;
@@ -41,29 +44,28 @@ async function superviseCatchUps(
 ): Promise<{ looked: number; started: number; replaced: number }> {
   const running = await runningCatchUps(deps.temporal, deps.taskQueue);
   const counts = { looked: 0, started: 0, replaced: 0 };
-  for await (const page of owedClients(deps.db)) {
-    for (const clientToken of page) {
-      // Each: a page of 500 clients may take a busy Redis longer than the server waits for a heartbeat.
-      heartbeat(counts);
-      counts.looked++;
-      await mendHold(deps, clientToken);
-      const overview = await owedOverview(deps.db, clientToken, deps.delivery.retentionMs);
-      if (overview.owed === 0) {
-        await forgetOwedClient(deps.db, clientToken);
-        continue;
-      }
-      const idle = overview.plannedMsAgo < 0 || overview.plannedMsAgo > overdueMs;
-      const overdue = overview.overdueMs > overdueMs && overview.inFlight === 0 && idle;
-      if (running.has(clientToken)) {
-        if (!overdue) continue;
-        await replaceCatchUp(deps.temporal, clientToken, deps.taskQueue);
-        counts.replaced++;
-      } else if (overview.overdueMs > overdueMs || idle) {
-        await startCatchUp(deps.temporal, clientToken, deps.taskQueue);
-        counts.started++;
-      }
+  const supervise = async (clientToken: string): Promise<void> => {
+    // Each: a page of 500 clients may take a busy Redis longer than the server waits for a heartbeat.
+    heartbeat(counts);
+    counts.looked++;
+    await mendHold(deps, clientToken);
+    const overview = await owedOverview(deps.db, clientToken, deps.delivery.retentionMs);
+    if (overview.owed === 0) {
+      await forgetOwedClient(deps.db, clientToken);
+      return;
     }
-  }
+    const idle = overview.plannedMsAgo < 0 || overview.plannedMsAgo > overdueMs;
+    const overdue = overview.overdueMs > overdueMs && overview.inFlight === 0 && idle;
+    if (running.has(clientToken)) {
+      if (!overdue) return;
+      await replaceCatchUp(deps.temporal, clientToken, deps.taskQueue);
+      counts.replaced++;
+    } else if (overview.overdueMs > overdueMs || idle) {
+      await startCatchUp(deps.temporal, clientToken, deps.taskQueue);
+      counts.started++;
+    }
+  };
+  for await (const page of owedClients(deps.db)) await mapInPages(page, atOnce, supervise);
   return counts;
 }
 
