@@ -30,7 +30,7 @@ ${text}
 - *... away*: the process (or the receiver's port) is gone for that time.
 - *line to ...*: a TCP proxy between the service and that one does it for 3 s. *Hangs* keeps everything and passes it on
   afterwards. *Half open* forgets every connection for good without telling either side; only new ones get through
-  afterwards, so the time is that in which the service notices. A worker notices by the pings of Temporal's SDK, up to 45 s.
+  afterwards, so the time is that in which the service notices: after 1.5 s for Redis, 3 s for Temporal.
 - *rolling restart*: two APIs behind a balancer that asks for \`/readyz\`, two workers, ended by SIGTERM one after the
   other with \`SHUTDOWN_DELAY_SECONDS=1\`. No call failed, nothing arrived twice; the time is that of one restart.
 - *none*: load without a fault. Memory and open files are sampled every second once all is warm; the slope is that of
