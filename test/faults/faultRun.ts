@@ -1,6 +1,6 @@
 /** A system under load, in which one thing after the other is broken, and whose account is given at the end. */
 import assert from 'node:assert/strict';
-import type { Db } from '../../src/store/db.js';
+import { type Db, waitForRedis } from '../../src/store/db.js';
 import { eventsWithTwoIds, type Fate, fateOf } from './accounting.js';
 import type { Cast } from './cast.js';
 import type { Fault } from './faults.js';
@@ -113,6 +113,8 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
   }
 
   async function accountSoFar(): Promise<void> {
+    // It may have just come back.
+    await waitForRedis(db, 10_000);
     for (; seen < publisher.acknowledged.length; seen++)
       open.add(publisher.acknowledged[seen] as Acknowledged);
     for (const event of open) {
