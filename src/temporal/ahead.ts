@@ -10,8 +10,8 @@ import type { FirstAttempts } from '../../activities/claimAndAttempt.js';
 import type { AcceptedEvent, EventOutcome } from '../../activities/outcome.js';
 
 export interface Ahead {
-  /** What arrives while earlier claims are under way is claimed together. */
-  begin(event: AcceptedEvent): void;
+  /** Whether its attempt begins now. What arrives while earlier claims are under way is claimed together. */
+  begin(event: AcceptedEvent): boolean;
   /** What was begun of each; who asks again, after a failure, makes a new attempt. */
   join(events: readonly AcceptedEvent[]): (Begun | undefined)[];
   close(): void;
@@ -74,9 +74,11 @@ export function createAhead(options: AheadOptions): Ahead {
   return {
     begin(event) {
       const { notificationId, priority } = event;
-      if (priority === 'backfill' || !options.isSafe() || find(notificationId) !== undefined) return;
+      if (priority === 'backfill' || !options.isSafe()) return false;
+      if (find(notificationId) !== undefined) return true;
       if (next === undefined || next.events.length >= roundAtMost) next = newRound();
       begun.set(notificationId, { round: next, at: next.events.push(event) - 1 });
+      return true;
     },
     join(events) {
       const joined = events.map((event): Begun | undefined => {

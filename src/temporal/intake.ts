@@ -53,8 +53,13 @@ const groupPerClient = 64;
 const groupBytes = 512 * 1024;
 const startWithinMs = 1700;
 
+/** Whose first attempts do not wait for their workflow need not be paced by it: so many are worth another at once. */
+const worthAStart = 128;
+
 interface Waiting {
   event: AcceptedEvent;
+  /** Its first attempt has begun. */
+  begun: boolean;
   resolve(): void;
   reject(err: unknown): void;
 }
@@ -66,6 +71,7 @@ export function createIntake(options: IntakeOptions): Intake {
   /** Whether the last start was answered: while Temporal is away nothing begins ahead of it. */
   let answered = true;
   let pumping: Promise<void> | undefined;
+  let manyWait: (() => void) | undefined;
 
   function leave(entry: Waiting): void {
     waiting--;
@@ -81,7 +87,15 @@ export function createIntake(options: IntakeOptions): Intake {
       options.grouped?.(group.length);
       const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
       answered = await startGroup(options, group);
-      if (answered) await sent;
+      if (answered) await (group.every((w) => w.begun) ? Promise.race([sent, untilManyWait()]) : sent);
+    }
+  }
+
+  async function untilManyWait(): Promise<void> {
+    if (waiting < worthAStart) {
+      await new Promise<void>((resolve) => {
+        manyWait = resolve;
+      });
     }
   }
 
@@ -91,10 +105,11 @@ export function createIntake(options: IntakeOptions): Intake {
       if (waiting >= waitingAtMost || ofClient >= waitingPerClient) {
         return Promise.reject(new IntakeUnavailable('more events are waiting than the intake holds', 1));
       }
-      if (answered) options.ahead?.begin(event);
+      const begun = answered && options.ahead?.begin(event) === true;
       return new Promise((resolve, reject) => {
-        lanes[event.priority].push({ event, resolve, reject });
+        lanes[event.priority].push({ event, begun, resolve, reject });
         waiting++;
+        if (waiting >= worthAStart) manyWait?.();
         perClient.set(event.clientToken, ofClient + 1);
         pumping ??= Promise.resolve()
           .then(pump)
