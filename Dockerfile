@@ -24,4 +24,4 @@ COPY --from=build /app/dist ./dist
 COPY deploy/healthcheck.mjs ./deploy/
 USER node
 EXPOSE 3000 9464
-CMD ["node", "dist/src/main.js", "api"]
+CMD ["node", "--max-semi-space-size=64", "dist/src/main.js", "api"]

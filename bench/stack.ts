@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { readConfig } from '../src/config.js';
 import { answersOk } from '../src/embedded/answersOk.js';
 import { type Child, startChild, waitUntilReady } from '../src/embedded/child.js';
+import { nodeFlags } from '../src/embedded/nodeFlags.js';
 import { freePort } from '../src/embedded/ports.js';
 import { projectDir } from '../src/embedded/projectDir.js';
 import { startRedis } from '../src/embedded/redis.js';
@@ -162,7 +163,7 @@ function startService(
   return startChild({
     name,
     command: process.execPath,
-    args: [...profiling, main, role],
+    args: [...nodeFlags, ...profiling, main, role],
     logFile: join(dir, `${name}.log`),
     env,
     cwd: projectDir,

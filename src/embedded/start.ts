@@ -9,6 +9,7 @@ import { answersOk } from './answersOk.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { startChild, waitUntilReady } from './child.js';
 import { demoAccount, linesToPaste } from './demoAccount.js';
+import { nodeFlags } from './nodeFlags.js';
 import { PortPlan } from './portPlan.js';
 import { endProcess, markProcess } from './processMark.js';
 import { dataDir, projectDir } from './projectDir.js';
@@ -140,7 +141,7 @@ async function service(
   const child = await startChild({
     name: 'service',
     command: process.execPath,
-    args: [join(projectDir, 'dist/src/main.js'), 'all'],
+    args: [...nodeFlags, join(projectDir, 'dist/src/main.js'), 'all'],
     env: { ...process.env, ...environment },
     logFile: logFile('service'),
     onStart: supervisor.adopt,

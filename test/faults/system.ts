@@ -3,6 +3,7 @@ import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { answersOk } from '../../src/embedded/answersOk.js';
 import { type Child, logTail, startChild, waitUntilReady } from '../../src/embedded/child.js';
+import { nodeFlags } from '../../src/embedded/nodeFlags.js';
 import { projectDir } from '../../src/embedded/projectDir.js';
 import { startRedis } from '../../src/embedded/redis.js';
 import { startTemporal } from '../../src/embedded/temporal.js';
@@ -117,7 +118,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     const child = await startChild({
       name: part,
       command: process.execPath,
-      args: [join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'), role],
+      args: [...nodeFlags, join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'), role],
       logFile: join(dir, `${part}.log`),
       env: { ...environment, PORT: String(ports[part]), ADMIN_PORT: String(adminPorts[part]) },
       cwd: projectDir,
