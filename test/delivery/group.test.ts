@@ -29,10 +29,13 @@ describe('The first attempts of a group', () => {
   it('what finds no place follows as places come free, within max_in_flight', async () => {
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { maxInFlight: 3 });
+    // Long enough that three are under way at one time.
+    receiver.delayMs = 10;
     const outcomes = await claimAndAttempt(
       h.deps,
-      assets(20).map((asset) => accepted(client, asset)),
+      assets(10).map((asset) => accepted(client, asset)),
     );
+    receiver.delayMs = 0;
     assert.deepEqual(new Set(outcomes.map((o) => o.kind === 'ended' && o.state)), new Set(['delivered']));
     assert.equal(receiver.mostInFlight, 3);
     assert.equal((await getEndpoint(h.db, client)).owed, 0);
