@@ -7,23 +7,15 @@ import type { Line } from './line.js';
 
 /** For workers; a client over it may start workflows eagerly. Waits until the server answers. */
 export async function connectNative(config: Config, log: Logger, line: Line): Promise<NativeConnection> {
-  return await untilThere(config, log, line, () =>
-    NativeConnection.connect({
-      ...addressAndTls(config, config.TEMPORAL_ADDRESS),
-      proxy: { type: 'http-connect', targetHost: `127.0.0.1:${line.port}` },
-    }),
-  );
+  return await untilThere(config, log, line, () => NativeConnection.connect(through(config, line)));
 }
 
 /** For processes that only call. One try per call: the caller bounds its time and says 503 (DESIGN fact 4). */
 export async function connect(config: Config, log: Logger, line: Line): Promise<Connection> {
   return await untilThere(config, log, line, () =>
     Connection.connect({
-      ...addressAndTls(config, `127.0.0.1:${line.port}`),
+      ...through(config, line),
       channelArgs: {
-        'grpc.http_connect_target': `dns:${line.leadsTo}`,
-        'grpc.default_authority': line.leadsTo,
-        'grpc.enable_http_proxy': 0,
         // After a long outage the next try must not be minutes away.
         'grpc.initial_reconnect_backoff_ms': 250,
         'grpc.max_reconnect_backoff_ms': 1000,
@@ -31,6 +23,10 @@ export async function connect(config: Config, log: Logger, line: Line): Promise<
       interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
     }),
   );
+}
+
+function through(config: Config, line: Line) {
+  return addressAndTls(config, `127.0.0.1:${line.port}`, config.TEMPORAL_TLS_SERVER_NAME ?? line.host);
 }
 
 export function clientOf(connection: Connection | NativeConnection, config: Config): Client {
