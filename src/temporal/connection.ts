@@ -5,9 +5,14 @@ import type { Logger } from '../log.js';
 import { addressAndTls } from './addressAndTls.js';
 import type { Line } from './line.js';
 
-/** For workers; a client over it may start workflows eagerly. Waits until the server answers. */
+/**
+ * For workers; a client over it may start workflows eagerly. Waits until the server answers. Not compressed: the server
+ * is near, and its time and ours are worth more than the bytes.
+ */
 export async function connectNative(config: Config, log: Logger, line: Line): Promise<NativeConnection> {
-  return await untilThere(config, log, line, () => NativeConnection.connect(through(config, line)));
+  return await untilThere(config, log, line, () =>
+    NativeConnection.connect({ ...through(config, line), grpcCompression: { codec: 'none' } }),
+  );
 }
 
 /** For processes that only call. One try per call: the caller bounds its time and says 503 (DESIGN fact 4). */
