@@ -3,6 +3,7 @@
  * together into the next (DESIGN fact 1). At light load every event has a workflow of its own, without waiting.
  */
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { AcceptedEvent } from '../../activities/outcome.js';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
@@ -53,8 +54,12 @@ const groupPerClient = 64;
 const groupBytes = 512 * 1024;
 const startWithinMs = 1700;
 
-/** Whose first attempts do not wait for their workflow need not be paced by it: so many are worth another at once. */
-const worthAStart = 128;
+/**
+ * A workflow costs much and each of its events little. Where first attempts do not wait for it, a start after one of many
+ * events lets as many gather again: until so long after the last start.
+ */
+const gatherFrom = 32;
+const gatherMs = (events: number): number => 30 + 0.15 * events;
 
 interface Waiting {
   event: AcceptedEvent;
@@ -71,7 +76,6 @@ export function createIntake(options: IntakeOptions): Intake {
   /** Whether the last start was answered: while Temporal is away nothing begins ahead of it. */
   let answered = true;
   let pumping: Promise<void> | undefined;
-  let manyWait: (() => void) | undefined;
 
   function leave(entry: Waiting): void {
     waiting--;
@@ -85,17 +89,13 @@ export function createIntake(options: IntakeOptions): Intake {
       const group = cutGroup(lanes);
       for (const entry of group) leave(entry);
       options.grouped?.(group.length);
+      const startedAt = performance.now();
       const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
       answered = await startGroup(options, group);
-      if (answered) await (group.every((w) => w.begun) ? Promise.race([sent, untilManyWait()]) : sent);
-    }
-  }
-
-  async function untilManyWait(): Promise<void> {
-    if (waiting < worthAStart) {
-      await new Promise<void>((resolve) => {
-        manyWait = resolve;
-      });
+      if (!answered) continue;
+      await sent;
+      const leftMs = gatherMs(group.length) - (performance.now() - startedAt);
+      if (group.length >= gatherFrom && leftMs > 0 && group.every((w) => w.begun)) await sleep(leftMs);
     }
   }
 
@@ -109,7 +109,6 @@ export function createIntake(options: IntakeOptions): Intake {
       return new Promise((resolve, reject) => {
         lanes[event.priority].push({ event, begun, resolve, reject });
         waiting++;
-        if (waiting >= worthAStart) manyWait?.();
         perClient.set(event.clientToken, ofClient + 1);
         pumping ??= Promise.resolve()
           .then(pump)
