@@ -3,7 +3,7 @@ import { isRedisUnavailable } from '../src/store/db.js';
 import { waitForDisk } from '../src/store/durable.js';
 import { announceClaims } from '../src/store/owed.js';
 import type { Take, Taken } from '../src/store/take.js';
-import { isShort, leftOf } from '../workflows/leaving.js';
+import { indexesByClient, isShort, leftOf } from '../workflows/leaving.js';
 import { type AttemptOutcome, attemptTaken, makeAttempt } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
 import { leaveOnDisk } from './leaveToCatchUp.js';
@@ -62,16 +62,6 @@ export async function beginAttempts(deps: ActivityDeps, events: AcceptedEvent[])
     sent: Promise.all(works.map((work) => work.sent)),
     outcomes: Promise.all(works.map((work) => work.done)).then(() => outcomes),
   };
-}
-
-function indexesByClient(events: AcceptedEvent[]): Map<string, number[]> {
-  const byClient = new Map<string, number[]>();
-  events.forEach((event, i) => {
-    const indexes = byClient.get(event.clientToken);
-    if (indexes === undefined) byClient.set(event.clientToken, [i]);
-    else indexes.push(i);
-  });
-  return byClient;
 }
 
 /**

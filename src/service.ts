@@ -75,15 +75,15 @@ export async function run(role: Role, config: Config): Promise<void> {
     underWay,
     pace: pace ?? tellPace(db),
   };
-  const fsync = watchFsync(db);
+  const fsync = role === 'all' ? watchFsync(db) : undefined;
   const ahead =
-    role === 'all'
-      ? createAhead({
+    fsync === undefined
+      ? undefined
+      : createAhead({
           beginAttempts: (events) => beginAttempts(deps, events),
           isSafe: fsync.always,
           underWay,
-        })
-      : undefined;
+        });
   if (ahead !== undefined) deps.ahead = ahead;
   const workers = native === undefined ? undefined : await startWorkersAndSweep(config, native, deps, log);
 
@@ -145,7 +145,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   await admin.close();
   await connection.close();
   await line.close();
-  fsync.close();
+  fsync?.close();
   ahead?.close();
   closeDb(db);
   log.info('ended');

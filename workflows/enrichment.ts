@@ -10,7 +10,7 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
-import { isShort, leftOf, shortRetries } from './leaving.js';
+import { indexesByClient, isShort, leftOf, shortRetries } from './leaving.js';
 import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
 import { upkeepQueueOf } from './upkeepQueue.js';
 
@@ -48,17 +48,17 @@ export async function enrichment({ events }: EnrichmentInput): Promise<void> {
   const outcomes = await CancellationScope.nonCancellable(() => claimAndAttempt(events));
   describe(events, outcomes);
 
-  const byClient = new Map<string, number[]>();
-  outcomes.forEach((outcome, i) => {
-    if (outcome.kind === 'ended' || (outcome.kind === 'owed' && outcome.left)) return;
-    const clientToken = (events[i] as AcceptedEvent).clientToken;
-    byClient.set(clientToken, [...(byClient.get(clientToken) ?? []), i]);
-  });
+  const unfinished = [...outcomes.keys()].filter((i) => !isFinished(outcomes[i] as EventOutcome));
+  const byClient = indexesByClient(events, unfinished);
   if (byClient.size > 0) {
     // One client's rest never waits for another's.
     await Promise.all([...byClient.values()].map((indexes) => finish(events, outcomes, indexes)));
     describe(events, outcomes);
   }
+}
+
+function isFinished(outcome: EventOutcome): boolean {
+  return outcome.kind === 'ended' || (outcome.kind === 'owed' && outcome.left === true);
 }
 
 async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {

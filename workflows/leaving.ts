@@ -10,6 +10,21 @@ export function isShort(outcome: OwedOutcome): boolean {
   return outcome.reason === 'under_way' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
 }
 
+/** The given ones of the events' indexes, by client, each in the order of the first of it. */
+export function indexesByClient(
+  events: readonly AcceptedEvent[],
+  indexes: Iterable<number> = events.keys(),
+): Map<string, number[]> {
+  const byClient = new Map<string, number[]>();
+  for (const i of indexes) {
+    const { clientToken } = events[i] as AcceptedEvent;
+    const ofClient = byClient.get(clientToken);
+    if (ofClient === undefined) byClient.set(clientToken, [i]);
+    else ofClient.push(i);
+  }
+  return byClient;
+}
+
 /** @param indexes of events of one client, all owed, at least one */
 export function leftOf(
   events: readonly AcceptedEvent[],

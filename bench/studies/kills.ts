@@ -18,17 +18,14 @@ export const kills: Study<Size> = {
     const theatre = await stage.open({ split: true });
     const { stack, cast } = theatre;
     const clientTokens = await cast.newRegisteredClients(sizes.clients, theatre.receiverUrl);
-    // The others have no figures from the first moment to the last.
-    const { temporal, redis } = theatre.pids as Record<string, number>;
-    const lasting = Object.fromEntries(
-      Object.entries({ temporal, redis }).filter(([, pid]) => pid !== undefined),
-    );
+    // What is killed has no figures from the first moment to the last.
+    const { api, worker, ...lasting } = theatre.pids;
     const seconds = sizes.minutes * 60;
     const from = monotonicMs();
     const away: number[] = [];
     let over = false;
     const traffic = liveTraffic(
-      { ...theatre, pids: lasting as Record<string, number> },
+      { ...theatre, pids: lasting },
       { name: 'kills', clientTokens, perSecond: sizes.perSecond, seconds, first: 'nothing' },
     ).finally(() => {
       over = true;

@@ -12,20 +12,13 @@ const askEveryMs = 30_000;
 /** Asks at each connection and from time to time; where Redis does not say (CONFIG may be forbidden), it is not known. */
 export function watchFsync(db: Db): FsyncWatch {
   let always = false;
-  const ask = () => {
-    readFsync(db).then(
-      (answer) => {
-        always = answer;
-      },
-      () => {
-        always = false;
-      },
-    );
+  const ask = async () => {
+    always = await readFsync(db).catch(() => false);
   };
   const lost = () => {
     always = false;
   };
-  ask();
+  void ask();
   db.redis.on('ready', ask);
   db.redis.on('close', lost);
   const timer = setInterval(ask, askEveryMs);
