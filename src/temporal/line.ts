@@ -41,6 +41,7 @@ export async function openLine(address: string, log: Logger): Promise<Line> {
   });
 
   function reach(inside: Socket): void {
+    if (inside.destroyed) return;
     const outside = connect({ host, port: temporalPort, noDelay: true });
     keep(outside);
     const unanswered = setTimeout(() => outside.destroy(), silentFromTheStartMs);
@@ -51,7 +52,7 @@ export async function openLine(address: string, log: Logger): Promise<Line> {
       clearTimeout(unanswered);
       inside.off('close', leave);
       // Whose connection is refused asks again when it likes, a worker after up to 10 s: it is kept waiting instead.
-      if (!reached && watching !== undefined && !inside.destroyed) setTimeout(reach, tryAgainMs, inside);
+      if (!reached && watching !== undefined) setTimeout(reach, tryAgainMs, inside);
       else inside.destroy();
     });
     outside.once('connect', () => {

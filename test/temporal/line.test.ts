@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { type AddressInfo, connect as connectTcp } from 'node:net';
+import { type AddressInfo, connect as connectTcp, createServer } from 'node:net';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { createServer as createTlsServer } from 'node:tls';
@@ -71,6 +72,36 @@ describe('The line to Temporal', () => {
       assert.equal(one.said.length, 1, one.said.join(''));
     }
     for (const one of idle) assert.deepEqual(one.said, []);
+  });
+
+  it('is not made for somebody who has stopped waiting for it', async () => {
+    const temporal = createServer();
+    const listen = (port: number) =>
+      new Promise<void>((resolve) => temporal.listen(port, '127.0.0.1', resolve));
+    await listen(0);
+    const { port } = temporal.address() as AddressInfo;
+    await new Promise((resolve) => temporal.close(resolve));
+    let made = 0;
+    temporal.on('connection', (socket) => {
+      made++;
+      socket.pipe(socket);
+    });
+
+    const line = await openLine(`127.0.0.1:${port}`, pino({ level: 'silent' }));
+    line.watch(async () => undefined);
+    const impatient = connectTcp(line.port);
+    await once(impatient, 'connect');
+    const patient = connectTcp(line.port);
+    await once(patient, 'connect');
+    impatient.destroy();
+    await listen(port);
+    // It is let through in the order of the tries, the one that has left before it.
+    patient.write('here');
+    await once(patient, 'data');
+    assert.equal(made, 1);
+    patient.destroy();
+    await line.close();
+    await new Promise((resolve) => temporal.close(resolve));
   });
 
   it('carries TLS as it is: the certificate is asked of Temporal by its name', async () => {
