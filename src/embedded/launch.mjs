@@ -29,18 +29,15 @@ switch (task) {
     break;
   case 'test':
     prepare();
-    runModule(
-      'mocha/bin/mocha.js',
-      args.some((a) => !a.startsWith('-')) ? args : [...args, tests, '--ignore', faults, '--ignore', fuzz],
-    );
+    mocha(tests, '--ignore', faults, '--ignore', fuzz);
     break;
   case 'faults':
     prepare();
-    runModule('mocha/bin/mocha.js', args.some((a) => !a.startsWith('-')) ? args : [...args, faults]);
+    mocha(faults);
     break;
   case 'fuzz':
     prepare();
-    runModule('mocha/bin/mocha.js', args.some((a) => !a.startsWith('-')) ? args : [...args, fuzz]);
+    mocha(fuzz);
     break;
   case 'bench':
     prepare();
@@ -48,6 +45,12 @@ switch (task) {
     break;
   default:
     fail(`launch.mjs: no task ${task}`);
+}
+
+/** The files that were named, or all of it: without any mocha would take the whole of `test`. */
+function mocha(...all) {
+  const isNamed = args.some((arg) => arg.endsWith('.ts') || existsSync(join(projectDir, arg)));
+  runModule('mocha/bin/mocha.js', isNamed ? args : [...args, ...all]);
 }
 
 function checkNode() {
