@@ -1,5 +1,26 @@
 import { Command, type Redis } from 'ioredis';
-import type { ScriptArgument } from './script.js';
+import type { Script, ScriptArgument } from './script.js';
+
+/**
+ * Runs a script by its hash, sent whole only where the server does not have it yet.
+ *
+ * @param encoding of the strings in the answer; null: as Buffers
+ */
+export async function evalScript(
+  redis: Redis,
+  { sha, source }: Script,
+  keys: readonly string[],
+  args: readonly ScriptArgument[],
+  encoding: 'utf8' | null,
+): Promise<unknown> {
+  try {
+    return await evalsha(redis, sha, keys, args, encoding);
+  } catch (err) {
+    if (!(err instanceof Error && err.message.startsWith('NOSCRIPT'))) throw err;
+    const whole = [source, keys.length, ...keys, ...args];
+    return await (encoding === null ? redis.callBuffer('EVAL', whole) : redis.call('EVAL', whole));
+  }
+}
 
 /**
  * EVALSHA as the bytes that go to Redis, written in one piece: with arguments that are bytes, ioredis takes four times

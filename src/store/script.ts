@@ -1,7 +1,6 @@
-/** Lua scripts: one round trip, by hash, sent whole only where the server does not have it yet. */
 import { createHash } from 'node:crypto';
 import type { Db } from './db.js';
-import { evalsha } from './evalsha.js';
+import { evalScript } from './evalsha.js';
 
 export type ScriptArgument = string | number | Buffer;
 
@@ -26,20 +25,14 @@ export function clientScript(body: string, ...prelude: string[]): Script {
 }
 
 /** Runs a script for one client. Strings come back as Buffers: known segments and ids in them are bytes. */
-export async function runScript(
+export function runScript(
   db: Db,
   script: Script,
   clientToken: string,
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   const base = db.client(clientToken).base;
-  const rest: ScriptArgument[] = [db.clockOffsetMs(), ...args];
-  try {
-    return await evalsha(db.redis, script.sha, [base], rest, null);
-  } catch (err) {
-    if (!(err instanceof Error && err.message.startsWith('NOSCRIPT'))) throw err;
-    return await db.redis.callBuffer('EVAL', [script.source, 1, base, ...rest]);
-  }
+  return evalScript(db.redis, script, [base], [db.clockOffsetMs(), ...args], null);
 }
 
 /** Text of a Buffer in a script's answer. */
