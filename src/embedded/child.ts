@@ -72,6 +72,8 @@ export async function startChild(options: ChildOptions): Promise<Child> {
   return started;
 }
 
+const answerWithinMs = 3000;
+
 /** Polls until `check` holds. @throws Error with the log's end when the child ends first, or after `timeoutMs` */
 export async function waitUntilReady(
   child: Child,
@@ -79,7 +81,7 @@ export async function waitUntilReady(
   timeoutMs: number,
 ): Promise<void> {
   const end = Date.now() + timeoutMs;
-  while (!(await check())) {
+  while (!(await answersInTime(child, check))) {
     if (child.ended !== undefined)
       throw new Error(`${child.name} ended: ${child.ended}\n${logTail(child.logFile)}`);
     if (Date.now() > end) {
@@ -87,6 +89,19 @@ export async function waitUntilReady(
       throw new Error(`${child.name} was not ready after ${timeoutMs / 1000} s\n${logTail(child.logFile)}`);
     }
     await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+/** An answer that never comes must hide neither that the child has ended nor that it is too late. */
+async function answersInTime(child: Child, check: () => Promise<boolean>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, answerWithinMs);
+  });
+  try {
+    return (await Promise.race([check(), late, child.exited])) === true;
+  } finally {
+    clearTimeout(timer);
   }
 }
 

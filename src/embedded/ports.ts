@@ -1,17 +1,21 @@
+import { randomInt } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 
-/** A TCP port of 127.0.0.1 that nobody listened on a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address ? resolve(address.port) : reject(new Error('no free port')),
-      );
-    });
-  });
+/**
+ * Below what systems give to outgoing connections (Linux from 32768, macOS from 49152). A port from there may be taken
+ * by one of them before its server listens, or by whoever asks whether that does: the kernel can connect it to itself.
+ */
+const [lowest, highest] = [12_000, 32_000];
+const given = new Set<number>();
+
+/** A TCP port of 127.0.0.1 that nobody listened on a moment ago; never the same twice in this process. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(lowest, highest);
+    if (given.has(port)) continue;
+    given.add(port);
+    if (!(await cannotListen(port, '127.0.0.1'))) return port;
+  }
 }
 
 /** Whether somebody listens there. Connecting as well: macOS lets one bind beside a wildcard listener. */
