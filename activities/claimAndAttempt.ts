@@ -37,10 +37,21 @@ export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[
 
 /** First attempts under way. */
 export interface FirstAttempts {
+  /** What is under way of its client, one per event, in order. */
+  ofClient: WorkOfClient[];
   /** Every POST that is made has been sent. */
   sent: Promise<unknown>;
   /** One per event, in order. */
   outcomes: Promise<EventOutcome[]>;
+}
+
+/** Of one client. */
+export interface WorkOfClient {
+  isClaimed: boolean;
+  /** Every POST that is made has been sent. */
+  sent: Promise<unknown>;
+  /** Each has ended, or was waited for long enough. */
+  done: Promise<unknown>;
 }
 
 /** Claims every event; then the first attempts go on by themselves. @throws when Redis is away */
@@ -49,16 +60,20 @@ export async function beginAttempts(deps: ActivityDeps, events: AcceptedEvent[])
   // Over one connection it comes before the claims.
   const announced = announceClaims(deps.db, byClient.keys());
   const started = Date.now();
+  const ofClient = new Array<WorkOfClient>(events.length);
   const outcomes = new Array<EventOutcome>(events.length);
-  const ofClients = [...byClient].map(async ([clientToken, indexes]) => {
-    const ofClient = indexes.map((i) => events[i] as AcceptedEvent);
-    const decided = await claimAndTake(deps, clientToken, ofClient);
-    return workThrough(deps, ofClient, decided, started, (n, outcome) => {
+  const claiming = [...byClient].map(async ([clientToken, indexes]) => {
+    const itsEvents = indexes.map((i) => events[i] as AcceptedEvent);
+    const decided = await claimAndTake(deps, clientToken, itsEvents);
+    const work = workThrough(deps, itsEvents, decided, started, (n, outcome) => {
       outcomes[indexes[n] as number] = outcome;
     });
+    for (const i of indexes) ofClient[i] = work;
+    return work;
   });
-  const [works] = await Promise.all([Promise.all(ofClients), announced]);
+  const [works] = await Promise.all([Promise.all(claiming), announced]);
   return {
+    ofClient,
     sent: Promise.all(works.map((work) => work.sent)),
     outcomes: Promise.all(works.map((work) => work.done)).then(() => outcomes),
   };
@@ -95,12 +110,6 @@ function waitsForCatchUp(outcome: EventOutcome | undefined): boolean {
   return outcome?.kind === 'owed' && !isShort(outcome);
 }
 
-interface Work {
-  /** Every POST that this activity makes for the client has been sent. */
-  sent: Promise<unknown>;
-  done: Promise<unknown>;
-}
-
 /**
  * The attempts of one client's events. What found no place follows as its own attempts before it are delivered; where
  * none is, because others hold all places or the endpoint fails or is slow, it is left owed.
@@ -111,7 +120,7 @@ function workThrough(
   decided: Decided[],
   started: number,
   end: (n: number, outcome: EventOutcome) => void,
-): Work {
+): WorkOfClient {
   const noPlace: number[] = [];
   const first: { n: number; claim: number; take: Taken }[] = [];
   decided.forEach(({ claim, take }, n) => {
@@ -135,7 +144,11 @@ function workThrough(
   };
   const hands = first.map(hand);
   const done = Promise.all(hands);
-  return { sent: noPlace.length === 0 ? Promise.resolve() : done, done };
+  return {
+    isClaimed: decided.every(({ claim }) => claim.kind !== 'unclaimed'),
+    sent: noPlace.length === 0 ? Promise.resolve() : done,
+    done,
+  };
 }
 
 /** The outcome of an event that is not attempted here. */

@@ -6,12 +6,17 @@
  * is claimed is owed and the sweep finds it. That holds only while Redis has on its disk what it has answered;
  * otherwise nothing begins ahead.
  */
-import type { FirstAttempts } from '../../activities/claimAndAttempt.js';
+import type { FirstAttempts, WorkOfClient } from '../../activities/claimAndAttempt.js';
 import type { AcceptedEvent, EventOutcome } from '../../activities/outcome.js';
 
 export interface Ahead {
-  /** Whether its attempt begins now. What arrives while earlier claims are under way is claimed together. */
-  begin(event: AcceptedEvent): boolean;
+  /**
+   * Its claim and attempt begin now; what arrives while earlier claims are under way is claimed together. Answers
+   * whether its claim is decided and on Redis' disk, once its client's attempts have been sent, or have ended where
+   * many are under way: who waits for it does not outrun delivery.
+   * @returns undefined where nothing begins before the workflow
+   */
+  begin(event: AcceptedEvent): Promise<boolean> | undefined;
   /** What was begun of each; who asks again, after a failure, makes a new attempt. */
   join(events: readonly AcceptedEvent[]): (Begun | undefined)[];
   close(): void;
@@ -40,6 +45,7 @@ interface Round {
 }
 
 const roundAtMost = 500;
+const fewAttempts = 150;
 /** A workflow whose first task went to another process does not ask; what it left is dropped after one to two of these. */
 const dropEveryMs = 10_000;
 
@@ -47,6 +53,7 @@ export function createAhead(options: AheadOptions): Ahead {
   let begun = new Map<string, { round: Round; at: number }>();
   let older: typeof begun = new Map();
   let next: Round | undefined;
+  let attempting = 0;
   let claiming: Promise<void> = Promise.resolve();
   const dropping = setInterval(() => {
     older = begun;
@@ -58,6 +65,7 @@ export function createAhead(options: AheadOptions): Ahead {
     const events: AcceptedEvent[] = [];
     const attempts = claiming.then(() => {
       if (next === round) next = undefined;
+      attempting += events.length;
       return options.beginAttempts(events);
     });
     const sent = attempts.then((one) => one.sent).then(ignore, ignore);
@@ -65,8 +73,17 @@ export function createAhead(options: AheadOptions): Ahead {
     claiming = attempts.then(ignore, ignore);
     const ended = attempts.then((one) => one.outcomes).then(ignore, ignore);
     options.underWay.add(ended);
-    void ended.then(() => options.underWay.delete(ended));
+    void ended.then(() => {
+      attempting -= events.length;
+      options.underWay.delete(ended);
+    });
     return round;
+  }
+
+  async function isClaimed(round: Round, at: number): Promise<boolean> {
+    const work = (await round.attempts).ofClient[at] as WorkOfClient;
+    await (attempting > fewAttempts ? work.done : work.sent);
+    return work.isClaimed;
   }
 
   const find = (id: string) => begun.get(id) ?? older.get(id);
@@ -74,11 +91,15 @@ export function createAhead(options: AheadOptions): Ahead {
   return {
     begin(event) {
       const { notificationId, priority } = event;
-      if (priority === 'backfill' || !options.isSafe()) return false;
-      if (find(notificationId) !== undefined) return true;
-      if (next === undefined || next.events.length >= roundAtMost) next = newRound();
-      begun.set(notificationId, { round: next, at: next.events.push(event) - 1 });
-      return true;
+      if (priority === 'backfill' || !options.isSafe()) return undefined;
+      let found = find(notificationId);
+      if (found === undefined) {
+        if (next === undefined || next.events.length >= roundAtMost) next = newRound();
+        found = { round: next, at: next.events.push(event) - 1 };
+        begun.set(notificationId, found);
+      }
+      const { round, at } = found;
+      return isClaimed(round, at).catch(() => false);
     },
     join(events) {
       const joined = events.map((event): Begun | undefined => {

@@ -1,6 +1,7 @@
 /**
  * The intake: accepted events become workflows. One start is in flight at a time; what arrives meanwhile goes
- * together into the next (DESIGN fact 1). At light load every event has a workflow of its own, without waiting.
+ * together into the next (DESIGN fact 1). At light load every event has a workflow of its own, without waiting. At
+ * heavy load an event whose claim is on Redis' disk is durable before its workflow is, and is not kept waiting for it.
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,7 +25,7 @@ export class IntakeUnavailable extends Error {
 }
 
 export interface Intake {
-  /** Resolves when the event is durable. @throws IntakeUnavailable */
+  /** Resolves when the event is durable: its workflow has started or, at heavy load, its claim is on Redis' disk. @throws IntakeUnavailable */
   accept(event: AcceptedEvent): Promise<void>;
   waiting(): number;
   /** Waits for what is under way. */
@@ -42,6 +43,8 @@ export interface IntakeOptions {
   pace?: Pace;
   /** Where the worker shares this process: first attempts begin before their workflow does. */
   ahead?: Ahead;
+  /** How long events gather for the next start at heavy load (100). */
+  gatherMs?: number;
 }
 
 const waitingAtMost = 5000;
@@ -55,11 +58,14 @@ const groupBytes = 512 * 1024;
 const startWithinMs = 1700;
 
 /**
- * A workflow costs much and each of its events little. Where first attempts do not wait for it, a start after one of many
- * events lets as many gather again: until so long after the last start.
+ * A workflow costs much and each of its events little. Where first attempts do not wait for it, a start after one of so
+ * many events lets others gather first. Those are not kept waiting: an event whose claim is on Redis' disk is durable.
  */
 const gatherFrom = 32;
-const gatherMs = (events: number): number => 30 + 0.15 * events;
+/** What waits for a start is never more than this if it has been answered: beyond it callers wait too. */
+const answeredAtMost = 1000;
+/** A start that takes longer says that Temporal may be away: what comes then is answered when it is back. */
+const promptMs = 250;
 
 interface Waiting {
   event: AcceptedEvent;
@@ -76,6 +82,17 @@ export function createIntake(options: IntakeOptions): Intake {
   /** Whether the last start was answered: while Temporal is away nothing begins ahead of it. */
   let answered = true;
   let pumping: Promise<void> | undefined;
+  let gathering = false;
+  let closing = false;
+  /** Of the start in flight, ms on the monotonic clock. */
+  let startedAt: number | undefined;
+
+  /** Whether who sent an event that is claimed need not wait for its start. */
+  function isPrompt(clientToken: string): boolean {
+    const ofClient = perClient.get(clientToken) ?? 0;
+    const isLate = startedAt !== undefined && performance.now() > startedAt + promptMs;
+    return gathering && !isLate && waiting <= answeredAtMost && ofClient <= groupPerClient;
+  }
 
   function leave(entry: Waiting): void {
     waiting--;
@@ -89,13 +106,15 @@ export function createIntake(options: IntakeOptions): Intake {
       const group = cutGroup(lanes);
       for (const entry of group) leave(entry);
       options.grouped?.(group.length);
-      const startedAt = performance.now();
+      startedAt = performance.now();
+      const until = startedAt + (options.gatherMs ?? 100);
       const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
       answered = await startGroup(options, group);
+      startedAt = undefined;
+      gathering = answered && group.length >= gatherFrom && group.every((w) => w.begun);
       if (!answered) continue;
       await sent;
-      const leftMs = gatherMs(group.length) - (performance.now() - startedAt);
-      if (group.length >= gatherFrom && leftMs > 0 && group.every((w) => w.begun)) await sleep(leftMs);
+      while (gathering && !closing && waiting < groupAtMost && performance.now() < until) await sleep(5);
     }
   }
 
@@ -105,20 +124,25 @@ export function createIntake(options: IntakeOptions): Intake {
       if (waiting >= waitingAtMost || ofClient >= waitingPerClient) {
         return Promise.reject(new IntakeUnavailable('more events are waiting than the intake holds', 1));
       }
-      const begun = answered && options.ahead?.begin(event) === true;
+      const claimed = answered ? options.ahead?.begin(event) : undefined;
       return new Promise((resolve, reject) => {
-        lanes[event.priority].push({ event, begun, resolve, reject });
+        lanes[event.priority].push({ event, begun: claimed !== undefined, resolve, reject });
+        void claimed?.then((isClaimed) => {
+          if (isClaimed && isPrompt(event.clientToken)) resolve();
+        });
         waiting++;
         perClient.set(event.clientToken, ofClient + 1);
         pumping ??= Promise.resolve()
           .then(pump)
           .finally(() => {
             pumping = undefined;
+            gathering = false;
           });
       });
     },
     waiting: () => waiting,
     async close() {
+      closing = true;
       while (pumping !== undefined) await pumping;
     },
   };

@@ -1,10 +1,22 @@
 import assert from 'node:assert/strict';
-import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import {
+  Client,
+  Connection,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+  type WorkflowClient,
+  type WorkflowStartOptions,
+} from '@temporalio/client';
 import { beginAttempts } from '../../activities/claimAndAttempt.js';
 import { readEnrichmentEvent } from '../../src/enrichmentEvent.js';
 import { watchFsync } from '../../src/store/fsync.js';
 import { type Ahead, createAhead } from '../../src/temporal/ahead.js';
-import { createIntake, type Intake, IntakeUnavailable } from '../../src/temporal/intake.js';
+import {
+  createIntake,
+  type Intake,
+  type IntakeOptions,
+  IntakeUnavailable,
+} from '../../src/temporal/intake.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { type Harness, publishEvent, type Receiver, startHarness, startReceiver, until } from './harness.js';
@@ -52,11 +64,11 @@ describe('First attempts that begin before their workflow', () => {
       interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
     });
 
-  function apiIntake(): Intake {
+  function apiIntake(more: Partial<IntakeOptions> = {}): Intake {
     const { deps, taskQueue } = h;
     return createIntake({
       ...{ temporal: new Client({ connection }), taskQueue, log: deps.log },
-      ...{ eager: false, ahead },
+      ...{ eager: false, ahead, ...more },
     });
   }
 
@@ -121,17 +133,63 @@ describe('First attempts that begin before their workflow', () => {
     assert.equal((await publish(client, 'back')).kind, 'queued');
   });
 
+  const heavyLoad = async (by: Intake) => {
+    const client = await h.newClient(receiver.url);
+    await Promise.all(Array.from({ length: 40 }, (_, n) => publish(client, `load-${n}`, by)));
+  };
+
+  it('at heavy load are answered for once they are on disk, and their workflow follows', async () => {
+    const client = await h.newClient(receiver.url);
+    let starts = 0;
+    const by = apiIntake({ gatherMs: 60_000, grouped: () => starts++ });
+    await heavyLoad(by);
+    const before = starts;
+    receiver.answer = () => 500;
+    const { id, kind } = await publish(client, 'gathered', by);
+    assert.equal(kind, 'queued');
+    assert.equal((await h.notification(client, id))?.state, 'waiting');
+    await until('the first attempt', async () => (await h.notification(client, id))?.attempts.length === 1);
+    assert.equal(starts, before);
+    receiver.answer = () => 200;
+    await by.close();
+    assert.equal(starts, before + 1);
+    await until('it is delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+  });
+
+  it('at heavy load wait for their workflow while a start before it takes long', async () => {
+    const client = await h.newClient(receiver.url);
+    const { workflow } = new Client({ connection });
+    let starts = 0;
+    const start = ((type: string, given: WorkflowStartOptions) => {
+      starts++;
+      if (starts !== 2) proxy.hang();
+      return workflow.start(type, given);
+    }) as WorkflowClient['start'];
+    const by = apiIntake({ temporal: { workflow: { start } } as Client, gatherMs: 0 });
+    const alone = publish(client, 'alone', by);
+    await until('its start hangs', () => starts === 1);
+    const load = heavyLoad(by);
+    await until('the load waits', () => by.waiting() === 40);
+    proxy.release();
+    await alone;
+    const first = assert.rejects(publish(client, 'first', by), IntakeUnavailable);
+    await load;
+    await until('the next start hangs', () => starts === 3);
+    const hangsFrom = performance.now();
+    await until('for long', () => performance.now() > hangsFrom + 300);
+    await Promise.all([first, assert.rejects(publish(client, 'second', by), IntakeUnavailable)]);
+    proxy.release();
+    await by.close();
+  });
+
   it('are picked up by the sweep where their workflow never starts', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
     const nowhere = await startProxy(`http://${servers().temporalAddress}`);
     const line = lineTo(nowhere);
     nowhere.hang();
-    const { deps, taskQueue } = h;
-    const alone = createIntake({
-      ...{ temporal: new Client({ connection: line }), taskQueue, log: deps.log },
-      ...{ eager: false, ahead },
-    });
+    const { taskQueue } = h;
+    const alone = apiIntake({ temporal: new Client({ connection: line }) });
     await assert.rejects(publish(client, 'orphan', alone), IntakeUnavailable);
     await line.close();
     await nowhere.close();
