@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { pause } from './pause.js';
-import { type Part, parts, type System } from './system.js';
+import { type Part, parts, partsTogether, type System } from './system.js';
 
 export interface Fault {
   name: string;
@@ -23,15 +23,27 @@ export const kills: readonly Fault[] = [
       return Date.now();
     },
   },
-  {
-    name: '`kill -9` of all at once',
+  killOfAll('all at once', parts),
+];
+
+/** The same where API and worker are one process. */
+export const killsTogether: readonly Fault[] = [
+  killOf('API with worker, heavy load', ['api']),
+  killOf('Temporal, heavy load', ['temporal']),
+  killOf('Redis, heavy load', ['redis']),
+  killOfAll('all at once, heavy load', partsTogether),
+];
+
+function killOfAll(name: string, all: readonly Part[]): Fault {
+  return {
+    name: `\`kill -9\` of ${name}`,
     async inject(system) {
-      await Promise.all([...parts.map((part) => system.kill(part)), system.receiver.breakOff()]);
-      await Promise.all([...parts.map((part) => system.start(part)), system.receiver.open()]);
+      await Promise.all([...all.map((part) => system.kill(part)), system.receiver.breakOff()]);
+      await Promise.all([...all.map((part) => system.start(part)), system.receiver.open()]);
       return Date.now();
     },
-  },
-];
+  };
+}
 
 function killOf(name: string, killed: readonly Part[]): Fault {
   return {

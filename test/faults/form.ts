@@ -1,10 +1,14 @@
 /** How much is broken: the short form of CI, or with FAULT_FORM=long the long one; each number can be set by itself. */
 const long = process.env.FAULT_FORM === 'long';
 
+const kills = Number(process.env.FAULT_KILLS || (long ? 200 : 20));
+
 export const form = {
   name: long ? 'long' : 'short',
   /** Faults at random moments under load. */
-  kills: Number(process.env.FAULT_KILLS || (long ? 200 : 20)),
+  kills,
+  /** The same where API and worker are one process. */
+  killsTogether: Math.ceil(kills / 2),
   /** For how long Redis, Temporal and the receiver are away, one after the other. */
   outagesSeconds: (process.env.FAULT_OUTAGE_SECONDS || (long ? '1,30,900' : '1')).split(',').map(Number),
   /** Mixed load with nothing broken. */

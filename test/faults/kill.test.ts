@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
-import { drawFaults, kills } from './faults.js';
+import { drawFaults, kills, killsTogether } from './faults.js';
 import { form } from './form.js';
 import { pause } from './pause.js';
 import { type Row, report } from './report.js';
@@ -98,4 +99,54 @@ describe(`${form.kills} faults at random moments under load`, function () {
       );
     });
   });
+});
+
+/**
+ * Where API and worker are one process, attempts begin before their workflow does, and at heavy load events are
+ * answered before it, too.
+ */
+describe(`${form.killsTogether} faults at random moments under heavy load, API and worker in one process`, function () {
+  this.timeout(form.killsTogether * 60_000 + 300_000);
+  let run: FaultRun;
+
+  before(async () => {
+    run = await startFaultRun({
+      together: true,
+      ...{ clients, assetsPerClient: 500, publishers: 96, pauseMs: 60 },
+    });
+  });
+  after(() => run?.stop());
+
+  it('recovers from each by itself', async () => {
+    for (const fault of drawFaults(killsTogether, form.killsTogether)) {
+      await pause(200 + Math.random() * 800);
+      await run.inject(fault);
+      await run.accountSoFar();
+    }
+    assert.deepEqual(run.system.brokenOff, []);
+    assert.ok(await hasGroupsOf(32, run), 'the load was heavy');
+  });
+
+  it('loses nothing acknowledged, gives no event two ids and repeats only what was in flight', async () => {
+    const account = await run.account();
+    const place = ({ fault }: Row) => killsTogether.findIndex(({ name }) => name === fault);
+    report(account.rows.sort((a, b) => place(a) - place(b)));
+    assertKept(account, clients);
+  });
+
+  const clients = 20;
+
+  async function hasGroupsOf(events: number, { system }: FaultRun): Promise<boolean> {
+    const connection = await Connection.connect({ address: system.temporalAddress });
+    try {
+      const { workflow } = new Client({ connection });
+      for await (const { workflowId } of workflow.list({ query: 'WorkflowType = "enrichment"' })) {
+        const { staticSummary } = await workflow.getHandle(workflowId).describe();
+        if (Number.parseInt((await staticSummary()) ?? '', 10) >= events) return true;
+      }
+      return false;
+    } finally {
+      await connection.close();
+    }
+  }
 });

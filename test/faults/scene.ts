@@ -4,7 +4,7 @@ import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
 import { type Cast, createCast } from './cast.js';
-import { createSystem, type Part, parts, type System, type SystemOptions } from './system.js';
+import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
 export interface Scene {
   system: System;
@@ -21,7 +21,8 @@ export interface SceneOptions extends SystemOptions {
 export async function setScene(options: SceneOptions = {}): Promise<Scene> {
   const system = await createSystem(options);
   try {
-    await Promise.all((options.parts ?? parts).map((part) => system.start(part)));
+    const usual = options.together ? partsTogether : parts;
+    await Promise.all((options.parts ?? usual).map((part) => system.start(part)));
     await system.receiver.open();
     const db = openDb({ url: system.redisUrl, prefix: '', log: createLogger('silent', 'faults') });
     await waitForRedis(db, 10_000);

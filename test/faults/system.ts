@@ -14,6 +14,8 @@ import { steadyPort } from './steadyPort.js';
 export type Part = 'redis' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2';
 /** What a system usually consists of. */
 export const parts: readonly Part[] = ['redis', 'temporal', 'api', 'worker'];
+/** Of one whose API and worker are one process. */
+export const partsTogether: readonly Part[] = ['redis', 'temporal', 'api'];
 
 /** The service as it ships, in processes of its own, each of which can be killed and started again. */
 export interface System {
@@ -47,6 +49,8 @@ export interface SystemOptions {
   proxied?: boolean;
   env?: Record<string, string>;
   redisArgs?: readonly string[];
+  /** API and worker are one process, the part `api`. */
+  together?: boolean;
   /** The compiled service that a part runs, `dist` by default. */
   builds?: Partial<Record<Part, string>>;
 }
@@ -118,7 +122,11 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     const child = await startChild({
       name: part,
       command: process.execPath,
-      args: [...nodeFlags, join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'), role],
+      args: [
+        ...nodeFlags,
+        join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'),
+        options.together ? 'all' : role,
+      ],
       logFile: join(dir, `${part}.log`),
       env: { ...environment, PORT: String(ports[part]), ADMIN_PORT: String(adminPorts[part]) },
       cwd: projectDir,

@@ -27,6 +27,8 @@ ${text}
 
 - *\`kill -9\` ...*: at random moments, in random order; the process is gone at once and is started again up to 0.3 s
   later. *receiver broken off*: its port is closed and every connection cut, for up to 1.5 s.
+- *..., heavy load*: API and worker are one process, which begins attempts before their workflow and, at heavy load,
+  answers before it; 96 publishers for 20 clients.
 - *... away*: the process (or the receiver's port) is gone for that time.
 - *line to ...*: a TCP proxy between the service and that one does it for 3 s. *Hangs* keeps everything and passes it on
   afterwards. *Half open* forgets every connection for good without telling either side; only new ones get through
@@ -55,9 +57,9 @@ second, and takes away all of Redis or of Temporal's store: \`test/faults/durabi
 
 | command | breaks | takes about |
 |---|---|---|
-| \`npm run test:faults\` | the short form: 20 faults at random moments, outages of 1 s, a minute of soak | 10 minutes |
+| \`npm run test:faults\` | the short form: 30 faults at random moments, outages of 1 s, a minute of soak | 10 minutes |
 | \`npm run test:faults -- test/faults/{kill,deploy}.test.ts\` | of it the kills and the rolling restart: what \`.ci/run\` runs | 3 minutes |
-| \`FAULT_FORM=long npm run test:faults\` | 200 faults at random moments, outages of 1 s, 30 s and 15 minutes, an hour of soak | 2.5 hours |
+| \`FAULT_FORM=long npm run test:faults\` | 300 faults at random moments, outages of 1 s, 30 s and 15 minutes, an hour of soak | 2.5 hours |
 
 \`FAULT_REPORT=1\` beside it writes this page; \`FAULT_KEEP=file\` keeps a run, and \`FAULT_WITH=file,file\` puts kept ones before
 the run that writes the page, so that the parts of the long form can run side by side. \`FAULT_KILLS\`, \`FAULT_OUTAGE_SECONDS\` (\`1,30,900\`) and
