@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import { readEnrichmentEvent } from '../enrichmentEvent.js';
 import { isRedisUnavailable } from '../store/db.js';
-import { type EnrichmentEvent, lookAtEvent } from '../store/look.js';
+import { type EnrichmentEvent, type Look, lookAtEvent } from '../store/look.js';
 import { IntakeUnavailable } from '../temporal/intake.js';
 import { ApiError, unavailable } from './apiError.js';
 import { requireToken, type TokenState } from './bearer.js';
@@ -31,6 +31,8 @@ interface EnrichmentState extends TokenState {
 
 const bodyAtMostBytes = 1024 * 1024;
 const eventsAtMost = 500;
+/** Of one call: a large batch leaves Redis to others in between. */
+const looksAtATime = 20;
 /** Everything an answer needs, Redis and Temporal; then it is 503: unknown. */
 const answerWithinMs = 1900;
 
@@ -62,7 +64,7 @@ const answerOne =
     if ('events' in body) return await next();
     const event = readEnrichmentEvent(body, '');
     if ('problem' in event) throw badParameter(event.problem);
-    const answer = await within(take(deps, event));
+    const answer = await within(take(deps, event, lookAtEvent(deps.db, event)));
     if ('code' in answer) throw new ApiError(404, answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
@@ -77,12 +79,17 @@ const answerBatch =
     if (!Array.isArray(events)) throw badParameter('events: must be a list');
     if (events.length === 0) throw badParameter('events: must hold at least one event');
     if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
+    const looks: Promise<Look>[] = [];
     const results = await Promise.all(
       events.map(async (raw, i): Promise<ItemAnswer> => {
         const event = readEnrichmentEvent(raw, `events[${i}]`);
         if ('problem' in event) return { code: 'invalid_event', msg: event.problem };
+        const before = looks.at(-looksAtATime);
+        const look =
+          before === undefined ? lookAtEvent(deps.db, event) : before.then(() => lookAtEvent(deps.db, event));
+        looks.push(look);
         try {
-          return await within(take(deps, event));
+          return await within(take(deps, event, look));
         } catch (err) {
           if (!isUnknown(err)) throw err;
           return {
@@ -106,9 +113,9 @@ function bodyOf(body: unknown): Record<string, unknown> {
 }
 
 /** Looks what the event would bring; where it is something new, it is answered once its workflow is durable. */
-async function take(deps: ApiDeps, event: EnrichmentEvent): Promise<ItemAnswer> {
+async function take(deps: ApiDeps, event: EnrichmentEvent, looking: Promise<Look>): Promise<ItemAnswer> {
   const acceptedAt = Date.now() + deps.db.clockOffsetMs();
-  const look = await lookAtEvent(deps.db, event);
+  const look = await looking;
   const { eventId: event_id, notificationId: notification_id } = event;
   switch (look.kind) {
     case 'unknown_client':

@@ -38,6 +38,7 @@ export interface AheadOptions {
 
 /** Events that are claimed together. */
 interface Round {
+  ofClient: Map<string, number>;
   events: AcceptedEvent[];
   attempts: Promise<FirstAttempts>;
   /** Never rejects. */
@@ -45,6 +46,8 @@ interface Round {
 }
 
 const roundAtMost = 500;
+/** Of those of one client: others' claims never wait for more than this of one customer's flood. */
+const roundPerClient = 32;
 const fewAttempts = 150;
 /** A workflow whose first task went to another process does not ask; what it left is dropped after one to two of these. */
 const dropEveryMs = 10_000;
@@ -52,7 +55,8 @@ const dropEveryMs = 10_000;
 export function createAhead(options: AheadOptions): Ahead {
   let begun = new Map<string, { round: Round; at: number }>();
   let older: typeof begun = new Map();
-  let next: Round | undefined;
+  /** Not claimed yet, in their order. */
+  const rounds: Round[] = [];
   let attempting = 0;
   let claiming: Promise<void> = Promise.resolve();
   const dropping = setInterval(() => {
@@ -64,12 +68,13 @@ export function createAhead(options: AheadOptions): Ahead {
   function newRound(): Round {
     const events: AcceptedEvent[] = [];
     const attempts = claiming.then(() => {
-      if (next === round) next = undefined;
+      rounds.shift();
       attempting += events.length;
       return options.beginAttempts(events);
     });
     const sent = attempts.then((one) => one.sent).then(ignore, ignore);
-    const round: Round = { events, attempts, sent };
+    const round: Round = { events, ofClient: new Map(), attempts, sent };
+    rounds.push(round);
     claiming = attempts.then(ignore, ignore);
     const ended = attempts.then((one) => one.outcomes).then(ignore, ignore);
     options.underWay.add(ended);
@@ -94,8 +99,9 @@ export function createAhead(options: AheadOptions): Ahead {
       if (priority === 'backfill' || !options.isSafe()) return undefined;
       let found = find(notificationId);
       if (found === undefined) {
-        if (next === undefined || next.events.length >= roundAtMost) next = newRound();
-        found = { round: next, at: next.events.push(event) - 1 };
+        const round = rounds.find((one) => hasPlaceFor(one, event)) ?? newRound();
+        round.ofClient.set(event.clientToken, (round.ofClient.get(event.clientToken) ?? 0) + 1);
+        found = { round, at: round.events.push(event) - 1 };
         begun.set(notificationId, found);
       }
       const { round, at } = found;
@@ -118,6 +124,10 @@ export function createAhead(options: AheadOptions): Ahead {
     },
     close: () => clearInterval(dropping),
   };
+}
+
+function hasPlaceFor({ events, ofClient }: Round, { clientToken }: AcceptedEvent): boolean {
+  return events.length < roundAtMost && (ofClient.get(clientToken) ?? 0) < roundPerClient;
 }
 
 /** The error reaches the workflow that asks for the outcome; without one there is nobody to tell. */

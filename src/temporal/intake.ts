@@ -51,7 +51,10 @@ const waitingAtMost = 5000;
 /** Of those for one client: one customer's flood leaves room for the others. */
 const waitingPerClient = 2500;
 const groupAtMost = 500;
-/** Of those of one client: what the others wait for is never more than this of one customer's flood. */
+/**
+ * Of those of one client: what the others wait for is never more than this of one customer's flood. Nothing waits where
+ * first attempts have begun.
+ */
 const groupPerClient = 64;
 /** Temporal takes 2 MB per payload. */
 const groupBytes = 512 * 1024;
@@ -158,7 +161,7 @@ function cutGroup(lanes: { live: Waiting[]; backfill: Waiting[] }): Waiting[] {
   for (const [i, entry] of lanes[name].entries()) {
     const { clientToken } = entry.event;
     const share = shares.get(clientToken) ?? 0;
-    if (share >= groupPerClient) {
+    if (share >= groupPerClient && !entry.begun) {
       left.push(entry);
       continue;
     }
