@@ -2,7 +2,7 @@ import { monotonicMs } from '../monotonicMs.js';
 import { latencyHead, latencyRow, liveTraffic } from './liveTraffic.js';
 import type { Study } from './study.js';
 
-type Size = 'perSecond' | 'minutes' | 'killEverySeconds' | 'clients';
+type Size = 'perSecond' | 'minutes' | 'killEverySeconds' | 'clients' | 'processes';
 
 /** What `kill -9` of the service's processes costs those who send and those who receive. */
 export const kills: Study<Size> = {
@@ -13,13 +13,16 @@ export const kills: Study<Size> = {
     minutes: [10, 'of it'],
     killEverySeconds: [60, 'worker and API, at the same moment'],
     clients: [50, 'that are sent to'],
+    processes: [1, 'API and worker in one; 2: each its own'],
   },
   async run(sizes, stage) {
-    const theatre = await stage.open({ split: true });
+    const split = sizes.processes === 2;
+    const theatre = await stage.open({ split });
     const { stack, cast } = theatre;
     const clientTokens = await cast.newRegisteredClients(sizes.clients, theatre.receiverUrl);
     // What is killed has no figures from the first moment to the last.
-    const { api, worker, ...lasting } = theatre.pids;
+    const { api, worker, service, ...lasting } = theatre.pids;
+    const killed = split ? ['worker', 'api'] : ['service'];
     const seconds = sizes.minutes * 60;
     const from = monotonicMs();
     const away: number[] = [];
@@ -36,11 +39,9 @@ export const kills: Study<Size> = {
       while (!over && monotonicMs() < at) await new Promise((resolve) => setTimeout(resolve, 50));
       if (over) break;
       const killedAt = monotonicMs();
-      await Promise.all([stack.kill('worker'), stack.kill('api')]);
+      await Promise.all(killed.map((name) => stack.kill(name)));
       away.push(monotonicMs() - killedAt);
-      stage.say(
-        `killed worker and API (${i} of ${times}), both back after ${Math.round(away.at(-1) ?? 0)} ms`,
-      );
+      stage.say(`killed worker and API (${i} of ${times}), back after ${Math.round(away.at(-1) ?? 0)} ms`);
     }
     const round = await traffic;
     const { accounting } = round.delivery ?? {};

@@ -181,7 +181,7 @@ function bytesOf(event: AcceptedEvent): number {
   return 300 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
 }
 
-/** Whether they have become one workflow. */
+/** Whether Temporal has answered. */
 async function startGroup(options: IntakeOptions, group: Waiting[]): Promise<boolean> {
   try {
     await start(
@@ -191,17 +191,19 @@ async function startGroup(options: IntakeOptions, group: Waiting[]): Promise<boo
     for (const w of group) w.resolve();
     return true;
   } catch (err) {
-    if (group.length === 1 || err instanceof IntakeUnavailable) {
+    const isAway = err instanceof IntakeUnavailable;
+    if (group.length === 1 || isAway) {
       for (const w of group) w.reject(err);
-      return false;
+      return !isAway;
     }
     // One bad event must not harm the others: each is tried by itself.
     options.log.warn(
       { err, events: group.length },
       'a group could not be started; its events are tried apart',
     );
-    for (const w of group) await startGroup(options, [w]);
-    return false;
+    let answered = true;
+    for (const w of group) answered = await startGroup(options, [w]);
+    return answered;
   }
 }
 
