@@ -8,6 +8,7 @@ import { replaceCatchUp, runningCatchUps, startCatchUp } from '../src/temporal/c
 import { accountForSome } from './account.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
+import { tellOperatorsChanges } from './tellOperatorsChanges.js';
 
 /** Overdue for this long with nobody at it: the last plan lies as far back. */
 const overdueMs = 45_000;
@@ -24,11 +25,14 @@ export interface Swept {
 
 /**
  * Finds what nobody works on: owed clients without catch-up, then events whose workflow closed before its claim. Then
- * looks at some of what there is, whether it is accounted for.
+ * looks at some of what there is, whether it is accounted for. What operators changed is told on the way.
  */
 export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
   const context = Context.current();
   const counts = await superviseCatchUps(deps, (soFar) => context.heartbeat(soFar));
+  await tellOperatorsChanges(deps).catch((err: unknown) =>
+    deps.log.error({ err }, 'what operators changed could not be told'),
+  );
   const reclaimed = await reclaimEvents(deps, () => context.heartbeat(counts));
   await accountForSome(deps, () => context.heartbeat(counts));
   return { ...counts, reclaimed: reclaimed.events };

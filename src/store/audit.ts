@@ -57,6 +57,21 @@ export async function listChanges(db: Db, options: { since?: number } = {}): Pro
   }
 }
 
+/** The first changes after an entry, the oldest first. */
+export async function changesSince(db: Db, id: string): Promise<RecordedChange[]> {
+  const entries = await db.redis.xrange(db.global.audit, `(${id}`, '+', 'COUNT', page);
+  return entries.map(([entry, fields]) => recordedChange(entry, fields));
+}
+
+/** The last entry that is in the service's log. */
+export async function toldUntil(db: Db): Promise<string> {
+  return (await db.redis.get(db.global.auditTold)) ?? '0-0';
+}
+
+export async function tellUntil(db: Db, id: string): Promise<void> {
+  await db.redis.set(db.global.auditTold, id);
+}
+
 function withoutSecrets(value: unknown): string {
   return (
     JSON.stringify(value, (name, inner: unknown) => (secretName.test(name) ? undefined : inner)) ?? 'null'

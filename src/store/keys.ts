@@ -12,6 +12,7 @@
  *   clients                       set of every client token, deleted ones too (never given out twice)
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
  *   audit                         stream of operators' changes
+ *   audit-told                    id of its last entry that is in the service's log
  *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are dealt with
  *   reclaimed-runs                sorted set: run ids of those lately dealt with, by the time they closed (ms)
  *   reclaim-failed                number of those whose events could not be claimed at the last look
@@ -47,6 +48,7 @@ export function globalKeys(prefix: string) {
     clients: `${prefix}clients`,
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
+    auditTold: `${prefix}audit-told`,
     reclaimedUntil: `${prefix}reclaimed-until`,
     reclaimedRuns: `${prefix}reclaimed-runs`,
     reclaimFailed: `${prefix}reclaim-failed`,

@@ -23,6 +23,8 @@ describe('each change of a registration’s state is logged, counted, audited an
   let token: string;
   const told: Told[] = [];
   const counted: string[] = [];
+  /** What operators changed, in the service's log. */
+  const changes: string[] = [];
 
   before(async () => {
     h = await startHarness({
@@ -47,8 +49,9 @@ describe('each change of a registration’s state is logged, counted, audited an
   });
 
   function recorder(): Logger {
-    const at = (level: string) => (fields: Told) => {
+    const at = (level: string) => (fields: Told & { what?: string }) => {
       if (fields.from !== undefined) told.push({ ...fields, level });
+      if (fields.what !== undefined) changes.push(fields.what);
     };
     const silent = () => undefined;
     const log: unknown = {
@@ -142,6 +145,21 @@ describe('each change of a registration’s state is logged, counted, audited an
         ['active', 'not_registered', 'reset'],
       ],
     );
+    told.length = counted.length = changes.length = 0;
+    const sweep = () =>
+      h.temporal.workflow.execute('sweep', {
+        ...{ workflowId: `sweep-${h.taskQueue}`, taskQueue: h.taskQueue },
+        ...{ workflowIdReusePolicy: 'ALLOW_DUPLICATE' as const },
+      });
+    await sweep();
+    assert.deepEqual(
+      told,
+      byOperator.map(({ from, to, why }) => ({ ...told[0], from, to, why })),
+    );
+    assert.deepEqual(counted, ['paused', 'active', 'paused', 'active', 'not_registered']);
+    assert.deepEqual(changes.slice(0, 2), ['registration pause', 'registration resume']);
+    await sweep();
+    assert.equal(told.length, byOperator.length, 'each is told once');
   });
 
   it('audit shows who did each, once, with before and after', async () => {

@@ -1,0 +1,28 @@
+import { changesSince, tellUntil, toldUntil } from '../src/store/audit.js';
+import { listStateChanges } from '../src/store/stateChanges.js';
+import { tellStateChange } from '../src/tellStateChange.js';
+import type { ActivityDeps } from './deps.js';
+
+/**
+ * What operators have changed since it was last told: in the service's log as well, and what states registrations came
+ * to by it, counted. The commands themselves run in processes whose log and counters nobody keeps.
+ */
+export async function tellOperatorsChanges({ db, log, metrics }: ActivityDeps): Promise<void> {
+  const from = await toldUntil(db);
+  const changes = await changesSince(db, from);
+  const last = changes.at(-1);
+  if (last === undefined) return;
+  for (const { who, what, target, before, after } of changes) {
+    log.info({ who, what, target, before, after }, 'an operator changed something');
+  }
+  const states = await listStateChanges(db, { since: msOf(from) + 1 });
+  for (const change of states) {
+    if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);
+  }
+  await tellUntil(db, last.id);
+}
+
+/** Of an entry of the audit, by Redis' own clock. */
+function msOf(id: string): number {
+  return Number(id.split('-')[0]);
+}
