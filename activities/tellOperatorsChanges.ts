@@ -1,4 +1,4 @@
-import { changesSince, tellUntil, toldUntil } from '../src/store/audit.js';
+import { changesSince, tellUntil, toldUntil, writtenAtMs } from '../src/store/audit.js';
 import { listStateChanges } from '../src/store/stateChanges.js';
 import { tellStateChange } from '../src/tellStateChange.js';
 import type { ActivityDeps } from './deps.js';
@@ -15,14 +15,9 @@ export async function tellOperatorsChanges({ db, log, metrics }: ActivityDeps): 
   for (const { who, what, target, before, after } of changes) {
     log.info({ who, what, target, before, after }, 'an operator changed something');
   }
-  const states = await listStateChanges(db, { since: msOf(from) + 1 });
+  const states = await listStateChanges(db, { since: writtenAtMs(from) + 1 });
   for (const change of states) {
     if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);
   }
   await tellUntil(db, last.id);
-}
-
-/** Of an entry of the audit, by Redis' own clock. */
-function msOf(id: string): number {
-  return Number(id.split('-')[0]);
 }

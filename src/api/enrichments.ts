@@ -112,7 +112,7 @@ function bodyOf(body: unknown): Record<string, unknown> {
   return body as Record<string, unknown>;
 }
 
-/** Looks what the event would bring; where it is something new, it is answered once its workflow is durable. */
+/** Looks what the event would bring; where it is something new, it is answered once it is durable. */
 async function take(deps: ApiDeps, event: EnrichmentEvent, looking: Promise<Look>): Promise<ItemAnswer> {
   const acceptedAt = Date.now() + deps.db.clockOffsetMs();
   const look = await looking;

@@ -3,9 +3,9 @@ import { connect, createServer } from 'node:net';
 
 /**
  * Below what systems give to outgoing connections (Linux from 32768, macOS from 49152). A port from there may be taken
- * by one of them before its server listens, or by whoever asks whether that does: the kernel can connect it to itself.
+ * by one of them while its server is not there, or by whoever asks whether it is: the kernel can connect it to itself.
  */
-const [lowest, highest] = [12_000, 32_000];
+const [lowest, highest] = [15_000, 32_000];
 const given = new Set<number>();
 
 /** A TCP port of 127.0.0.1 that nobody listened on a moment ago; never the same twice in this process. */
@@ -14,7 +14,7 @@ export async function freePort(): Promise<number> {
     const port = randomInt(lowest, highest);
     if (given.has(port)) continue;
     given.add(port);
-    if (!(await cannotListen(port, '127.0.0.1'))) return port;
+    if (!(await isPortTaken(port))) return port;
   }
 }
 

@@ -7,9 +7,10 @@ import { hash } from 'node:crypto';
 import type { AccountId } from '../ids.js';
 import { accountIdOf, secretHash } from './accounts.js';
 import type { Db } from './db.js';
-import { evaluate, script } from './evaluate.js';
+import { evaluate } from './evaluate.js';
 import { runPipeline } from './pipeline.js';
 import { randomSecret } from './randomSecret.js';
+import { script } from './script.js';
 
 export interface AccessToken {
   accountId: AccountId;

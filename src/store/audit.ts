@@ -49,18 +49,17 @@ export async function listChanges(db: Db, options: { since?: number } = {}): Pro
   const changes: RecordedChange[] = [];
   let from = options.since === undefined ? '-' : String(Math.max(0, Math.floor(options.since)));
   for (;;) {
-    const entries = await db.redis.xrange(db.global.audit, from, '+', 'COUNT', page);
-    for (const [id, fields] of entries) changes.push(recordedChange(id, fields));
-    const last = entries.at(-1);
-    if (last === undefined || entries.length < page) return changes;
-    from = `(${last[0]}`;
+    const found = await onePage(db, from);
+    changes.push(...found);
+    const last = found.at(-1);
+    if (last === undefined || found.length < page) return changes;
+    from = `(${last.id}`;
   }
 }
 
 /** The first changes after an entry, the oldest first. */
-export async function changesSince(db: Db, id: string): Promise<RecordedChange[]> {
-  const entries = await db.redis.xrange(db.global.audit, `(${id}`, '+', 'COUNT', page);
-  return entries.map(([entry, fields]) => recordedChange(entry, fields));
+export function changesSince(db: Db, id: string): Promise<RecordedChange[]> {
+  return onePage(db, `(${id}`);
 }
 
 /** The last entry that is in the service's log. */
@@ -70,6 +69,16 @@ export async function toldUntil(db: Db): Promise<string> {
 
 export async function tellUntil(db: Db, id: string): Promise<void> {
   await db.redis.set(db.global.auditTold, id);
+}
+
+async function onePage(db: Db, from: string): Promise<RecordedChange[]> {
+  const entries = await db.redis.xrange(db.global.audit, from, '+', 'COUNT', page);
+  return entries.map(([id, fields]) => recordedChange(id, fields));
+}
+
+/** When an entry was written, by Redis' own clock, ms. */
+export function writtenAtMs(id: string): number {
+  return Number(id.split('-')[0]);
 }
 
 function withoutSecrets(value: unknown): string {
@@ -84,7 +93,7 @@ function recordedChange(id: string, fields: string[]): RecordedChange {
   const field = (name: string) => record.get(name) ?? '';
   return {
     id,
-    atMs: Number(id.split('-')[0]),
+    atMs: writtenAtMs(id),
     who: field('who'),
     what: field('what'),
     target: field('target'),

@@ -9,30 +9,34 @@ export interface Script {
   sha: string;
 }
 
+export function script(source: string): Script {
+  return { source, sha: createHash('sha1').update(source).digest('hex') };
+}
+
 /**
  * A script of one client. It starts with `base` (what stands before each of the client's keys), `now` (Redis' clock in
  * ms), `time` (the same as TIME answers it) and ARGV from 2 on; `prelude` parts (such as `endpointLua`) come before `body`.
  */
 export function clientScript(body: string, ...prelude: string[]): Script {
-  const source = [
+  const lines = [
     'local base = KEYS[1]',
     "local time = redis.call('TIME')",
     'local now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[1])',
     ...prelude,
     body,
-  ].join('\n');
-  return { source, sha: createHash('sha1').update(source).digest('hex') };
+  ];
+  return script(lines.join('\n'));
 }
 
 /** Runs a script for one client. Strings come back as Buffers: known segments and ids in them are bytes. */
 export function runScript(
   db: Db,
-  script: Script,
+  given: Script,
   clientToken: string,
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   const base = db.client(clientToken).base;
-  return evalScript(db.redis, script, [base], [db.clockOffsetMs(), ...args], null);
+  return evalScript(db.redis, given, [base], [db.clockOffsetMs(), ...args], null);
 }
 
 /** Text of a Buffer in a script's answer. */

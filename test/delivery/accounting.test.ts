@@ -141,11 +141,11 @@ describe(`${events} random events with faults on: every accepted event is accoun
       const { owed } = h.db.client(client);
       await h.db.redis.hdel(owed, asset);
       assert.deepEqual(names(await walk(since)), [['waiting_but_not_owed', client, asset, id]]);
-      await sweep();
+      await h.sweep();
       assert.equal(await unaccountedNow(h.db), 1, 'the metric');
       await h.db.redis.hset(owed, asset, id);
       assert.deepEqual(names(await walk(since)), []);
-      await sweep();
+      await h.sweep();
       assert.equal(await unaccountedNow(h.db), 0);
     });
 
@@ -244,13 +244,6 @@ describe(`${events} random events with faults on: every accepted event is accoun
     await wakeCatchUp(h.temporal, h.db, clientToken, { taskQueue: h.taskQueue });
   }
 
-  async function sweep(): Promise<void> {
-    await h.temporal.workflow.execute('sweep', {
-      workflowId: `sweep-${h.taskQueue}`,
-      taskQueue: h.taskQueue,
-    });
-  }
-
   /** Every endpoint is well again; time is moved ahead, the sweep runs, until nothing is owed and nothing runs. */
   async function drained(): Promise<void> {
     for (const { clientToken, receiver } of clients) {
@@ -263,7 +256,7 @@ describe(`${events} random events with faults on: every accepted event is accoun
       'all is settled',
       async () => {
         h.skip(60_000);
-        await sweep();
+        await h.sweep();
         const owed = await Promise.all(
           clients.map(async (c) => (await getEndpoint(h.db, c.clientToken)).owed),
         );

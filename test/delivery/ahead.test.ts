@@ -210,7 +210,6 @@ describe('First attempts that begin before their workflow', () => {
     const nowhere = await startProxy(`http://${servers().temporalAddress}`);
     const line = lineTo(nowhere);
     nowhere.hang();
-    const { taskQueue } = h;
     const alone = apiIntake({ temporal: new Client({ connection: line }) });
     await assert.rejects(publish(client, 'orphan', alone), IntakeUnavailable);
     await line.close();
@@ -219,7 +218,7 @@ describe('First attempts that begin before their workflow', () => {
     assert.equal((await h.notification(client, id))?.state, 'waiting');
     receiver.answer = () => 200;
     h.skip(120_000);
-    await h.temporal.workflow.execute('sweep', { workflowId: `sweep-${taskQueue}`, taskQueue });
+    await h.sweep();
     await until('it is delivered', async () => (await h.notification(client, id))?.state === 'delivered');
     assert.deepEqual(receiver.idsOf('orphan'), [id, id]);
   });

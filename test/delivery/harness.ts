@@ -105,6 +105,8 @@ export interface Harness {
   notification(client: string, id: string): Promise<NotificationRecord | undefined>;
   startWorker(slots?: Slots): Promise<void>;
   stopWorker(): Promise<void>;
+  /** One run of the sweep, to its end. */
+  sweep(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -201,6 +203,12 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
       running?.shutdown();
       await running?.ended;
       running = undefined;
+    },
+    async sweep() {
+      await temporal.workflow.execute('sweep', {
+        workflowId: `sweep-${config.TASK_QUEUE}`,
+        taskQueue: config.TASK_QUEUE,
+      });
     },
     async close() {
       await intake.close();

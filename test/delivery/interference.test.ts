@@ -30,13 +30,6 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     return { client, id };
   }
 
-  async function sweep(): Promise<void> {
-    await h.temporal.workflow.execute('sweep', {
-      workflowId: `sweep-${h.taskQueue}`,
-      taskQueue: h.taskQueue,
-    });
-  }
-
   it('enrichment cancelled while it waits for its retry: left to catch-up', async () => {
     const { client, id } = await retrying();
     const handle = h.temporal.workflow.getHandle(`enrichment/${client}/${id}`);
@@ -58,7 +51,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     const { client, id } = await retrying();
     await h.temporal.workflow.getHandle(`enrichment/${client}/${id}`).terminate('by a test');
     h.skip(120_000);
-    await sweep();
+    await h.sweep();
     await delivered(client, id);
     assert.equal(new Set(receiver.idsOf('a')).size, 1);
   });
@@ -84,7 +77,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
       reason: 'by a test',
     });
     h.skip(120_000);
-    await sweep();
+    await h.sweep();
     await delivered(client, id);
     assert.equal(new Set(receiver.idsOf('a')).size, 1);
   });
@@ -107,11 +100,11 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     }
     await until('none is listed as running', async () => (await running()) === 0);
     await h.startWorker();
-    await sweep();
+    await h.sweep();
     for (const [i, { id }] of published.entries()) await delivered(clients[i < 2 ? 0 : 1] as string, id);
     const received = receiver.received.length;
     assert.equal(received, 4);
-    await sweep();
+    await h.sweep();
     assert.equal((await getEndpoint(h.db, clients[0] as string)).owed, 0);
     assert.equal(receiver.received.length, received);
   });
@@ -143,7 +136,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
       await unpauseEndpoint(h.db, client);
       h.skip(120_000);
       await until('the sweep sees it', async () => {
-        await sweep();
+        await h.sweep();
         return (await h.notification(client, id))?.state === 'delivered';
       });
       assert.equal((await getEndpoint(h.db, client)).owed, 0);
@@ -156,7 +149,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     const { id } = await h.publish({ client, asset: 'a' });
     await until('the first attempt is there', () => receiver.received.length === 1);
     h.skip(60_000);
-    await sweep();
+    await h.sweep();
     await delivered(client, id);
     assert.equal(new Set(receiver.idsOf('a')).size, 1);
     assert.equal(await resumeEndpoint(h.db, client), false);

@@ -146,19 +146,14 @@ describe('each change of a registration’s state is logged, counted, audited an
       ],
     );
     told.length = counted.length = changes.length = 0;
-    const sweep = () =>
-      h.temporal.workflow.execute('sweep', {
-        ...{ workflowId: `sweep-${h.taskQueue}`, taskQueue: h.taskQueue },
-        ...{ workflowIdReusePolicy: 'ALLOW_DUPLICATE' as const },
-      });
-    await sweep();
+    await h.sweep();
     assert.deepEqual(
       told,
       byOperator.map(({ from, to, why }) => ({ ...told[0], from, to, why })),
     );
     assert.deepEqual(counted, ['paused', 'active', 'paused', 'active', 'not_registered']);
     assert.deepEqual(changes.slice(0, 2), ['registration pause', 'registration resume']);
-    await sweep();
+    await h.sweep();
     assert.equal(told.length, byOperator.length, 'each is told once');
   });
 

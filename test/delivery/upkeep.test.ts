@@ -44,10 +44,7 @@ describe('Nobody waits for somebody else: every slot for retries is held by rece
     );
     await unpauseEndpoint(h.db, client);
     h.skip(60_000);
-    await h.temporal.workflow.execute('sweep', {
-      workflowId: `sweep-${h.taskQueue}`,
-      taskQueue: h.taskQueue,
-    });
+    await h.sweep();
     await until('delivered', async () => (await state(client, id)) === 'delivered');
   });
 

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
-import { drawFaults, kills, killsTogether } from './faults.js';
+import { drawFaults, type Fault, kills, killsTogether } from './faults.js';
 import { form } from './form.js';
 import { pause } from './pause.js';
 import { type Row, report } from './report.js';
@@ -21,19 +21,11 @@ describe(`${form.kills} faults at random moments under load`, function () {
   after(() => run?.stop());
 
   it('recovers from each by itself', async () => {
-    for (const fault of drawFaults(kills, form.kills)) {
-      await pause(200 + Math.random() * 800);
-      await run.inject(fault);
-      await run.accountSoFar();
-    }
-    assert.deepEqual(run.system.brokenOff, []);
+    await injectAll(run, kills, form.kills);
   });
 
   it('loses nothing acknowledged, gives no event two ids and repeats only what was in flight', async () => {
-    const account = await run.account();
-    const place = ({ fault }: Row) => kills.findIndex(({ name }) => name === fault);
-    report(account.rows.sort((a, b) => place(a) - place(b)));
-    assertKept(account);
+    await accountForAll(run, kills);
   });
 
   describe('the accounting itself', () => {
@@ -118,20 +110,12 @@ describe(`${form.killsTogether} faults at random moments under heavy load, API a
   after(() => run?.stop());
 
   it('recovers from each by itself', async () => {
-    for (const fault of drawFaults(killsTogether, form.killsTogether)) {
-      await pause(200 + Math.random() * 800);
-      await run.inject(fault);
-      await run.accountSoFar();
-    }
-    assert.deepEqual(run.system.brokenOff, []);
+    await injectAll(run, killsTogether, form.killsTogether);
     assert.ok(await hasGroupsOf(32, run), 'the load was heavy');
   });
 
   it('loses nothing acknowledged, gives no event two ids and repeats only what was in flight', async () => {
-    const account = await run.account();
-    const place = ({ fault }: Row) => killsTogether.findIndex(({ name }) => name === fault);
-    report(account.rows.sort((a, b) => place(a) - place(b)));
-    assertKept(account, clients);
+    await accountForAll(run, killsTogether, clients);
   });
 
   const clients = 20;
@@ -150,3 +134,19 @@ describe(`${form.killsTogether} faults at random moments under heavy load, API a
     }
   }
 });
+
+async function injectAll(run: FaultRun, kinds: readonly Fault[], times: number): Promise<void> {
+  for (const fault of drawFaults(kinds, times)) {
+    await pause(200 + Math.random() * 800);
+    await run.inject(fault);
+    await run.accountSoFar();
+  }
+  assert.deepEqual(run.system.brokenOff, []);
+}
+
+async function accountForAll(run: FaultRun, kinds: readonly Fault[], clients?: number): Promise<void> {
+  const account = await run.account();
+  const place = ({ fault }: Row) => kinds.findIndex(({ name }) => name === fault);
+  report(account.rows.sort((a, b) => place(a) - place(b)));
+  assertKept(account, clients);
+}

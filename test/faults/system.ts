@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { answersOk } from '../../src/embedded/answersOk.js';
 import { type Child, logTail, startChild, waitUntilReady } from '../../src/embedded/child.js';
 import { nodeFlags } from '../../src/embedded/nodeFlags.js';
+import { freePort } from '../../src/embedded/ports.js';
 import { projectDir } from '../../src/embedded/projectDir.js';
 import { startRedis } from '../../src/embedded/redis.js';
 import { startTemporal } from '../../src/embedded/temporal.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { createReceiver, type Receiver } from './receiver.js';
-import { steadyPort } from './steadyPort.js';
 
 export type Part = 'redis' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2';
 /** What a system usually consists of. */
@@ -65,16 +65,16 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
   // A copy: a build that is made meanwhile changes nothing here.
   await cp(join(projectDir, 'dist'), join(dir, 'dist'), { recursive: true });
   const ports: Record<Part | 'receiver', number> = {
-    redis: await steadyPort(),
-    temporal: await steadyPort(),
-    api: await steadyPort(),
-    api2: await steadyPort(),
-    worker: await steadyPort(),
-    worker2: await steadyPort(),
-    receiver: await steadyPort(),
+    redis: await freePort(),
+    temporal: await freePort(),
+    api: await freePort(),
+    api2: await freePort(),
+    worker: await freePort(),
+    worker2: await freePort(),
+    receiver: await freePort(),
   };
   const adminPorts = { api: 0, api2: 0, worker: 0, worker2: 0 };
-  for (const part of ['api', 'api2', 'worker', 'worker2'] as const) adminPorts[part] = await steadyPort();
+  for (const part of ['api', 'api2', 'worker', 'worker2'] as const) adminPorts[part] = await freePort();
   const redisUrl = `redis://127.0.0.1:${ports.redis}`;
   const temporalAddress = `127.0.0.1:${ports.temporal}`;
   const secretsKey = `faults:${randomBytes(32).toString('base64')}`;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
 import { evalsha } from '../../src/store/evalsha.js';
-import { script } from '../../src/store/evaluate.js';
+import { script } from '../../src/store/script.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 describe('a script’s call put together without ioredis', () => {
