@@ -20,94 +20,43 @@ const waitMs = 500;
 export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[]): Promise<EventOutcome[]> {
   const begun = deps.ahead?.join(events) ?? [];
   const rest = events.filter((_, i) => begun[i] === undefined);
-  const own = rest.length === 0 ? undefined : await beginAttempts(deps, rest);
+  const own = rest.length === 0 ? [] : await beginAttempts(deps, rest);
+  const attempts = events.map((_, i) => begun[i] ?? Promise.resolve(own.shift() as FirstAttempt));
   const { pace } = deps;
   const first = events[0];
   if (first !== undefined && pace !== undefined) {
-    const sent = new Set([own?.sent, ...begun.map((one) => one?.sent)]);
-    void Promise.all(sent).then(() => pace.tell(first.notificationId));
+    const sent = attempts.map((attempt) => attempt.then((one) => one.sent));
+    void Promise.allSettled(sent).then(() => pace.tell(first.notificationId));
   }
-  const ofRest = (await own?.outcomes) ?? [];
-  const outcomes = await Promise.all(
-    events.map((_, i) => begun[i]?.outcome ?? (ofRest.shift() as EventOutcome)),
-  );
-  await leaveAtOnce(deps, events, outcomes);
-  return outcomes;
+  return await Promise.all(attempts.map(async (attempt) => (await attempt).outcome));
 }
 
-/** First attempts under way. */
-export interface FirstAttempts {
-  /** What is under way of its client, one per event, in order. */
-  ofClient: WorkOfClient[];
-  /** Every POST that is made has been sent. */
-  sent: Promise<unknown>;
-  /** One per event, in order. */
-  outcomes: Promise<EventOutcome[]>;
-}
-
-/** Of one client. */
-export interface WorkOfClient {
+/** What is under way of one event. None of its promises rejects. */
+export interface FirstAttempt {
+  /** Whether the claims of its client's events are decided. */
   isClaimed: boolean;
-  /** Every POST that is made has been sent. */
+  /** Every POST that is made of its client's events has been sent. */
   sent: Promise<unknown>;
-  /** Each has ended, or was waited for long enough. */
-  done: Promise<unknown>;
+  /** Known when each of its client's attempts has ended, or was waited for long enough, and what is catch-up's is left to it. */
+  outcome: Promise<EventOutcome>;
 }
 
-/** Claims every event; then the first attempts go on by themselves. @throws when Redis is away */
-export async function beginAttempts(deps: ActivityDeps, events: AcceptedEvent[]): Promise<FirstAttempts> {
+/** Claims every event; then the first attempts go on by themselves. One per event, in order. @throws when Redis is away */
+export async function beginAttempts(deps: ActivityDeps, events: AcceptedEvent[]): Promise<FirstAttempt[]> {
   const byClient = indexesByClient(events);
   // Over one connection it comes before the claims.
   const announced = announceClaims(deps.db, byClient.keys());
   const started = Date.now();
-  const ofClient = new Array<WorkOfClient>(events.length);
-  const outcomes = new Array<EventOutcome>(events.length);
+  const attempts = new Array<FirstAttempt>(events.length);
   const claiming = [...byClient].map(async ([clientToken, indexes]) => {
     const itsEvents = indexes.map((i) => events[i] as AcceptedEvent);
     const decided = await claimAndTake(deps, clientToken, itsEvents);
-    const work = workThrough(deps, itsEvents, decided, started, (n, outcome) => {
-      outcomes[indexes[n] as number] = outcome;
+    workThrough(deps, itsEvents, decided, started).forEach((attempt, n) => {
+      attempts[indexes[n] as number] = attempt;
     });
-    for (const i of indexes) ofClient[i] = work;
-    return work;
   });
-  const [works] = await Promise.all([Promise.all(claiming), announced]);
-  return {
-    ofClient,
-    sent: Promise.all(works.map((work) => work.sent)),
-    outcomes: Promise.all(works.map((work) => work.done)).then(() => outcomes),
-  };
-}
-
-/**
- * Leaves to catch-up what this workflow would not try again (a failing, paused or full client, backfill): an activity
- * of its own for that costs more than the attempts. Where it can't be done in a moment, the workflow does it.
- */
-async function leaveAtOnce(
-  deps: ActivityDeps,
-  events: AcceptedEvent[],
-  outcomes: EventOutcome[],
-): Promise<void> {
-  if (!outcomes.some(waitsForCatchUp)) return;
-  const left = [...indexesByClient(events).values()]
-    .map((indexes) => indexes.filter((i) => outcomes[i]?.kind !== 'ended'))
-    .filter((indexes) => indexes.length > 0 && indexes.every((i) => waitsForCatchUp(outcomes[i])));
-  if (left.length === 0) return;
-  try {
-    if (!(await waitForDisk(deps.db))) return;
-    await Promise.all(
-      left.map(async (indexes) => {
-        const lost = await leaveOnDisk(deps, leftOf(events, outcomes, indexes));
-        if (lost.length === 0) for (const i of indexes) (outcomes[i] as OwedOutcome).left = true;
-      }),
-    );
-  } catch (err) {
-    deps.log.debug({ err }, 'left to the workflow');
-  }
-}
-
-function waitsForCatchUp(outcome: EventOutcome | undefined): boolean {
-  return outcome?.kind === 'owed' && !isShort(outcome);
+  await Promise.all([...claiming, announced]);
+  return attempts;
 }
 
 /**
@@ -119,36 +68,57 @@ function workThrough(
   events: AcceptedEvent[],
   decided: Decided[],
   started: number,
-  end: (n: number, outcome: EventOutcome) => void,
-): WorkOfClient {
+): FirstAttempt[] {
+  const outcomes = new Array<EventOutcome>(events.length);
   const noPlace: number[] = [];
   const first: { n: number; claim: number; take: Taken }[] = [];
   decided.forEach(({ claim, take }, n) => {
     const outcome = endOf(deps, claim, take);
-    if (outcome !== undefined) end(n, outcome);
+    if (outcome !== undefined) outcomes[n] = outcome;
     else if (take?.kind === 'taken' && 'claim' in claim) first.push({ n, claim: claim.claim, take });
     if (take?.kind === 'refused' && take.reason === 'full') noPlace.push(n);
   });
   const hand = async ({ n, claim, take }: (typeof first)[number]): Promise<void> => {
     const event = events[n] as AcceptedEvent;
     let outcome = await waitFor(deps, event, claim, started, attemptTaken(deps, event, take, 'first'));
-    end(n, outcome);
+    outcomes[n] = outcome;
     while (outcome.kind === 'ended' && outcome.state === 'delivered' && Date.now() < started + waitMs) {
       const next = noPlace.shift();
       if (next === undefined) return;
       const waiting = decided[next]?.claim as { claim: number };
       const item = { ...(events[next] as AcceptedEvent), claim: waiting.claim };
       outcome = await waitFor(deps, item, item.claim, started, makeAttempt(deps, item, 'first'));
-      end(next, outcome);
+      outcomes[next] = outcome;
     }
   };
-  const hands = first.map(hand);
-  const done = Promise.all(hands);
-  return {
-    isClaimed: decided.every(({ claim }) => claim.kind !== 'unclaimed'),
-    sent: noPlace.length === 0 ? Promise.resolve() : done,
-    done,
-  };
+  const done = Promise.all(first.map(hand)).then(() => leaveAtOnce(deps, events, outcomes));
+  const isClaimed = decided.every(({ claim }) => claim.kind !== 'unclaimed');
+  const sent = noPlace.length === 0 ? Promise.resolve() : done;
+  return events.map((_, n) => ({ isClaimed, sent, outcome: done.then(() => outcomes[n] as EventOutcome) }));
+}
+
+/**
+ * Leaves to catch-up what a workflow would not try again (a failing, paused or full client, backfill): an activity
+ * of its own for that costs more than the attempts. Where it can't be done in a moment, the workflow does it.
+ */
+async function leaveAtOnce(
+  deps: ActivityDeps,
+  events: AcceptedEvent[],
+  outcomes: EventOutcome[],
+): Promise<void> {
+  const left = [...outcomes.keys()].filter((n) => outcomes[n]?.kind !== 'ended');
+  if (left.length === 0 || !left.every((n) => waitsForCatchUp(outcomes[n]))) return;
+  try {
+    if (!(await waitForDisk(deps.db))) return;
+    const lost = await leaveOnDisk(deps, leftOf(events, outcomes, left));
+    if (lost.length === 0) for (const n of left) (outcomes[n] as OwedOutcome).left = true;
+  } catch (err) {
+    deps.log.debug({ err }, 'left to the workflow');
+  }
+}
+
+function waitsForCatchUp(outcome: EventOutcome | undefined): boolean {
+  return outcome?.kind === 'owed' && !isShort(outcome);
 }
 
 /** The outcome of an event that is not attempted here. */

@@ -8,6 +8,8 @@ export interface Metrics extends DeliveryMetrics {
   tokenMinted(): void;
   /** One workflow start and how many events were in it. */
   groupStarted(events: number): void;
+  /** An event that needed no workflow. */
+  withoutWorkflow(): void;
   /** Reads a number at each scrape; a read that fails leaves the metric out of that scrape. */
   watch(name: WatchedMetric, read: () => number | Promise<number>): void;
 }
@@ -69,6 +71,11 @@ export function createMetrics(): Metrics {
     buckets: [1, 2, 5, 10, 25, 50, 100, 250, 500],
     registers,
   });
+  const without = new Counter({
+    name: 'asset_update_events_without_workflow_total',
+    help: 'Events delivered, or otherwise done with, before a workflow was started for them (heavy load)',
+    registers,
+  });
 
   return {
     registry,
@@ -83,6 +90,7 @@ export function createMetrics(): Metrics {
     ended: (state) => ended.inc({ state }),
     entered: (state) => entered.inc({ state }),
     groupStarted: (events) => groups.observe(events),
+    withoutWorkflow: () => without.inc(),
     watch(name, read) {
       new Gauge({
         name,

@@ -93,6 +93,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     log,
     eager: role === 'all',
     grouped: (events) => metrics.groupStarted(events),
+    withoutWorkflow: () => metrics.withoutWorkflow(),
     ...(pace === undefined ? {} : { pace }),
     ...(ahead === undefined ? {} : { ahead }),
   });

@@ -10,7 +10,7 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
-import { indexesByClient, isShort, leftOf, shortRetries } from './leaving.js';
+import { indexesByClient, isFinished, isShort, leftOf, shortRetries } from './leaving.js';
 import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
 import { upkeepQueueOf } from './upkeepQueue.js';
 
@@ -55,10 +55,6 @@ export async function enrichment({ events }: EnrichmentInput): Promise<void> {
     await Promise.all([...byClient.values()].map((indexes) => finish(events, outcomes, indexes)));
     describe(events, outcomes);
   }
-}
-
-function isFinished(outcome: EventOutcome): boolean {
-  return outcome.kind === 'ended' || (outcome.kind === 'owed' && outcome.left === true);
 }
 
 async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {

@@ -5,6 +5,11 @@ import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/out
 /** Retries that a workflow itself makes; what is still owed after them is catch-up's. */
 export const shortRetries = 3;
 
+/** Whether nothing is left for a workflow to do. */
+export function isFinished(outcome: EventOutcome): boolean {
+  return outcome.kind === 'ended' || (outcome.kind === 'owed' && outcome.left === true);
+}
+
 /** Whether the workflow tries it again, or waits for its attempt that is under way. */
 export function isShort(outcome: OwedOutcome): boolean {
   return outcome.reason === 'under_way' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);

@@ -54,7 +54,7 @@ export function addExplainCommand(program: Command, operator: Operator): void {
           table(
             ['WORKFLOW', 'STATUS', 'STARTED'],
             workflows.map((w) => [w.workflow_id, w.status, w.started_at]),
-            'Temporal knows no workflow of it (any more).',
+            'Temporal knows no workflow of it (any more; what is delivered at heavy load has none).',
           ),
         ].join('\n'),
       );

@@ -6,30 +6,39 @@
  * is claimed is owed and the sweep finds it. That holds only while Redis has on its disk what it has answered;
  * otherwise nothing begins ahead.
  */
-import type { FirstAttempts, WorkOfClient } from '../../activities/claimAndAttempt.js';
-import type { AcceptedEvent, EventOutcome } from '../../activities/outcome.js';
+import type { FirstAttempt } from '../../activities/claimAndAttempt.js';
+import type { AcceptedEvent } from '../../activities/outcome.js';
+import { isFinished } from '../../workflows/leaving.js';
 
 export interface Ahead {
   /**
-   * Its claim and attempt begin now; what arrives while earlier claims are under way is claimed together. Answers
-   * whether its claim is decided and on Redis' disk, once its client's attempts have been sent, or have ended where
-   * many are under way: who waits for it does not outrun delivery.
+   * Its claim and attempt begin now; what arrives while earlier claims are under way is claimed together.
    * @returns undefined where nothing begins before the workflow
    */
-  begin(event: AcceptedEvent): Promise<boolean> | undefined;
-  /** What was begun of each; who asks again, after a failure, makes a new attempt. */
-  join(events: readonly AcceptedEvent[]): (Begun | undefined)[];
+  begin(event: AcceptedEvent): Begun | undefined;
+  /** What was begun of each; who asks again, after a failure, makes a new attempt. Rejects where the claim did. */
+  join(events: readonly AcceptedEvent[]): (Promise<FirstAttempt> | undefined)[];
+  /** No workflow will ask for it. */
+  forget(event: AcceptedEvent): void;
   close(): void;
 }
 
+/** Neither rejects. */
 export interface Begun {
-  /** Its first attempt has been sent, where there is one, and those that were claimed with it. */
-  sent: Promise<unknown>;
-  outcome: Promise<EventOutcome>;
+  /**
+   * Whether its claim is decided and on Redis' disk. Known once its client's attempts have been sent, or have ended
+   * where many are under way: who waits for it does not outrun delivery.
+   */
+  claimed: Promise<boolean>;
+  /**
+   * Whether nothing is left for a workflow to do, and Redis' disk says so: its notification has ended with its first
+   * attempt, or is catch-up's.
+   */
+  finished: Promise<boolean>;
 }
 
 export interface AheadOptions {
-  beginAttempts: (events: AcceptedEvent[]) => Promise<FirstAttempts>;
+  beginAttempts: (events: AcceptedEvent[]) => Promise<FirstAttempt[]>;
   /** Whether Redis has on its disk what it has answered. */
   isSafe: () => boolean;
   /** What the process waits for at its end. */
@@ -40,9 +49,7 @@ export interface AheadOptions {
 interface Round {
   ofClient: Map<string, number>;
   events: AcceptedEvent[];
-  attempts: Promise<FirstAttempts>;
-  /** Never rejects. */
-  sent: Promise<unknown>;
+  attempts: Promise<FirstAttempt[]>;
 }
 
 const roundAtMost = 500;
@@ -72,11 +79,10 @@ export function createAhead(options: AheadOptions): Ahead {
       attempting += events.length;
       return options.beginAttempts(events);
     });
-    const sent = attempts.then((one) => one.sent).then(ignore, ignore);
-    const round: Round = { events, ofClient: new Map(), attempts, sent };
+    const round: Round = { events, ofClient: new Map(), attempts };
     rounds.push(round);
     claiming = attempts.then(ignore, ignore);
-    const ended = attempts.then((one) => one.outcomes).then(ignore, ignore);
+    const ended = attempts.then((all) => Promise.all(all.map(({ outcome }) => outcome))).then(ignore, ignore);
     options.underWay.add(ended);
     void ended.then(() => {
       attempting -= events.length;
@@ -85,13 +91,16 @@ export function createAhead(options: AheadOptions): Ahead {
     return round;
   }
 
-  async function isClaimed(round: Round, at: number): Promise<boolean> {
-    const work = (await round.attempts).ofClient[at] as WorkOfClient;
-    await (attempting > fewAttempts ? work.done : work.sent);
-    return work.isClaimed;
+  async function isClaimed(attempt: FirstAttempt): Promise<boolean> {
+    await (attempting > fewAttempts ? attempt.outcome : attempt.sent);
+    return attempt.isClaimed;
   }
 
   const find = (id: string) => begun.get(id) ?? older.get(id);
+  function forget({ notificationId }: AcceptedEvent): void {
+    begun.delete(notificationId);
+    older.delete(notificationId);
+  }
 
   return {
     begin(event) {
@@ -104,26 +113,26 @@ export function createAhead(options: AheadOptions): Ahead {
         found = { round, at: round.events.push(event) - 1 };
         begun.set(notificationId, found);
       }
-      const { round, at } = found;
-      return isClaimed(round, at).catch(() => false);
+      const attempt = attemptOf(found);
+      return {
+        claimed: attempt.then(isClaimed).catch(() => false),
+        finished: attempt.then(({ outcome }) => outcome.then(isFinished)).catch(() => false),
+      };
     },
     join(events) {
-      const joined = events.map((event): Begun | undefined => {
+      return events.map((event) => {
         const found = find(event.notificationId);
-        if (found === undefined) return undefined;
-        const { attempts, sent } = found.round;
-        const outcome = attempts.then(async (one) => (await one.outcomes)[found.at] as EventOutcome);
-        outcome.catch(ignore);
-        return { sent, outcome };
+        forget(event);
+        return found && attemptOf(found);
       });
-      for (const event of events) {
-        begun.delete(event.notificationId);
-        older.delete(event.notificationId);
-      }
-      return joined;
     },
+    forget,
     close: () => clearInterval(dropping),
   };
+}
+
+async function attemptOf({ round, at }: { round: Round; at: number }): Promise<FirstAttempt> {
+  return (await round.attempts)[at] as FirstAttempt;
 }
 
 function hasPlaceFor({ events, ofClient }: Round, { clientToken }: AcceptedEvent): boolean {

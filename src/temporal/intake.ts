@@ -1,7 +1,8 @@
 /**
  * The intake: accepted events become workflows. One start is in flight at a time; what arrives meanwhile goes
  * together into the next (DESIGN fact 1). At light load every event has a workflow of its own, without waiting. At
- * heavy load an event whose claim is on Redis' disk is durable before its workflow is, and is not kept waiting for it.
+ * heavy load an event whose claim is on Redis' disk is durable without one: nobody waits for its start, and what is done
+ * with before is not started at all.
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -39,11 +40,13 @@ export interface IntakeOptions {
   /** The worker shares this process: its first workflow task comes back with the start. */
   eager: boolean;
   grouped?: (events: number) => void;
+  /** An event was finished, delivered for the most part, before a workflow was started for it. */
+  withoutWorkflow?: () => void;
   /** The worker's first attempts, where it shares this process. */
   pace?: Pace;
   /** Where the worker shares this process: first attempts begin before their workflow does. */
   ahead?: Ahead;
-  /** How long events gather for the next start at heavy load (100). */
+  /** How long an event goes without a workflow at heavy load (100). */
   gatherMs?: number;
 }
 
@@ -61,8 +64,8 @@ const groupBytes = 512 * 1024;
 const startWithinMs = 1700;
 
 /**
- * A workflow costs much and each of its events little. Where first attempts do not wait for it, a start after one of so
- * many events lets others gather first. Those are not kept waiting: an event whose claim is on Redis' disk is durable.
+ * Heavy load: so many events arrive in the time of a start, then in each `gatherMs`. A workflow costs much, and what is
+ * delivered, or left to catch-up, needs none.
  */
 const gatherFrom = 32;
 /** What waits for a start is never more than this if it has been answered: beyond it callers wait too. */
@@ -72,32 +75,44 @@ const promptMs = 250;
 
 interface Waiting {
   event: AcceptedEvent;
+  /** ms on the monotonic clock */
+  since: number;
   /** Its first attempt has begun. */
   begun: boolean;
   resolve(): void;
   reject(err: unknown): void;
 }
 
+/** In the order of their arrival. */
+type Lanes = Record<AcceptedEvent['priority'], Set<Waiting>>;
+
 export function createIntake(options: IntakeOptions): Intake {
-  const lanes = { live: [] as Waiting[], backfill: [] as Waiting[] };
+  const gatherMs = options.gatherMs ?? 100;
+  const lanes: Lanes = { live: new Set(), backfill: new Set() };
   const perClient = new Map<string, number>();
   let waiting = 0;
+  /** First attempts that began since the last group was cut. */
+  let begun = 0;
   /** Whether the last start was answered: while Temporal is away nothing begins ahead of it. */
   let answered = true;
   let pumping: Promise<void> | undefined;
-  let gathering = false;
+  let heavy = false;
   let closing = false;
   /** Of the start in flight, ms on the monotonic clock. */
   let startedAt: number | undefined;
 
+  /** Whether an event may be answered before its workflow is started: many come in, and Temporal answers in time. */
+  function isPrompt(): boolean {
+    return heavy && !(startedAt !== undefined && performance.now() > startedAt + promptMs);
+  }
+
   /** Whether who sent an event that is claimed need not wait for its start. */
-  function isPrompt(clientToken: string): boolean {
-    const ofClient = perClient.get(clientToken) ?? 0;
-    const isLate = startedAt !== undefined && performance.now() > startedAt + promptMs;
-    return gathering && !isLate && waiting <= answeredAtMost && ofClient <= groupPerClient;
+  function hasRoom(clientToken: string): boolean {
+    return waiting <= answeredAtMost && (perClient.get(clientToken) ?? 0) <= groupPerClient;
   }
 
   function leave(entry: Waiting): void {
+    lanes[entry.event.priority].delete(entry);
     waiting--;
     const rest = (perClient.get(entry.event.clientToken) ?? 1) - 1;
     if (rest === 0) perClient.delete(entry.event.clientToken);
@@ -105,42 +120,66 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   async function pump(): Promise<void> {
-    while (waiting > 0) {
-      const group = cutGroup(lanes);
-      for (const entry of group) leave(entry);
-      options.grouped?.(group.length);
-      startedAt = performance.now();
-      const until = startedAt + (options.gatherMs ?? 100);
-      const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
-      answered = await startGroup(options, group);
-      startedAt = undefined;
-      gathering = answered && group.length >= gatherFrom && group.every((w) => w.begun);
-      if (!answered) continue;
-      await sent;
-      while (gathering && !closing && waiting < groupAtMost && performance.now() < until) await sleep(5);
+    let askedAt = 0;
+    try {
+      while (waiting > 0 || heavy) {
+        const since = performance.now();
+        // Something is started every so often all the same: it shows whether Temporal is there.
+        const gathers = heavy && !closing && waiting < groupAtMost && since < askedAt + 5 * gatherMs;
+        const group = cutGroup(lanes, gathers ? since - gatherMs : since);
+        const many = begun >= gatherFrom;
+        begun = 0;
+        if (group.length > 0) {
+          askedAt = since;
+          await startAndWait(group);
+        }
+        heavy = many && answered && !closing;
+        while (heavy && !closing && waiting < groupAtMost && performance.now() < since + gatherMs)
+          await sleep(5);
+      }
+    } finally {
+      pumping = undefined;
+      heavy = false;
     }
+  }
+
+  async function startAndWait(group: Waiting[]): Promise<void> {
+    for (const entry of group) leave(entry);
+    options.grouped?.(group.length);
+    const sent = options.pace?.sent((group[0] as Waiting).event.notificationId);
+    startedAt = performance.now();
+    answered = await startGroup(options, group);
+    startedAt = undefined;
+    if (answered) await sent;
   }
 
   return {
     accept(event) {
-      const ofClient = perClient.get(event.clientToken) ?? 0;
+      const { clientToken, priority } = event;
+      const ofClient = perClient.get(clientToken) ?? 0;
       if (waiting >= waitingAtMost || ofClient >= waitingPerClient) {
         return Promise.reject(new IntakeUnavailable('more events are waiting than the intake holds', 1));
       }
-      const claimed = answered ? options.ahead?.begin(event) : undefined;
+      const ahead = answered ? options.ahead?.begin(event) : undefined;
       return new Promise((resolve, reject) => {
-        lanes[event.priority].push({ event, begun: claimed !== undefined, resolve, reject });
-        void claimed?.then((isClaimed) => {
-          if (isClaimed && isPrompt(event.clientToken)) resolve();
-        });
+        const entry = { event, since: performance.now(), begun: ahead !== undefined, resolve, reject };
+        lanes[priority].add(entry);
         waiting++;
-        perClient.set(event.clientToken, ofClient + 1);
-        pumping ??= Promise.resolve()
-          .then(pump)
-          .finally(() => {
-            pumping = undefined;
-            gathering = false;
+        perClient.set(clientToken, ofClient + 1);
+        if (ahead !== undefined) {
+          begun++;
+          void ahead.claimed.then((isClaimed) => {
+            if (isClaimed && isPrompt() && hasRoom(clientToken)) resolve();
           });
+          void ahead.finished.then((isFinished) => {
+            if (!isFinished || !isPrompt() || !lanes[priority].has(entry)) return;
+            leave(entry);
+            options.ahead?.forget(event);
+            options.withoutWorkflow?.();
+            resolve();
+          });
+        }
+        pumping ??= Promise.resolve().then(pump);
       });
     },
     waiting: () => waiting,
@@ -151,29 +190,29 @@ export function createIntake(options: IntakeOptions): Intake {
   };
 }
 
-/** The next group, in the order of arrival but for clients that have had their share of it. */
-function cutGroup(lanes: { live: Waiting[]; backfill: Waiting[] }): Waiting[] {
-  const name = lanes.live.length > 0 ? 'live' : 'backfill';
+/**
+ * The next group of what has waited since before then, in the order of arrival but for clients that have had their share
+ * of it. Backfill follows where nothing live is.
+ */
+function cutGroup(lanes: Lanes, before: number): Waiting[] {
+  const live = cut(lanes.live, before);
+  return live.length > 0 ? live : cut(lanes.backfill, before);
+}
+
+function cut(lane: Iterable<Waiting>, before: number): Waiting[] {
   const group: Waiting[] = [];
-  const left: Waiting[] = [];
   const shares = new Map<string, number>();
   let bytes = 0;
-  for (const [i, entry] of lanes[name].entries()) {
+  for (const entry of lane) {
+    if (entry.since > before || group.length >= groupAtMost) break;
     const { clientToken } = entry.event;
     const share = shares.get(clientToken) ?? 0;
-    if (share >= groupPerClient && !entry.begun) {
-      left.push(entry);
-      continue;
-    }
+    if (share >= groupPerClient && !entry.begun) continue;
     bytes += bytesOf(entry.event);
-    if (group.length >= groupAtMost || (group.length > 0 && bytes > groupBytes)) {
-      left.push(...lanes[name].slice(i));
-      break;
-    }
+    if (group.length > 0 && bytes > groupBytes) break;
     shares.set(clientToken, share + 1);
     group.push(entry);
   }
-  lanes[name] = left;
   return group;
 }
 

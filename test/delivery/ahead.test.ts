@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { beginAttempts } from '../../activities/claimAndAttempt.js';
 import { readEnrichmentEvent } from '../../src/enrichmentEvent.js';
+import { resumeEndpoint } from '../../src/store/endpoint.js';
 import { watchFsync } from '../../src/store/fsync.js';
 import { type Ahead, createAhead } from '../../src/temporal/ahead.js';
+import { wakeCatchUp } from '../../src/temporal/catchUp.js';
 import {
   createIntake,
   type Intake,
@@ -152,9 +154,11 @@ describe('First attempts that begin before their workflow', () => {
   async function heavyLoad(gatherMs: number, onStart: (n: number) => void = () => undefined) {
     const client = await h.newClient(receiver.url);
     let starts = 0;
+    let withoutWorkflow = 0;
     const by = apiIntake({
       gatherMs,
       grouped: () => onStart(++starts),
+      withoutWorkflow: () => withoutWorkflow++,
     });
     proxy.hang();
     const alone = publish(client, 'alone', by);
@@ -164,6 +168,7 @@ describe('First attempts that begin before their workflow', () => {
     return {
       by,
       starts: () => starts,
+      withoutWorkflow: () => withoutWorkflow,
       async release() {
         proxy.release();
         await Promise.all([alone, ...load]);
@@ -186,6 +191,47 @@ describe('First attempts that begin before their workflow', () => {
     assert.equal(starts(), 3);
     await until('it is delivered', async () => (await h.notification(client, id))?.state === 'delivered');
   });
+
+  it('at heavy load need no workflow where they deliver', async () => {
+    const client = await h.newClient(receiver.url);
+    const { by, starts, withoutWorkflow, release } = await heavyLoad(60_000);
+    await release();
+    const { id, kind } = await publish(client, 'delivered-before', by);
+    assert.equal(kind, 'queued');
+    await until('it is done with', () => by.waiting() === 0);
+    assert.equal((await h.notification(client, id))?.state, 'delivered');
+    assert.equal(withoutWorkflow(), 1);
+    await by.close();
+    assert.equal(starts(), 2);
+    assert.equal((await publish(client, 'delivered-before')).kind, 'claimed');
+    assert.deepEqual(receiver.idsOf('delivered-before'), [id]);
+  });
+
+  it('at heavy load need no workflow where they are catch-up’s', async () => {
+    const client = await h.newClient(receiver.url);
+    const { by, starts, withoutWorkflow, release } = await heavyLoad(60_000);
+    await release();
+    await suspendEndpoint(client);
+    const { id, kind } = await publish(client, 'left', by);
+    assert.equal(kind, 'queued');
+    await until('it is done with', () => by.waiting() === 0);
+    assert.equal((await h.notification(client, id))?.state, 'waiting');
+    assert.equal(withoutWorkflow(), 1);
+    await by.close();
+    assert.equal(starts(), 2);
+    const catchUp = h.temporal.workflow.getHandle(`catch-up/${client}`);
+    assert.equal((await catchUp.describe()).status.name, 'RUNNING');
+    await resumeEndpoint(h.db, client);
+    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    await until('it is delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+  });
+
+  async function suspendEndpoint(client: string): Promise<void> {
+    receiver.answer = () => 410;
+    const { id } = await publish(client, 'gone');
+    await until('the answer 410', async () => (await h.notification(client, id))?.attempts.length === 1);
+    receiver.answer = () => 200;
+  }
 
   it('at heavy load wait for their workflow while a start before it takes long', async () => {
     const client = await h.newClient(receiver.url);
