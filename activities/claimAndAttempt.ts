@@ -1,13 +1,14 @@
 import { type ClaimedAndTaken, claimAndTakeEvents } from '../src/store/claimAndTake.js';
 import { isRedisUnavailable } from '../src/store/db.js';
 import { waitForDisk } from '../src/store/durable.js';
+import type { Look } from '../src/store/look.js';
 import { announceClaims } from '../src/store/owed.js';
 import type { Take, Taken } from '../src/store/take.js';
 import { indexesByClient, isShort, leftOf } from '../workflows/leaving.js';
 import { type AttemptOutcome, attemptTaken, makeAttempt } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
 import { leaveOnDisk } from './leaveToCatchUp.js';
-import type { AcceptedEvent, EventOutcome, OwedOutcome } from './outcome.js';
+import type { AcceptedEvent, ArrivedEvent, EventOutcome, OwedOutcome } from './outcome.js';
 
 /** First attempts are waited for this long; a POST still under way then goes on under its lease. */
 const waitMs = 500;
@@ -33,6 +34,8 @@ export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[
 
 /** What is under way of one event. None of its promises rejects. */
 export interface FirstAttempt {
+  /** What it brings, where it had not been looked at before; undefined too where its claim failed. */
+  look?: Look;
   /** Whether the claims of its client's events are decided. */
   isClaimed: boolean;
   /** Every POST that is made of its client's events has been sent. */
@@ -42,14 +45,14 @@ export interface FirstAttempt {
 }
 
 /** Claims every event; then the first attempts go on by themselves. One per event, in order. @throws when Redis is away */
-export async function beginAttempts(deps: ActivityDeps, events: AcceptedEvent[]): Promise<FirstAttempt[]> {
+export async function beginAttempts(deps: ActivityDeps, events: ArrivedEvent[]): Promise<FirstAttempt[]> {
   const byClient = indexesByClient(events);
   // Over one connection it comes before the claims.
   const announced = announceClaims(deps.db, byClient.keys());
   const started = Date.now();
   const attempts = new Array<FirstAttempt>(events.length);
   const claiming = [...byClient].map(async ([clientToken, indexes]) => {
-    const itsEvents = indexes.map((i) => events[i] as AcceptedEvent);
+    const itsEvents = indexes.map((i) => events[i] as ArrivedEvent);
     const decided = await claimAndTake(deps, clientToken, itsEvents);
     workThrough(deps, itsEvents, decided, started).forEach((attempt, n) => {
       attempts[indexes[n] as number] = attempt;
@@ -65,7 +68,7 @@ export async function beginAttempts(deps: ActivityDeps, events: AcceptedEvent[])
  */
 function workThrough(
   deps: ActivityDeps,
-  events: AcceptedEvent[],
+  events: ArrivedEvent[],
   decided: Decided[],
   started: number,
 ): FirstAttempt[] {
@@ -79,14 +82,14 @@ function workThrough(
     if (take?.kind === 'refused' && take.reason === 'full') noPlace.push(n);
   });
   const hand = async ({ n, claim, take }: (typeof first)[number]): Promise<void> => {
-    const event = events[n] as AcceptedEvent;
+    const event = events[n] as ArrivedEvent;
     let outcome = await waitFor(deps, event, claim, started, attemptTaken(deps, event, take, 'first'));
     outcomes[n] = outcome;
     while (outcome.kind === 'ended' && outcome.state === 'delivered' && Date.now() < started + waitMs) {
       const next = noPlace.shift();
       if (next === undefined) return;
       const waiting = decided[next]?.claim as { claim: number };
-      const item = { ...(events[next] as AcceptedEvent), claim: waiting.claim };
+      const item = { ...(events[next] as ArrivedEvent), claim: waiting.claim };
       outcome = await waitFor(deps, item, item.claim, started, makeAttempt(deps, item, 'first'));
       outcomes[next] = outcome;
     }
@@ -94,7 +97,10 @@ function workThrough(
   const done = Promise.all(first.map(hand)).then(() => leaveAtOnce(deps, events, outcomes));
   const isClaimed = decided.every(({ claim }) => claim.kind !== 'unclaimed');
   const sent = noPlace.length === 0 ? Promise.resolve() : done;
-  return events.map((_, n) => ({ isClaimed, sent, outcome: done.then(() => outcomes[n] as EventOutcome) }));
+  return decided.map(({ look }, n) => ({
+    ...{ isClaimed, sent, outcome: done.then(() => outcomes[n] as EventOutcome) },
+    ...(look === undefined ? {} : { look }),
+  }));
 }
 
 /**
@@ -103,7 +109,7 @@ function workThrough(
  */
 async function leaveAtOnce(
   deps: ActivityDeps,
-  events: AcceptedEvent[],
+  events: ArrivedEvent[],
   outcomes: EventOutcome[],
 ): Promise<void> {
   const left = [...outcomes.keys()].filter((n) => outcomes[n]?.kind !== 'ended');
@@ -132,6 +138,8 @@ function endOf(
       return claim;
     case 'ended':
       return { kind: 'ended', state: claim.state };
+    case 'not_new':
+      return { kind: 'ended', state: claim.kind };
     case 'not_needed':
       deps.metrics.ended('not_needed');
       return { kind: 'ended', state: 'not_needed' };
@@ -143,12 +151,14 @@ function endOf(
   }
 }
 
-type Decided = ClaimedAndTaken | { claim: { kind: 'unclaimed'; error: string }; take?: undefined };
+type Decided =
+  | ClaimedAndTaken
+  | { claim: { kind: 'unclaimed'; error: string }; take?: undefined; look?: undefined };
 
 async function claimAndTake(
   deps: ActivityDeps,
   clientToken: string,
-  events: AcceptedEvent[],
+  events: ArrivedEvent[],
 ): Promise<Decided[]> {
   try {
     return await claimAndTakeEvents(deps.db, clientToken, events, deps.delivery);
@@ -163,7 +173,7 @@ async function claimAndTake(
 /** An attempt's outcome; `under_way` once the waiting time is over. */
 async function waitFor(
   deps: ActivityDeps,
-  event: AcceptedEvent,
+  event: ArrivedEvent,
   claimNumber: number,
   started: number,
   attempting: Promise<AttemptOutcome>,

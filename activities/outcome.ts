@@ -1,10 +1,13 @@
 /** What workflows and activities tell each other. Ids, counts and words only: it all lies in the history. */
-import type { Claimable } from '../src/store/claim.js';
+import type { Arrived, Claimable } from '../src/store/claim.js';
 import type { WaitReason } from '../src/store/plan.js';
 import type { RefusedReason } from '../src/store/take.js';
 
 /** An event that the API accepted and nothing has claimed yet. */
 export type AcceptedEvent = Claimable;
+
+/** One that may not have been looked at yet. */
+export type ArrivedEvent = Arrived;
 
 export interface OwedOutcome {
   kind: 'owed';

@@ -1,6 +1,6 @@
 /** What an enrichment workflow goes on with by itself, and what it leaves to catch-up. */
 import type { LeftToCatchUp } from '../activities/leaveToCatchUp.js';
-import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
+import type { ArrivedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
 
 /** Retries that a workflow itself makes; what is still owed after them is catch-up's. */
 export const shortRetries = 3;
@@ -17,12 +17,12 @@ export function isShort(outcome: OwedOutcome): boolean {
 
 /** The given ones of the events' indexes, by client, each in the order of the first of it. */
 export function indexesByClient(
-  events: readonly AcceptedEvent[],
+  events: readonly ArrivedEvent[],
   indexes: Iterable<number> = events.keys(),
 ): Map<string, number[]> {
   const byClient = new Map<string, number[]>();
   for (const i of indexes) {
-    const { clientToken } = events[i] as AcceptedEvent;
+    const { clientToken } = events[i] as ArrivedEvent;
     const ofClient = byClient.get(clientToken);
     if (ofClient === undefined) byClient.set(clientToken, [i]);
     else ofClient.push(i);
@@ -32,16 +32,16 @@ export function indexesByClient(
 
 /** @param indexes of events of one client, all owed, at least one */
 export function leftOf(
-  events: readonly AcceptedEvent[],
+  events: readonly ArrivedEvent[],
   outcomes: readonly EventOutcome[],
   indexes: readonly number[],
 ): LeftToCatchUp {
   const owed = indexes.map((i) => outcomes[i] as OwedOutcome);
   return {
-    clientToken: (events[indexes[0] as number] as AcceptedEvent).clientToken,
+    clientToken: (events[indexes[0] as number] as ArrivedEvent).clientToken,
     inMs: Math.min(...owed.map(({ inMs }) => inMs)),
     claims: indexes.map((i, n) => ({
-      platformId: (events[i] as AcceptedEvent).platformId,
+      platformId: (events[i] as ArrivedEvent).platformId,
       claim: (owed[n] as OwedOutcome).claim,
     })),
   };

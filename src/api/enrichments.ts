@@ -64,7 +64,7 @@ const answerOne =
     if ('events' in body) return await next();
     const event = readEnrichmentEvent(body, '');
     if ('problem' in event) throw badParameter(event.problem);
-    const answer = await within(take(deps, event, lookAtEvent(deps.db, event)));
+    const answer = await within(take(deps, event, (it) => lookAtEvent(deps.db, it)));
     if ('code' in answer) throw new ApiError(404, answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
@@ -80,14 +80,17 @@ const answerBatch =
     if (events.length === 0) throw badParameter('events: must hold at least one event');
     if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
     const looks: Promise<Look>[] = [];
+    const look: Looking = (event) => {
+      const before = looks.at(-looksAtATime);
+      const looked =
+        before === undefined ? lookAtEvent(deps.db, event) : before.then(() => lookAtEvent(deps.db, event));
+      looks.push(looked);
+      return looked;
+    };
     const results = await Promise.all(
       events.map(async (raw, i): Promise<ItemAnswer> => {
         const event = readEnrichmentEvent(raw, `events[${i}]`);
         if ('problem' in event) return { code: 'invalid_event', msg: event.problem };
-        const before = looks.at(-looksAtATime);
-        const look =
-          before === undefined ? lookAtEvent(deps.db, event) : before.then(() => lookAtEvent(deps.db, event));
-        looks.push(look);
         try {
           return await within(take(deps, event, look));
         } catch (err) {
@@ -112,23 +115,31 @@ function bodyOf(body: unknown): Record<string, unknown> {
   return body as Record<string, unknown>;
 }
 
+type Looking = (event: EnrichmentEvent) => Promise<Look>;
+
 /** Looks what the event would bring; where it is something new, it is answered once it is durable. */
-async function take(deps: ApiDeps, event: EnrichmentEvent, looking: Promise<Look>): Promise<ItemAnswer> {
-  const acceptedAt = Date.now() + deps.db.clockOffsetMs();
-  const look = await looking;
-  const { eventId: event_id, notificationId: notification_id } = event;
+async function take(deps: ApiDeps, event: EnrichmentEvent, look: Looking): Promise<ItemAnswer> {
+  const { notify, ...rest } = event;
+  const arrived = { ...rest, acceptedAt: Date.now() + deps.db.clockOffsetMs() };
+  const taken = notify ? await deps.intake.takeAtOnce(arrived) : undefined;
+  if (taken !== undefined) return answerOf(event, taken);
+  const looked = await look(event);
+  if (looked.kind === 'new') await deps.intake.accept({ ...arrived, lookedUpClaim: looked.claim });
+  return answerOf(event, looked);
+}
+
+function answerOf(
+  { eventId: event_id, notificationId: notification_id }: EnrichmentEvent,
+  look: Look,
+): ItemAnswer {
   switch (look.kind) {
     case 'unknown_client':
       return { code: 'unknown_client', msg: 'There is no client with this client_token' };
     case 'none':
       return { event_id, notification: 'none', reason: look.reason };
     case 'claimed':
+    case 'new':
       return { event_id, notification: 'queued', notification_id, ...heldOf(look.held) };
-    case 'new': {
-      const { notify: _, ...rest } = event;
-      await deps.intake.accept({ ...rest, lookedUpClaim: look.claim, acceptedAt });
-      return { event_id, notification: 'queued', notification_id, ...heldOf(look.held) };
-    }
   }
 }
 

@@ -17,6 +17,9 @@ export interface Claimable {
   acceptedAt: number;
 }
 
+/** An event that may not have been looked at yet. */
+export type Arrived = Omit<Claimable, 'lookedUpClaim'> & { lookedUpClaim?: number };
+
 export type Claim =
   /** The asset is owed now, by this notification; `claim` is its number. */
   | { kind: 'claimed'; claim: number }
@@ -28,13 +31,13 @@ export type Claim =
 
 /**
  * Lua of a claim (DESIGN rule 2): decides, once, whether an event makes a notification. Safe to repeat.
- * Needs `notificationLua` and `knownLua`. `at`: where the event begins in ARGV (see `claimArguments`). `write_due` must
- * follow in the same script.
+ * Needs `notificationLua` and `knownLua`. `at`: where the event begins in ARGV (see `claimArguments`); `looked_up`: the
+ * asset's claim number when it was looked at. `write_due` must follow in the same script.
  */
 export const claimLua = `
-local function claim_event(at)
+local function claim_event(at, looked_up)
   local bucket, slot, wanted, id_bytes, id = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local asset, event, looked_up, priority, accepted_at = ARGV[at + 5], ARGV[at + 6], tonumber(ARGV[at + 7]), ARGV[at + 8], ARGV[at + 9]
+  local asset, event, priority, accepted_at = ARGV[at + 5], ARGV[at + 6], ARGV[at + 8], ARGV[at + 9]
   local claimed, last, segments = read_known(bucket, slot)
   local state = redis.call('HGET', record(id), 'state')
   if state and state ~= 'waiting' then return {'ended', state} end
@@ -68,7 +71,7 @@ end
 /** How many arguments an event is for `claim_event`. */
 export const claimArgumentCount = 10;
 
-export function claimArguments(event: Claimable): ScriptArgument[] {
+export function claimArguments(event: Arrived): ScriptArgument[] {
   const slot = assetSlot(event.platformId);
   return [
     slot.bucket,
@@ -78,14 +81,14 @@ export function claimArguments(event: Claimable): ScriptArgument[] {
     event.notificationId,
     event.platformId,
     event.eventId,
-    event.lookedUpClaim,
+    event.lookedUpClaim ?? '',
     event.priority,
     event.acceptedAt,
   ];
 }
 
 const claim = clientScript(
-  'local answer = claim_event(2) write_due() return answer',
+  'local answer = claim_event(2, tonumber(ARGV[9])) write_due() return answer',
   notificationLua,
   knownLua,
   claimLua,

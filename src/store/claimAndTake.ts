@@ -1,35 +1,42 @@
-import {
-  type Claim,
-  type Claimable,
-  claimArgumentCount,
-  claimArguments,
-  claimLua,
-  claimOf,
-} from './claim.js';
+import { type Arrived, type Claim, claimArgumentCount, claimArguments, claimLua, claimOf } from './claim.js';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
+import { type Look, lookLua, lookOf } from './look.js';
 import { knownLua, notificationLua } from './notificationLua.js';
 import { clientScript, runScript, text } from './script.js';
 import { type Take, type TakeRequest, takeLua, takeOf } from './take.js';
 
 /** What became of an event: its claim, and where that is its own and it is live, whether it may be sent now. */
 export interface ClaimedAndTaken {
-  claim: Claim;
+  /** `not_new`: it was looked at now, and there is nothing to claim. */
+  claim: Claim | { kind: 'not_new' };
   take?: Take;
+  /** Where it had not been looked at before. */
+  look?: Look;
 }
 
 /**
  * Claims a client's events, then takes what of them is live, in one round trip. All are claimed before one is taken:
- * of two events of one asset only the newer is sent.
+ * of two events of one asset only the newer is sent. What has not been looked at is looked at right before its claim.
  *
  * ARGV: 2 lease ms, 3 default in-flight bound, then of each event what `claim_event` takes
  */
 const claimAndTake = clientScript(
   `
 local answers = {}
-for at = 4, #ARGV, ${claimArgumentCount} do answers[#answers + 1] = claim_event(at) end
+local function look_and_claim(at)
+  local looked_up, looked = tonumber(ARGV[at + 7]), nil
+  if not looked_up then
+    looked = look_at_event(ARGV[at], ARGV[at + 1], ARGV[at + 2], false, ARGV[at + 3], ARGV[at + 5], ARGV[at + 6])
+    if looked[1] ~= 'new' then return {'not_new', false, false, looked} end
+    looked_up = looked[3]
+  end
+  local claimed = claim_event(at, looked_up)
+  return {claimed[1], claimed[2] or false, false, looked}
+end
 local taken = false
 local asked, failure = pcall(function()
+  for at = 4, #ARGV, ${claimArgumentCount} do answers[#answers + 1] = look_and_claim(at) end
   for i, claimed in ipairs(answers) do
     local at = 4 + (i - 1) * ${claimArgumentCount}
     if (claimed[1] == 'claimed' or claimed[1] == 'mine') and ARGV[at + 8] == 'live' then
@@ -47,6 +54,7 @@ return {shared.url or '', taken and signing_secrets() or {}, answers}
   endpointLua,
   notificationLua,
   knownLua,
+  lookLua,
   claimLua,
   takeLua,
 );
@@ -54,7 +62,7 @@ return {shared.url or '', taken and signing_secrets() or {}, answers}
 export async function claimAndTakeEvents(
   db: Db,
   clientToken: string,
-  events: readonly Claimable[],
+  events: readonly Arrived[],
   bounds: Pick<TakeRequest, 'leaseMs' | 'maxInFlight'>,
 ): Promise<ClaimedAndTaken[]> {
   const [url, secrets, answers] = (await runScript(db, claimAndTake, clientToken, [
@@ -62,8 +70,9 @@ export async function claimAndTakeEvents(
     bounds.maxInFlight,
     ...events.flatMap(claimArguments),
   ])) as [Buffer, Buffer[], unknown[][]];
-  return answers.map((answer) => ({
-    claim: claimOf(answer),
-    ...(answer[2] === undefined ? {} : { take: takeOf(answer[2] as unknown[], text(url), secrets) }),
+  return answers.map(([kind, number, take, look]) => ({
+    claim: text(kind) === 'not_new' ? { kind: 'not_new' } : claimOf([kind, number]),
+    ...(Array.isArray(take) ? { take: takeOf(take, text(url), secrets) } : {}),
+    ...(Array.isArray(look) ? { look: lookOf(look) } : {}),
   }));
 }

@@ -22,40 +22,53 @@ export type Look =
   | { kind: 'claimed'; held?: 'paused' | 'suspended' };
 
 /**
- * What an accepted event would bring: read only, except for silent events and clients without a URL, whose
- * segments are marked as had in the same moment (there is no notification to lose).
- *
- * ARGV: 2 bucket, 3 field, 4 fingerprints, 5 silent, 6 notification id's bytes, 7 asset, 8 event id
+ * Lua of what an event would bring: read only, except for silent events and clients without a URL, whose
+ * segments are marked as had in the same moment (there is no notification to lose). Needs `knownLua`.
  */
+export const lookLua = `
+local asked
+-- What the events of a client have in common is read once, however many one script looks at.
+local function client_asked()
+  if asked then return asked end
+  local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted')
+  local endpoint = redis.call('HMGET', base .. 'endpoint', 'paused', 'held', 'state')
+  local held = ''
+  if endpoint[1] == '1' or endpoint[2] == '1' then held = 'paused' elseif endpoint[3] == 'suspended' then held = 'suspended' end
+  local has_url = redis.call('HEXISTS', base .. 'registration', 'url') == 1
+  asked = {is_known = client[1] and not client[2], has_url = has_url, held = held}
+  return asked
+end
+local function look_at_event(bucket, slot, wanted, silent, id_bytes, asset, event)
+  local client = client_asked()
+  if not client.is_known then return {'unknown_client'} end
+  local claim, last, segments = read_known(bucket, slot)
+  local new = missing(segments, wanted)
+  local function none(reason)
+    decide(asset, event, reason)
+    return {'none', reason}
+  end
+  local function mark(reason)
+    if new ~= '' then write_known(bucket, slot, claim, last, segments .. new) end
+    return none(reason)
+  end
+  if last == id_bytes and not silent then return {'claimed', client.held} end
+  if silent then return mark('silent') end
+  if not client.has_url then return mark('not_registered') end
+  if new == '' then return none('no_new_segments') end
+  return {'new', client.held, claim}
+end
+`;
+
+/** ARGV: 2 bucket, 3 field, 4 fingerprints, 5 silent, 6 notification id's bytes, 7 asset, 8 event id */
 const look = clientScript(
-  `
-local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted')
-if not client[1] or client[2] then return {'unknown_client'} end
-local claim, last, segments = read_known(ARGV[2], ARGV[3])
-local new = missing(segments, ARGV[4])
-local function none(reason)
-  decide(ARGV[7], ARGV[8], reason)
-  return {'none', reason}
-end
-local function mark(reason)
-  if new ~= '' then write_known(ARGV[2], ARGV[3], claim, last, segments .. new) end
-  return none(reason)
-end
-local endpoint = redis.call('HMGET', base .. 'endpoint', 'paused', 'held', 'state')
-local held = ''
-if endpoint[1] == '1' or endpoint[2] == '1' then held = 'paused' elseif endpoint[3] == 'suspended' then held = 'suspended' end
-if last == ARGV[6] and ARGV[5] == '0' then return {'claimed', held} end
-if ARGV[5] == '1' then return mark('silent') end
-if redis.call('HEXISTS', base .. 'registration', 'url') == 0 then return mark('not_registered') end
-if new == '' then return none('no_new_segments') end
-return {'new', held, claim}
-`,
+  "return look_at_event(ARGV[2], ARGV[3], ARGV[4], ARGV[5] == '1', ARGV[6], ARGV[7], ARGV[8])",
   knownLua,
+  lookLua,
 );
 
 export async function lookAtEvent(db: Db, event: EnrichmentEvent): Promise<Look> {
   const slot = assetSlot(event.platformId);
-  const answer = (await runScript(db, look, event.clientToken, [
+  const answer = await runScript(db, look, event.clientToken, [
     slot.bucket,
     slot.field,
     segmentFingerprints(event.segments),
@@ -63,9 +76,14 @@ export async function lookAtEvent(db: Db, event: EnrichmentEvent): Promise<Look>
     idToBytes(event.notificationId),
     event.platformId,
     event.eventId,
-  ])) as [Buffer, Buffer?, number?];
+  ]);
+  return lookOf(answer as unknown[]);
+}
+
+/** What `look_at_event` answered. */
+export function lookOf(answer: readonly unknown[]): Look {
   const kind = text(answer[0]);
-  const second = answer[1] === undefined ? '' : text(answer[1]);
+  const second = text(answer[1]);
   const held =
     second === 'paused' || second === 'suspended' ? { held: second as 'paused' | 'suspended' } : {};
   switch (kind) {
@@ -76,7 +94,7 @@ export async function lookAtEvent(db: Db, event: EnrichmentEvent): Promise<Look>
     case 'claimed':
       return { kind, ...held };
     case 'new':
-      return { kind, claim: answer[2] ?? 0, ...held };
+      return { kind, claim: Number(answer[2]), ...held };
     default:
       throw new Error(`look answered ${kind}`);
   }

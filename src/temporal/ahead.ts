@@ -7,38 +7,41 @@
  * otherwise nothing begins ahead.
  */
 import type { FirstAttempt } from '../../activities/claimAndAttempt.js';
-import type { AcceptedEvent } from '../../activities/outcome.js';
+import type { AcceptedEvent, ArrivedEvent } from '../../activities/outcome.js';
 import { isFinished } from '../../workflows/leaving.js';
+import type { Look } from '../store/look.js';
 
 export interface Ahead {
   /**
-   * Its claim and attempt begin now; what arrives while earlier claims are under way is claimed together.
+   * Its claim and attempt begin now, and the look before them where that has not been; what arrives while earlier claims
+   * are under way is claimed together.
    * @returns undefined where nothing begins before the workflow
    */
-  begin(event: AcceptedEvent): Begun | undefined;
+  begin(event: ArrivedEvent): Begun | undefined;
   /** What was begun of each; who asks again, after a failure, makes a new attempt. Rejects where the claim did. */
   join(events: readonly AcceptedEvent[]): (Promise<FirstAttempt> | undefined)[];
   /** No workflow will ask for it. */
-  forget(event: AcceptedEvent): void;
+  forget(event: ArrivedEvent): void;
   close(): void;
 }
 
-/** Neither rejects. */
 export interface Begun {
+  /** Where it had not been looked at; undefined where that has to be done apart. @throws when Redis is away */
+  look(): Promise<Look | undefined>;
   /**
    * Whether its claim is decided and on Redis' disk. Known once its client's attempts have been sent, or have ended
-   * where many are under way: who waits for it does not outrun delivery.
+   * where many are under way: who waits for it does not outrun delivery. Never rejects.
    */
   claimed: Promise<boolean>;
   /**
    * Whether nothing is left for a workflow to do, and Redis' disk says so: its notification has ended with its first
-   * attempt, or is catch-up's.
+   * attempt, or is catch-up's. Never rejects.
    */
   finished: Promise<boolean>;
 }
 
 export interface AheadOptions {
-  beginAttempts: (events: AcceptedEvent[]) => Promise<FirstAttempt[]>;
+  beginAttempts: (events: ArrivedEvent[]) => Promise<FirstAttempt[]>;
   /** Whether Redis has on its disk what it has answered. */
   isSafe: () => boolean;
   /** What the process waits for at its end. */
@@ -48,7 +51,7 @@ export interface AheadOptions {
 /** Events that are claimed together. */
 interface Round {
   ofClient: Map<string, number>;
-  events: AcceptedEvent[];
+  events: ArrivedEvent[];
   attempts: Promise<FirstAttempt[]>;
 }
 
@@ -73,7 +76,7 @@ export function createAhead(options: AheadOptions): Ahead {
   dropping.unref();
 
   function newRound(): Round {
-    const events: AcceptedEvent[] = [];
+    const events: ArrivedEvent[] = [];
     const attempts = claiming.then(() => {
       rounds.shift();
       attempting += events.length;
@@ -97,7 +100,7 @@ export function createAhead(options: AheadOptions): Ahead {
   }
 
   const find = (id: string) => begun.get(id) ?? older.get(id);
-  function forget({ notificationId }: AcceptedEvent): void {
+  function forget({ notificationId }: ArrivedEvent): void {
     begun.delete(notificationId);
     older.delete(notificationId);
   }
@@ -115,6 +118,7 @@ export function createAhead(options: AheadOptions): Ahead {
       }
       const attempt = attemptOf(found);
       return {
+        look: async () => (await attempt).look,
         claimed: attempt.then(isClaimed).catch(() => false),
         finished: attempt.then(({ outcome }) => outcome.then(isFinished)).catch(() => false),
       };
@@ -135,7 +139,7 @@ async function attemptOf({ round, at }: { round: Round; at: number }): Promise<F
   return (await round.attempts)[at] as FirstAttempt;
 }
 
-function hasPlaceFor({ events, ofClient }: Round, { clientToken }: AcceptedEvent): boolean {
+function hasPlaceFor({ events, ofClient }: Round, { clientToken }: ArrivedEvent): boolean {
   return events.length < roundAtMost && (ofClient.get(clientToken) ?? 0) < roundPerClient;
 }
 

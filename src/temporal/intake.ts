@@ -11,7 +11,8 @@ import type { AcceptedEvent } from '../../activities/outcome.js';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
 import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
-import type { Ahead } from './ahead.js';
+import type { Look } from '../store/look.js';
+import type { Ahead, Begun } from './ahead.js';
 import type { Pace } from './pace.js';
 
 /** More waits than the intake holds, or Temporal does not answer. Whether the event was taken is unknown. */
@@ -25,7 +26,14 @@ export class IntakeUnavailable extends Error {
   }
 }
 
+type Unlooked = Omit<AcceptedEvent, 'lookedUpClaim'>;
+
 export interface Intake {
+  /**
+   * At heavy load: looks, claims and begins the first attempt in one step, and accepts what is new.
+   * @returns undefined where the event is to be looked at first; @throws as {@link accept}, and when Redis is away
+   */
+  takeAtOnce(event: Unlooked): Promise<Look | undefined> | undefined;
   /** Resolves when the event is durable: its workflow has started or, at heavy load, its claim is on Redis' disk. @throws IntakeUnavailable */
   accept(event: AcceptedEvent): Promise<void>;
   waiting(): number;
@@ -89,8 +97,9 @@ type Lanes = Record<AcceptedEvent['priority'], Set<Waiting>>;
 export function createIntake(options: IntakeOptions): Intake {
   const gatherMs = options.gatherMs ?? 100;
   const lanes: Lanes = { live: new Set(), backfill: new Set() };
-  const perClient = new Map<string, number>();
+  /** Events that are taken and neither answered nor in a workflow, of all clients and of each. */
   let waiting = 0;
+  const perClient = new Map<string, number>();
   /** First attempts that began since the last group was cut. */
   let begun = 0;
   /** Whether the last start was answered: while Temporal is away nothing begins ahead of it. */
@@ -111,21 +120,32 @@ export function createIntake(options: IntakeOptions): Intake {
     return waiting <= answeredAtMost && (perClient.get(clientToken) ?? 0) <= groupPerClient;
   }
 
+  function come(clientToken: string): void {
+    waiting++;
+    perClient.set(clientToken, (perClient.get(clientToken) ?? 0) + 1);
+  }
+
+  function go(clientToken: string): void {
+    waiting--;
+    const rest = (perClient.get(clientToken) ?? 1) - 1;
+    if (rest === 0) perClient.delete(clientToken);
+    else perClient.set(clientToken, rest);
+  }
+
   function leave(entry: Waiting): void {
     lanes[entry.event.priority].delete(entry);
-    waiting--;
-    const rest = (perClient.get(entry.event.clientToken) ?? 1) - 1;
-    if (rest === 0) perClient.delete(entry.event.clientToken);
-    else perClient.set(entry.event.clientToken, rest);
+    go(entry.event.clientToken);
   }
+
+  const queued = () => lanes.live.size + lanes.backfill.size;
 
   async function pump(): Promise<void> {
     let askedAt = 0;
     try {
-      while (waiting > 0 || heavy) {
+      while (queued() > 0 || heavy) {
         const since = performance.now();
         // Something is started every so often all the same: it shows whether Temporal is there.
-        const gathers = heavy && !closing && waiting < groupAtMost && since < askedAt + 5 * gatherMs;
+        const gathers = heavy && !closing && queued() < groupAtMost && since < askedAt + 5 * gatherMs;
         const group = cutGroup(lanes, gathers ? since - gatherMs : since);
         const many = begun >= gatherFrom;
         begun = 0;
@@ -134,7 +154,7 @@ export function createIntake(options: IntakeOptions): Intake {
           await startAndWait(group);
         }
         heavy = many && answered && !closing;
-        while (heavy && !closing && waiting < groupAtMost && performance.now() < since + gatherMs)
+        while (heavy && !closing && queued() < groupAtMost && performance.now() < since + gatherMs)
           await sleep(5);
       }
     } finally {
@@ -153,34 +173,54 @@ export function createIntake(options: IntakeOptions): Intake {
     if (answered) await sent;
   }
 
+  /** Until it is durable. */
+  function enter(event: AcceptedEvent, ahead: Begun | undefined): Promise<void> {
+    const { clientToken, priority } = event;
+    return new Promise((resolve, reject) => {
+      const entry = { event, since: performance.now(), begun: ahead !== undefined, resolve, reject };
+      lanes[priority].add(entry);
+      pumping ??= Promise.resolve().then(pump);
+      if (ahead === undefined) return;
+      begun++;
+      void ahead.claimed.then((isClaimed) => {
+        if (isClaimed && isPrompt() && hasRoom(clientToken)) resolve();
+      });
+      void ahead.finished.then((isFinished) => {
+        if (!isFinished || !isPrompt() || !lanes[priority].has(entry)) return;
+        leave(entry);
+        options.ahead?.forget(event);
+        options.withoutWorkflow?.();
+        resolve();
+      });
+    });
+  }
+
+  async function takeBegun(event: Unlooked, ahead: Begun): Promise<Look | undefined> {
+    come(event.clientToken);
+    let look: Look | undefined;
+    try {
+      look = await ahead.look();
+    } finally {
+      if (look?.kind !== 'new') {
+        go(event.clientToken);
+        options.ahead?.forget(event);
+      }
+    }
+    if (look?.kind === 'new') await enter({ ...event, lookedUpClaim: look.claim }, ahead);
+    return look;
+  }
+
   return {
+    takeAtOnce(event) {
+      const ahead = isPrompt() && hasRoom(event.clientToken) ? options.ahead?.begin(event) : undefined;
+      return ahead && takeBegun(event, ahead);
+    },
     accept(event) {
-      const { clientToken, priority } = event;
-      const ofClient = perClient.get(clientToken) ?? 0;
-      if (waiting >= waitingAtMost || ofClient >= waitingPerClient) {
+      if (waiting >= waitingAtMost || (perClient.get(event.clientToken) ?? 0) >= waitingPerClient) {
         return Promise.reject(new IntakeUnavailable('more events are waiting than the intake holds', 1));
       }
-      const ahead = answered ? options.ahead?.begin(event) : undefined;
-      return new Promise((resolve, reject) => {
-        const entry = { event, since: performance.now(), begun: ahead !== undefined, resolve, reject };
-        lanes[priority].add(entry);
-        waiting++;
-        perClient.set(clientToken, ofClient + 1);
-        if (ahead !== undefined) {
-          begun++;
-          void ahead.claimed.then((isClaimed) => {
-            if (isClaimed && isPrompt() && hasRoom(clientToken)) resolve();
-          });
-          void ahead.finished.then((isFinished) => {
-            if (!isFinished || !isPrompt() || !lanes[priority].has(entry)) return;
-            leave(entry);
-            options.ahead?.forget(event);
-            options.withoutWorkflow?.();
-            resolve();
-          });
-        }
-        pumping ??= Promise.resolve().then(pump);
-      });
+      come(event.clientToken);
+      return enter(event, answered ? options.ahead?.begin(event) : undefined);
     },
     waiting: () => waiting,
     async close() {

@@ -2,8 +2,11 @@ import assert from 'node:assert/strict';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { beginAttempts } from '../../activities/claimAndAttempt.js';
 import { readEnrichmentEvent } from '../../src/enrichmentEvent.js';
+import { notificationId } from '../../src/ids.js';
+import { RedisUnavailable } from '../../src/store/db.js';
 import { resumeEndpoint } from '../../src/store/endpoint.js';
 import { watchFsync } from '../../src/store/fsync.js';
+import { resetRegistration } from '../../src/store/registrations.js';
 import { type Ahead, createAhead } from '../../src/temporal/ahead.js';
 import { wakeCatchUp } from '../../src/temporal/catchUp.js';
 import {
@@ -25,6 +28,7 @@ describe('First attempts that begin before their workflow', () => {
   /** Of an API whose worker shares its process; its line to Temporal can hang. */
   let intake: Intake;
   let safe = true;
+  let isRedisAway = false;
   /** The clients of events that were claimed together. */
   const rounds: string[][] = [];
 
@@ -34,9 +38,10 @@ describe('First attempts that begin before their workflow', () => {
     proxy = await startProxy(`http://${servers().temporalAddress}`);
     connection = lineTo(proxy);
     ahead = createAhead({
-      beginAttempts: (events) => {
+      beginAttempts: async (events) => {
+        if (isRedisAway) throw new RedisUnavailable('by a test');
         rounds.push(events.map(({ clientToken }) => clientToken));
-        return beginAttempts(h.deps, events);
+        return await beginAttempts(h.deps, events);
       },
       isSafe: () => safe,
       underWay: h.deps.underWay,
@@ -225,6 +230,78 @@ describe('First attempts that begin before their workflow', () => {
     await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
     await until('it is delivered', async () => (await h.notification(client, id))?.state === 'delivered');
   });
+
+  it('at heavy load are looked at, claimed and begun in one step, and answered as a look answers', async () => {
+    const client = await h.newClient(receiver.url);
+    const other = await h.newClient(receiver.url);
+    await resetRegistration(h.db, other);
+    const light = apiIntake();
+    assert.equal(light.takeAtOnce(arrived(client, 'at-light-load')), undefined);
+    const { by, withoutWorkflow, release } = await heavyLoad(60_000);
+    await release();
+    const first = arrived(client, 'at-once');
+    assert.deepEqual(await by.takeAtOnce(first), { kind: 'new', claim: 0 });
+    await until('it is done with', () => by.waiting() === 0);
+    assert.deepEqual(receiver.idsOf('at-once'), [first.notificationId]);
+    assert.equal(withoutWorkflow(), 1);
+    assert.deepEqual(await by.takeAtOnce(first), { kind: 'claimed' });
+    const known = {
+      ...first,
+      eventId: 'another',
+      notificationId: notificationId({ ...first, eventId: 'another' }),
+    };
+    assert.deepEqual(await by.takeAtOnce(known), { kind: 'none', reason: 'no_new_segments' });
+    assert.deepEqual(await by.takeAtOnce(arrived(other, 'a')), { kind: 'none', reason: 'not_registered' });
+    assert.deepEqual(await by.takeAtOnce(arrived('nobody', 'a')), { kind: 'unknown_client' });
+    const backfill = { ...arrived(client, 'b'), priority: 'backfill' as const };
+    assert.equal(by.takeAtOnce(backfill), undefined, 'backfill never begins before its workflow');
+    assert.equal(by.waiting(), 0);
+    await by.close();
+    assert.equal(receiver.received.filter(({ body }) => body.includes('"at-once"')).length, 1);
+  });
+
+  it('at heavy load: what failed as Redis was away is taken when it is back', async () => {
+    const client = await h.newClient(receiver.url);
+    const { by, release } = await heavyLoad(60_000);
+    await release();
+    isRedisAway = true;
+    await assert.rejects(by.takeAtOnce(arrived(client, 'away')) ?? Promise.resolve(), RedisUnavailable);
+    isRedisAway = false;
+    assert.equal(by.waiting(), 0);
+    assert.deepEqual(await by.takeAtOnce(arrived(client, 'away')), { kind: 'new', claim: 0 });
+    await until('it is delivered', () => receiver.idsOf('away').length === 1);
+    await by.close();
+  });
+
+  it('at heavy load: a client whose claim fails harms no other, and one with too much waiting is looked at first', async () => {
+    const [broken, well] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
+    const { by, release } = await heavyLoad(60_000);
+    await release();
+    const keys = h.db.client(broken);
+    await h.db.redis.set(keys.owed, 'no hash');
+    const answers = await Promise.all([
+      by.takeAtOnce(arrived(broken, 'a')),
+      by.takeAtOnce(arrived(well, 'a')),
+    ]);
+    await h.db.redis.del(keys.owed);
+    assert.deepEqual(answers, [undefined, { kind: 'new', claim: 0 }]);
+    await until('the one is done with', () => by.waiting() === 0);
+    const many = Array.from({ length: 80 }, (_, n) => by.takeAtOnce(arrived(well, `many-${n}`)));
+    assert.equal(many.filter((one) => one === undefined).length, 80 - 65);
+    await Promise.all(many);
+    await until('all are done with', () => by.waiting() === 0);
+    await by.close();
+  });
+
+  function arrived(clientToken: string, platformId: string) {
+    const event = { clientToken, platformId, eventId: `an-${platformId}`, segments: ['x'] };
+    return {
+      ...event,
+      notificationId: notificationId(event),
+      priority: 'live' as const,
+      acceptedAt: Date.now(),
+    };
+  }
 
   async function suspendEndpoint(client: string): Promise<void> {
     receiver.answer = () => 410;

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { claimAndTakeEvents } from '../../src/store/claimAndTake.js';
-import { setClient } from '../../src/store/clients.js';
+import { deleteClient, setClient } from '../../src/store/clients.js';
 import { pauseEndpoint } from '../../src/store/endpoint.js';
-import type { EnrichmentEvent } from '../../src/store/look.js';
+import type { EnrichmentEvent, Look } from '../../src/store/look.js';
+import { resetRegistration } from '../../src/store/registrations.js';
 import type { Take } from '../../src/store/take.js';
 import { closeDeliveryClients, type DeliveryClient, leaseMs, newDeliveryClient } from './deliveryClient.js';
 
@@ -18,6 +19,8 @@ const drawn = fc.record<Drawn>({
   segment: fc.constantFrom('x', 'y', 'z'),
   priority: fc.constantFrom('live', 'live', 'live', 'backfill'),
 });
+
+const bounds = { leaseMs, maxInFlight: 16 };
 
 describe('claiming and taking a group of one client in one script', () => {
   after(closeDeliveryClients);
@@ -41,6 +44,30 @@ describe('claiming and taking a group of one client in one script', () => {
     );
   });
 
+  it('that have not been looked at answers what looking at each, claiming it, and then taking all answers', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(drawn, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 3 }),
+        fc.constantFrom('none', 'two in flight', 'paused', 'suspended', 'without a URL', 'deleted'),
+        async (groups, limit) => {
+          const [together, apart] = await Promise.all([limited(limit), limited(limit)]);
+          for (const group of groups) {
+            const arrived = eventsOf(together, group).map((event) => ({
+              ...event,
+              acceptedAt: together.now(),
+            }));
+            const answers = await claimAndTakeEvents(together.db, together.clientToken, arrived, bounds);
+            assert.deepEqual(
+              answers.map((answer) => [answer.look, comparable(answer)]),
+              await lookClaimThenTake(apart, eventsOf(apart, group)),
+            );
+          }
+        },
+      ),
+      { numRuns: 25 },
+    );
+  });
+
   it('sends only the newer of two events of one asset', async () => {
     const client = await newDeliveryClient();
     const [older, newer] = await claimAndTake(
@@ -58,6 +85,19 @@ describe('claiming and taking a group of one client in one script', () => {
     const keys = client.db.client(client.clientToken);
     await client.db.redis.set(keys.client, 'no hash');
     await assert.rejects(claimAndTake(client, [client.event({ platformId: 'a' })]), /WRONGTYPE/);
+    assert.equal(await client.db.redis.hlen(keys.owed), 1);
+    assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
+  });
+
+  it('nor where claiming another breaks off', async () => {
+    const client = await newDeliveryClient();
+    const keys = client.db.client(client.clientToken);
+    const [event, broken] = ['a', 'b'].map((platformId) => client.event({ platformId })) as [
+      EnrichmentEvent,
+      EnrichmentEvent,
+    ];
+    await client.db.redis.set(`${keys.base}notification:${broken.notificationId}`, 'no hash');
+    await assert.rejects(claimAndTake(client, [event, broken]), /WRONGTYPE/);
     assert.equal(await client.db.redis.hlen(keys.owed), 1);
     assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
   });
@@ -88,6 +128,9 @@ async function limited(limit: string): Promise<DeliveryClient> {
   // So slow that no second place comes up while the test runs.
   if (limit === 'a slow rate') await setClient(client.db, client.clientToken, { maxPerSecond: 0.001 });
   if (limit === 'paused') await pauseEndpoint(client.db, client.clientToken);
+  if (limit === 'suspended') await client.attempt(await client.owe('z'), { ok: false, status: 410 });
+  if (limit === 'without a URL') await resetRegistration(client.db, client.clientToken);
+  if (limit === 'deleted') await deleteClient(client.db, client.clientToken);
   return client;
 }
 
@@ -99,19 +142,34 @@ function eventsOf(client: DeliveryClient, group: Drawn[]): EnrichmentEvent[] {
 
 async function claimAndTake(client: DeliveryClient, events: EnrichmentEvent[]): Promise<Answer[]> {
   const accepted = events.map((event) => ({ ...event, lookedUpClaim: 0, acceptedAt: client.now() }));
-  return await claimAndTakeEvents(client.db, client.clientToken, accepted, {
-    leaseMs,
-    maxInFlight: 16,
-  });
+  return await claimAndTakeEvents(client.db, client.clientToken, accepted, bounds);
+}
+
+async function lookClaimThenTake(client: DeliveryClient, events: EnrichmentEvent[]) {
+  const looks: Look[] = [];
+  const answers: Answer[] = [];
+  for (const event of events) {
+    const look = await client.look(event);
+    looks.push(look);
+    answers.push({
+      claim: look.kind === 'new' ? await client.claim(event, look.claim) : { kind: 'not_new' },
+    });
+  }
+  await takeOwn(client, events, answers);
+  return answers.map((answer, i) => [looks[i], comparable(answer)]);
 }
 
 async function claimThenTake(client: DeliveryClient, events: EnrichmentEvent[]): Promise<Answer[]> {
   const answers: Answer[] = [];
   for (const event of events) answers.push({ claim: await client.claim(event) });
+  await takeOwn(client, events, answers);
+  return answers;
+}
+
+async function takeOwn(client: DeliveryClient, events: EnrichmentEvent[], answers: Answer[]): Promise<void> {
   for (const [i, event] of events.entries()) {
     const answer = answers[i] as Answer;
     const own = answer.claim.kind === 'claimed' || answer.claim.kind === 'mine';
     if (own && event.priority === 'live') answer.take = await client.take(event);
   }
-  return answers;
 }
