@@ -36,6 +36,8 @@ export interface Stack {
   baseUrl: string;
   /** Of all of them. */
   baseUrls: string[];
+  /** Where the first of them has its metrics. */
+  adminUrl: string;
   redisUrl: string;
   temporalAddress: string;
   taskQueue: string;
@@ -132,6 +134,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     return {
       baseUrl: baseUrls[0] ?? '',
       baseUrls,
+      adminUrl: `http://127.0.0.1:${adminPorts[0]}`,
       redisUrl: config.REDIS_URL,
       temporalAddress: config.TEMPORAL_ADDRESS,
       taskQueue: config.TASK_QUEUE,

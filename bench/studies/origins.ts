@@ -9,7 +9,7 @@ import { publishEvents } from './publishEvents.js';
 import type { Cell, Study } from './study.js';
 import { until } from './until.js';
 
-type Size = 'origins' | 'perSecond';
+type Size = 'origins' | 'perSecond' | 'idleSeconds';
 
 /** Sockets and memory over many origins; whether those that never answer delay the others. */
 export const origins: Study<Size> = {
@@ -18,6 +18,7 @@ export const origins: Study<Size> = {
   sizes: {
     origins: [10_000, 'each with one client'],
     perSecond: [400, 'events, one to each origin, in batches of 10'],
+    idleSeconds: [60, 'in which the least heap in use is looked for at the end'],
   },
   async run(sizes, stage) {
     const theatre = await stage.open({ split: false });
@@ -27,7 +28,9 @@ export const origins: Study<Size> = {
     const half = (origin: number) => origin % 2 === 0;
     const all = () => true;
     const latencies: Cell[][] = [];
-    const resources: Cell[][] = [['at the beginning', ...resourcesOf(theatre, farm)]];
+    const resources: Cell[][] = [
+      ['at the beginning', ...resourcesOf(theatre, farm), await usedHeapMb(theatre, 0)],
+    ];
     const pass = async (what: string, answers: (origin: number) => boolean) => {
       stage.say(what);
       farm.answers = answers;
@@ -38,7 +41,7 @@ export const origins: Study<Size> = {
         sentAt.every((_, i) => !answers(i) || farm.firstArrival.has(i)),
       );
       latencies.push([what, ...latencyOf(sentAt, farm, answers)]);
-      resources.push([`most while: ${what}`, ...peak()]);
+      resources.push([`most while: ${what}`, ...peak(), '']);
     };
     await pass('first pass', all);
     await pass('second pass, all answer', all);
@@ -53,10 +56,12 @@ export const origins: Study<Size> = {
     resources.push([
       `most while ${owedBefore} are caught up with, ${recoveredSeconds.toFixed(0)} s`,
       ...recovering(),
+      '',
     ]);
     stage.say('nothing to do');
     await until('its connections have ended', 60_000, () => farm.connections() === 0);
-    resources.push(['with nothing to do', ...resourcesOf(theatre, farm)]);
+    const heapMb = await usedHeapMb(theatre, sizes.idleSeconds);
+    resources.push(['with nothing to do', ...resourcesOf(theatre, farm), heapMb]);
     await farm.close();
     return {
       tables: [
@@ -67,7 +72,13 @@ export const origins: Study<Size> = {
         },
         {
           title: 'Sockets and memory',
-          head: ['', 'open files of the service', 'connections to origins', 'resident MB of the service'],
+          head: [
+            '',
+            'open files of the service',
+            'connections to origins',
+            'resident MB of the service',
+            'MB of its heap in use',
+          ],
           rows: resources,
         },
       ],
@@ -122,6 +133,18 @@ function resourcesOf({ stack }: Theatre, farm: OriginFarm): number[] {
     farm.connections(),
     Math.round(processUsage(pid).rssBytes / 2 ** 20),
   ];
+}
+
+/** The least that is seen within so many seconds, as its metrics say. */
+async function usedHeapMb({ stack }: Theatre, seconds: number): Promise<number> {
+  let least = Number.POSITIVE_INFINITY;
+  for (let left = seconds; left >= 0; left--) {
+    const metrics = await (await fetch(`${stack.adminUrl}/metrics`)).text();
+    const bytes = Number(/^nodejs_heap_size_used_bytes (\S+)$/m.exec(metrics)?.[1]);
+    least = Math.min(least, Math.round(bytes / 2 ** 20));
+    if (left > 0) await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+  return least;
 }
 
 /** The most of each that is seen until the answer is called. */
