@@ -53,12 +53,12 @@ export async function beginAttempts(deps: ActivityDeps, events: ArrivedEvent[]):
   const attempts = new Array<FirstAttempt>(events.length);
   const claiming = [...byClient].map(async ([clientToken, indexes]) => {
     const itsEvents = indexes.map((i) => events[i] as ArrivedEvent);
-    const decided = await claimAndTake(deps, clientToken, itsEvents);
+    const decided = await claimAndTake(deps, clientToken, itsEvents, announced);
     workThrough(deps, itsEvents, decided, started).forEach((attempt, n) => {
       attempts[indexes[n] as number] = attempt;
     });
   });
-  await Promise.all([...claiming, announced]);
+  await Promise.all(claiming);
   return attempts;
 }
 
@@ -155,18 +155,36 @@ type Decided =
   | ClaimedAndTaken
   | { claim: { kind: 'unclaimed'; error: string }; take?: undefined; look?: undefined };
 
+const claimForMs = 5000;
+
+/** Where Redis does not answer it is tried for some seconds: what has been taken by a call whose answer is lost has nobody else. */
 async function claimAndTake(
   deps: ActivityDeps,
   clientToken: string,
   events: ArrivedEvent[],
+  announced: Promise<void>,
 ): Promise<Decided[]> {
-  try {
-    return await claimAndTakeEvents(deps.db, clientToken, events, deps.delivery);
-  } catch (err) {
-    if (isRedisUnavailable(err)) throw err;
-    // One client's broken key must not hold up the others of its group (DESIGN rule 10).
-    deps.log.error({ err, client_token: clientToken, events: events.length }, 'claim failed');
-    return events.map(() => ({ claim: { kind: 'unclaimed', error: 'the claim failed, see the log' } }));
+  const end = Date.now() + claimForMs;
+  let lostSince: number | undefined;
+  for (let pauseMs = 50; ; pauseMs *= 2) {
+    const sentAt = Date.now() + deps.db.clockOffsetMs();
+    try {
+      const isAnnounced = lostSince === undefined ? announced : announceClaims(deps.db, [clientToken]);
+      const claiming = claimAndTakeEvents(deps.db, clientToken, events, deps.delivery, lostSince);
+      const [decided] = await Promise.all([claiming, isAnnounced]);
+      return decided;
+    } catch (err) {
+      if (!isRedisUnavailable(err)) {
+        // One client's broken key must not hold up the others of its group (DESIGN rule 10).
+        deps.log.error({ err, client_token: clientToken, events: events.length }, 'claim failed');
+        return events.map(() => ({
+          claim: { kind: 'unclaimed', error: 'the claim failed, see the log' },
+        }));
+      }
+      if (Date.now() + pauseMs > end) throw err;
+      lostSince ??= sentAt;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
   }
 }
 

@@ -51,7 +51,7 @@ local function look_at_event(bucket, slot, wanted, silent, id_bytes, asset, even
     if new ~= '' then write_known(bucket, slot, claim, last, segments .. new) end
     return none(reason)
   end
-  if last == id_bytes and not silent then return {'claimed', client.held} end
+  if last == id_bytes and not silent then return {'claimed', client.held, claim} end
   if silent then return mark('silent') end
   if not client.has_url then return mark('not_registered') end
   if new == '' then return none('no_new_segments') end

@@ -55,7 +55,8 @@ local function place(at, rate, kept_ms)
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
 -- wanted: the claim's number, 0 where it is not known
-local function take_attempt(asset, id, mode, lease_ms, default_bound, drain_rate, wanted, bucket, slot)
+-- lost_since: leases granted from then on are those of a call whose answer was lost, and are taken over; nil for none
+local function take_attempt(asset, id, mode, lease_ms, default_bound, drain_rate, wanted, bucket, slot, lost_since)
   local redeliver = mode == 'redeliver'
   if not redeliver and redis.call('HGET', base .. 'owed', asset) ~= id then
     if wanted > 0 and read_known(bucket, slot) < wanted then return {'reclaim'} end
@@ -70,7 +71,8 @@ local function take_attempt(asset, id, mode, lease_ms, default_bound, drain_rate
   if e[2] == '1' or e[3] == '1' then return {'paused', -1} end
   if e[1] == 'suspended' then return {'suspended', -1} end
   local lease = lease_end(asset)
-  if lease and not redeliver then return {'leased', lease - now} end
+  local is_own = lease and lost_since and lease >= lost_since + lease_ms - 1
+  if lease and not redeliver and not is_own then return {'leased', lease - now} end
   local not_before = tonumber(e[4] or '0')
   if not_before > now then return {'not_before', not_before - now} end
   local lane = lane_of(asset)
@@ -92,7 +94,7 @@ local function take_attempt(asset, id, mode, lease_ms, default_bound, drain_rate
   local bound = tonumber(shared.settings[1] or default_bound)
   -- Backfill leaves a quarter of the places to live events.
   if lane == 'due:backfill' and bound > 1 then bound = bound - math.max(1, math.floor(bound / 4)) end
-  if shared.in_flight >= bound then
+  if shared.in_flight >= bound and not is_own then
     local first = redis.call('ZRANGE', base .. 'in-flight', 0, 0, 'WITHSCORES')
     return {'full', math.max(1, math.ceil((first[2] or now) - now))}
   end

@@ -3,7 +3,10 @@ import { claimAndAttempt } from '../../activities/claimAndAttempt.js';
 import type { AcceptedEvent } from '../../activities/outcome.js';
 import { notificationId } from '../../src/ids.js';
 import { setClient } from '../../src/store/clients.js';
+import { closeDb, openDb, waitForRedis } from '../../src/store/db.js';
 import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
 import { type Harness, type Receiver, startHarness, startReceiver } from './harness.js';
 
 describe('The first attempts of a group', () => {
@@ -39,6 +42,25 @@ describe('The first attempts of a group', () => {
     assert.deepEqual(new Set(outcomes.map((o) => o.kind === 'ended' && o.state)), new Set(['delivered']));
     assert.equal(receiver.mostInFlight, 3);
     assert.equal((await getEndpoint(h.db, client)).owed, 0);
+  });
+
+  it('are made also where Redis’ answer to their claim is lost: what it took has nobody else', async () => {
+    const client = await h.newClient(receiver.url);
+    const proxy = await startProxy(servers().redisUrl);
+    const db = openDb({ url: proxy.url, prefix: h.db.prefix, log: h.deps.log });
+    await waitForRedis(db, 5000);
+    const lost = proxy.cutBeforeReply('lost-answer-1');
+    const events = ['lost-answer-1', 'lost-answer-2'].map((asset) => accepted(client, asset));
+    const outcomes = await claimAndAttempt({ ...h.deps, db }, events);
+    await lost;
+    assert.deepEqual(
+      outcomes.map((o) => o.kind === 'ended' && o.state),
+      ['delivered', 'delivered'],
+    );
+    for (const asset of ['lost-answer-1', 'lost-answer-2'])
+      assert.equal(receiver.idsOf(asset).length, 1, asset);
+    closeDb(db);
+    await proxy.close();
   });
 
   it('of an endpoint that fails nothing follows: the rest is left owed', async () => {

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import type { Arrived } from '../../src/store/claim.js';
 import { claimAndTakeEvents } from '../../src/store/claimAndTake.js';
 import { deleteClient, setClient } from '../../src/store/clients.js';
 import { pauseEndpoint } from '../../src/store/endpoint.js';
 import type { EnrichmentEvent, Look } from '../../src/store/look.js';
 import { resetRegistration } from '../../src/store/registrations.js';
-import type { Take } from '../../src/store/take.js';
+import type { Take, Taken } from '../../src/store/take.js';
 import { closeDeliveryClients, type DeliveryClient, leaseMs, newDeliveryClient } from './deliveryClient.js';
 
 interface Drawn {
@@ -78,6 +79,41 @@ describe('claiming and taking a group of one client in one script', () => {
     );
     assert.equal(older?.take?.kind, 'gone');
     assert.equal(newer?.take?.kind, 'taken');
+  });
+
+  it('asked again as its answer was lost takes over what it had claimed and taken, and no lease from before', async () => {
+    const client = await newDeliveryClient();
+    await setClient(client.db, client.clientToken, { maxInFlight: 2 });
+    const [before, first, second] = ['a', 'b', 'c'].map((platformId) => ({
+      ...client.event({ platformId }),
+      acceptedAt: client.now(),
+    })) as Arrived[] as [Arrived, Arrived, Arrived];
+    const ask = (events: Arrived[], lostSince?: number) =>
+      claimAndTakeEvents(client.db, client.clientToken, events, bounds, lostSince);
+    await ask([before]);
+    client.pass(1000);
+    const lostSince = client.now();
+    const lost = await ask([first, second]);
+    assert.deepEqual(
+      lost.map(({ take }) => take?.kind),
+      ['taken', 'refused'],
+    );
+    client.pass(1000);
+    const again = await ask([first, second, before], lostSince);
+    assert.deepEqual(again.map(comparable), [
+      ['mine', 1, 'taken', undefined],
+      ['mine', 1, 'refused', 'full'],
+      ['mine', 1, 'refused', 'leased'],
+    ]);
+    assert.deepEqual(
+      again.map(({ look }) => look),
+      [0, 1, 2].map(() => ({ kind: 'new', claim: 0 })),
+    );
+    const [old, taken] = [lost[0]?.take, again[0]?.take] as [Taken, Taken];
+    const owed = { platformId: 'b', notificationId: first.notificationId };
+    assert.equal((await client.settle(owed, old, { ok: false, status: 500 })).failures, 0, 'it is nobody’s');
+    assert.equal((await client.settle(owed, taken, { ok: true })).outcome, 'delivered');
+    assert.equal((await ask([first])).at(0)?.look?.kind, 'claimed', 'not taken over without need');
   });
 
   it('leaves nothing owed without a time at which it is due, even where taking it breaks off', async () => {
