@@ -1,10 +1,10 @@
 import { notificationRequest } from '../src/outgoing/notification.js';
 import type { PostResult } from '../src/outgoing/post.js';
-import { isRedisUnavailable } from '../src/store/db.js';
 import { lostClaims } from '../src/store/lostClaims.js';
 import { type AttemptRecord, type Settled, settleAttempt, type Verdict } from '../src/store/settle.js';
 import { createSigningSecret, decodeSigningSecrets } from '../src/store/signingSecrets.js';
 import { type RefusedReason, type TakeMode, type Taken, takeAttempt } from '../src/store/take.js';
+import { untilRedisAnswers } from '../src/store/untilRedisAnswers.js';
 import { tellStateChange } from '../src/tellStateChange.js';
 import type { ActivityDeps } from './deps.js';
 
@@ -59,7 +59,7 @@ export async function attemptTaken(
   const at = Date.now() + db.clockOffsetMs();
   const result = await post(deps, item, take, at);
   deps.metrics.attempted(result, result.milliseconds);
-  const settled = await settle(deps, {
+  const verdict: Verdict = {
     clientToken: item.clientToken,
     platformId: item.platformId,
     notificationId: item.notificationId,
@@ -68,7 +68,8 @@ export async function attemptTaken(
     attempt: recordOf(at, take.url, result),
     redeliver: mode === 'redeliver',
     ...(result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs }),
-  });
+  };
+  const settled = await untilRedisAnswers(() => settleAttempt(db, verdict, deps.delivery));
   tell(deps, item, result, settled);
   const status = result.status === undefined ? {} : { status: result.status };
   switch (settled.outcome) {
@@ -98,20 +99,6 @@ async function post(deps: ActivityDeps, item: Attemptable, take: Taken, at: numb
   let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
   if (secrets.length === 0) secrets = [await createSigningSecret(deps.db, deps.secretBox, item.clientToken)];
   return await deps.sender.post({ url: take.url, ...notificationRequest(item, secrets, Date.now()) });
-}
-
-const settleForMs = 5000;
-
-async function settle(deps: ActivityDeps, verdict: Verdict): Promise<Settled> {
-  const end = Date.now() + settleForMs;
-  for (let pauseMs = 50; ; pauseMs *= 2) {
-    try {
-      return await settleAttempt(deps.db, verdict, deps.delivery);
-    } catch (err) {
-      if (!isRedisUnavailable(err) || Date.now() + pauseMs > end) throw err;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
-  }
 }
 
 function recordOf(at: number, url: string, result: PostResult): AttemptRecord {

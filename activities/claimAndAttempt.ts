@@ -4,6 +4,7 @@ import { waitForDisk } from '../src/store/durable.js';
 import type { Look } from '../src/store/look.js';
 import { announceClaims } from '../src/store/owed.js';
 import type { Take, Taken } from '../src/store/take.js';
+import { untilRedisAnswers } from '../src/store/untilRedisAnswers.js';
 import { indexesByClient, isShort, leftOf } from '../workflows/leaving.js';
 import { type AttemptOutcome, attemptTaken, makeAttempt } from './attempt.js';
 import type { ActivityDeps } from './deps.js';
@@ -35,7 +36,7 @@ export async function claimAndAttempt(deps: ActivityDeps, events: AcceptedEvent[
 /** What is under way of one event. None of its promises rejects. */
 export interface FirstAttempt {
   /** What it brings, where it had not been looked at before; undefined too where its claim failed. */
-  look?: Look;
+  look: Look | undefined;
   /** Whether the claims of its client's events are decided. */
   isClaimed: boolean;
   /** Every POST that is made of its client's events has been sent. */
@@ -98,8 +99,10 @@ function workThrough(
   const isClaimed = decided.every(({ claim }) => claim.kind !== 'unclaimed');
   const sent = noPlace.length === 0 ? Promise.resolve() : done;
   return decided.map(({ look }, n) => ({
-    ...{ isClaimed, sent, outcome: done.then(() => outcomes[n] as EventOutcome) },
-    ...(look === undefined ? {} : { look }),
+    look,
+    isClaimed,
+    sent,
+    outcome: done.then(() => outcomes[n] as EventOutcome),
   }));
 }
 
@@ -155,36 +158,27 @@ type Decided =
   | ClaimedAndTaken
   | { claim: { kind: 'unclaimed'; error: string }; take?: undefined; look?: undefined };
 
-const claimForMs = 5000;
-
-/** Where Redis does not answer it is tried for some seconds: what has been taken by a call whose answer is lost has nobody else. */
+/** What has been taken by a call whose answer is lost has nobody else: it is asked for again. */
 async function claimAndTake(
   deps: ActivityDeps,
   clientToken: string,
   events: ArrivedEvent[],
   announced: Promise<void>,
 ): Promise<Decided[]> {
-  const end = Date.now() + claimForMs;
-  let lostSince: number | undefined;
-  for (let pauseMs = 50; ; pauseMs *= 2) {
-    const sentAt = Date.now() + deps.db.clockOffsetMs();
-    try {
-      const isAnnounced = lostSince === undefined ? announced : announceClaims(deps.db, [clientToken]);
-      const claiming = claimAndTakeEvents(deps.db, clientToken, events, deps.delivery, lostSince);
+  const { db } = deps;
+  try {
+    return await untilRedisAnswers(async (lostSince) => {
+      const since = lostSince === undefined ? undefined : lostSince + db.clockOffsetMs();
+      const isAnnounced = since === undefined ? announced : announceClaims(db, [clientToken]);
+      const claiming = claimAndTakeEvents(db, clientToken, events, deps.delivery, since);
       const [decided] = await Promise.all([claiming, isAnnounced]);
       return decided;
-    } catch (err) {
-      if (!isRedisUnavailable(err)) {
-        // One client's broken key must not hold up the others of its group (DESIGN rule 10).
-        deps.log.error({ err, client_token: clientToken, events: events.length }, 'claim failed');
-        return events.map(() => ({
-          claim: { kind: 'unclaimed', error: 'the claim failed, see the log' },
-        }));
-      }
-      if (Date.now() + pauseMs > end) throw err;
-      lostSince ??= sentAt;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
+    });
+  } catch (err) {
+    if (isRedisUnavailable(err)) throw err;
+    // One client's broken key must not hold up the others of its group (DESIGN rule 10).
+    deps.log.error({ err, client_token: clientToken, events: events.length }, 'claim failed');
+    return events.map(() => ({ claim: { kind: 'unclaimed', error: 'the claim failed, see the log' } }));
   }
 }
 

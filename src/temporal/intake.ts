@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { AcceptedEvent } from '../../activities/outcome.js';
+import type { AcceptedEvent, ArrivedEvent } from '../../activities/outcome.js';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
 import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
@@ -26,14 +26,12 @@ export class IntakeUnavailable extends Error {
   }
 }
 
-type Unlooked = Omit<AcceptedEvent, 'lookedUpClaim'>;
-
 export interface Intake {
   /**
    * At heavy load: looks, claims and begins the first attempt in one step, and accepts what is new.
    * @returns undefined where the event is to be looked at first; @throws as {@link accept}, and when Redis is away
    */
-  takeAtOnce(event: Unlooked): Promise<Look | undefined> | undefined;
+  takeAtOnce(event: ArrivedEvent): Promise<Look | undefined> | undefined;
   /** Resolves when the event is durable: its workflow has started or, at heavy load, its claim is on Redis' disk. @throws IntakeUnavailable */
   accept(event: AcceptedEvent): Promise<void>;
   waiting(): number;
@@ -195,7 +193,7 @@ export function createIntake(options: IntakeOptions): Intake {
     });
   }
 
-  async function takeBegun(event: Unlooked, ahead: Begun): Promise<Look | undefined> {
+  async function takeBegun(event: ArrivedEvent, ahead: Begun): Promise<Look | undefined> {
     come(event.clientToken);
     let look: Look | undefined;
     try {

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { beginAttempts } from '../../activities/claimAndAttempt.js';
 import { readEnrichmentEvent } from '../../src/enrichmentEvent.js';
-import { notificationId } from '../../src/ids.js';
 import { RedisUnavailable } from '../../src/store/db.js';
 import { resumeEndpoint } from '../../src/store/endpoint.js';
 import { watchFsync } from '../../src/store/fsync.js';
+import type { EnrichmentEvent } from '../../src/store/look.js';
 import { resetRegistration } from '../../src/store/registrations.js';
 import { type Ahead, createAhead } from '../../src/temporal/ahead.js';
 import { wakeCatchUp } from '../../src/temporal/catchUp.js';
@@ -77,14 +77,17 @@ describe('First attempts that begin before their workflow', () => {
     });
   }
 
-  function publish(client: string, asset: string, by = intake) {
+  function eventOf(client: string, asset: string, eventId = `an-${asset}`): EnrichmentEvent {
     const event = readEnrichmentEvent(
-      { client_token: client, platform_id: asset, event_id: `an-${asset}`, segments: ['x'] },
+      { client_token: client, platform_id: asset, event_id: eventId, segments: ['x'] },
       '',
     );
     if ('problem' in event) throw new Error(event.problem);
-    return publishEvent(h.db, by, event);
+    return event;
   }
+
+  const publish = (client: string, asset: string, by = intake) =>
+    publishEvent(h.db, by, eventOf(client, asset));
 
   it('are sent once, and their workflow takes the outcome', async () => {
     const client = await h.newClient(receiver.url);
@@ -181,10 +184,16 @@ describe('First attempts that begin before their workflow', () => {
     };
   }
 
+  /** An intake at heavy load, whose next start is far away. */
+  async function atHeavyLoad() {
+    const load = await heavyLoad(60_000);
+    await load.release();
+    return load;
+  }
+
   it('at heavy load are answered for once they are on disk, and their workflow follows', async () => {
     const client = await h.newClient(receiver.url);
-    const { by, starts, release } = await heavyLoad(60_000);
-    await release();
+    const { by, starts } = await atHeavyLoad();
     receiver.answer = () => 500;
     const { id, kind } = await publish(client, 'gathered', by);
     assert.equal(kind, 'queued');
@@ -199,31 +208,15 @@ describe('First attempts that begin before their workflow', () => {
 
   it('at heavy load need no workflow where they deliver', async () => {
     const client = await h.newClient(receiver.url);
-    const { by, starts, withoutWorkflow, release } = await heavyLoad(60_000);
-    await release();
-    const { id, kind } = await publish(client, 'delivered-before', by);
-    assert.equal(kind, 'queued');
-    await until('it is done with', () => by.waiting() === 0);
-    assert.equal((await h.notification(client, id))?.state, 'delivered');
-    assert.equal(withoutWorkflow(), 1);
-    await by.close();
-    assert.equal(starts(), 2);
+    const id = await publishWithoutWorkflow(client, 'delivered-before', 'delivered');
     assert.equal((await publish(client, 'delivered-before')).kind, 'claimed');
     assert.deepEqual(receiver.idsOf('delivered-before'), [id]);
   });
 
   it('at heavy load need no workflow where they are catch-up’s', async () => {
     const client = await h.newClient(receiver.url);
-    const { by, starts, withoutWorkflow, release } = await heavyLoad(60_000);
-    await release();
     await suspendEndpoint(client);
-    const { id, kind } = await publish(client, 'left', by);
-    assert.equal(kind, 'queued');
-    await until('it is done with', () => by.waiting() === 0);
-    assert.equal((await h.notification(client, id))?.state, 'waiting');
-    assert.equal(withoutWorkflow(), 1);
-    await by.close();
-    assert.equal(starts(), 2);
+    const id = await publishWithoutWorkflow(client, 'left', 'waiting');
     const catchUp = h.temporal.workflow.getHandle(`catch-up/${client}`);
     assert.equal((await catchUp.describe()).status.name, 'RUNNING');
     await resumeEndpoint(h.db, client);
@@ -231,25 +224,33 @@ describe('First attempts that begin before their workflow', () => {
     await until('it is delivered', async () => (await h.notification(client, id))?.state === 'delivered');
   });
 
+  /** At heavy load: its notification is in this state, and the intake done with it, before anything more is started. */
+  async function publishWithoutWorkflow(client: string, asset: string, state: string): Promise<string> {
+    const { by, starts, withoutWorkflow } = await atHeavyLoad();
+    const { id, kind } = await publish(client, asset, by);
+    assert.equal(kind, 'queued');
+    await until('it is done with', () => by.waiting() === 0);
+    assert.equal((await h.notification(client, id))?.state, state);
+    assert.equal(withoutWorkflow(), 1);
+    await by.close();
+    assert.equal(starts(), 2);
+    return id;
+  }
+
   it('at heavy load are looked at, claimed and begun in one step, and answered as a look answers', async () => {
     const client = await h.newClient(receiver.url);
     const other = await h.newClient(receiver.url);
     await resetRegistration(h.db, other);
     const light = apiIntake();
     assert.equal(light.takeAtOnce(arrived(client, 'at-light-load')), undefined);
-    const { by, withoutWorkflow, release } = await heavyLoad(60_000);
-    await release();
+    const { by, withoutWorkflow } = await atHeavyLoad();
     const first = arrived(client, 'at-once');
     assert.deepEqual(await by.takeAtOnce(first), { kind: 'new', claim: 0 });
     await until('it is done with', () => by.waiting() === 0);
     assert.deepEqual(receiver.idsOf('at-once'), [first.notificationId]);
     assert.equal(withoutWorkflow(), 1);
     assert.deepEqual(await by.takeAtOnce(first), { kind: 'claimed' });
-    const known = {
-      ...first,
-      eventId: 'another',
-      notificationId: notificationId({ ...first, eventId: 'another' }),
-    };
+    const known = arrived(client, 'at-once', 'another');
     assert.deepEqual(await by.takeAtOnce(known), { kind: 'none', reason: 'no_new_segments' });
     assert.deepEqual(await by.takeAtOnce(arrived(other, 'a')), { kind: 'none', reason: 'not_registered' });
     assert.deepEqual(await by.takeAtOnce(arrived('nobody', 'a')), { kind: 'unknown_client' });
@@ -262,8 +263,7 @@ describe('First attempts that begin before their workflow', () => {
 
   it('at heavy load: what failed as Redis was away is taken when it is back', async () => {
     const client = await h.newClient(receiver.url);
-    const { by, release } = await heavyLoad(60_000);
-    await release();
+    const { by } = await atHeavyLoad();
     isRedisAway = true;
     await assert.rejects(by.takeAtOnce(arrived(client, 'away')) ?? Promise.resolve(), RedisUnavailable);
     isRedisAway = false;
@@ -275,8 +275,7 @@ describe('First attempts that begin before their workflow', () => {
 
   it('at heavy load: a client whose claim fails harms no other, and one with too much waiting is looked at first', async () => {
     const [broken, well] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
-    const { by, release } = await heavyLoad(60_000);
-    await release();
+    const { by } = await atHeavyLoad();
     const keys = h.db.client(broken);
     await h.db.redis.set(keys.owed, 'no hash');
     const answers = await Promise.all([
@@ -293,14 +292,9 @@ describe('First attempts that begin before their workflow', () => {
     await by.close();
   });
 
-  function arrived(clientToken: string, platformId: string) {
-    const event = { clientToken, platformId, eventId: `an-${platformId}`, segments: ['x'] };
-    return {
-      ...event,
-      notificationId: notificationId(event),
-      priority: 'live' as const,
-      acceptedAt: Date.now(),
-    };
+  function arrived(client: string, asset: string, eventId?: string) {
+    const { notify: _, ...event } = eventOf(client, asset, eventId);
+    return { ...event, acceptedAt: Date.now() };
   }
 
   async function suspendEndpoint(client: string): Promise<void> {
