@@ -34,9 +34,9 @@ function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     let held: Buffer = Buffer.alloc(0);
     let bytes = 0;
-    const stop = () => req.off('data', take).off('end', end).off('error', breakOff).off('close', breakOff);
+    let isRead = false;
     const refuse = (error: ApiError) => {
-      stop();
+      req.off('data', take);
       req.pause();
       reject(error);
     };
@@ -48,16 +48,20 @@ function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
       else held = appended(held, before, chunk);
     };
     const end = () => {
-      stop();
+      isRead = true;
       resolve(held.subarray(0, bytes));
     };
-    const breakOff = () => refuse(new ApiError(400, 'invalid_request', 'The body cannot be read'));
+    // Every request is closed, also one that was read; taking listeners off costs more than to look.
+    const close = () => {
+      if (!isRead) refuse(brokenOff());
+    };
     if (Number(req.headers['content-length']) > atMostBytes) refuse(tooLong());
-    else if (req.destroyed) breakOff();
-    else req.on('data', take).on('end', end).on('error', breakOff).on('close', breakOff);
+    else if (req.destroyed) refuse(brokenOff());
+    else req.on('data', take).on('end', end).on('close', close);
   });
 }
 
+const brokenOff = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');
 const tooLong = (): ApiError => new ApiError(413, 'invalid_request', 'The body is too long');
 
 /** Not a list of pieces: a body in chunks of one byte would cost a hundred times its size until its end. */

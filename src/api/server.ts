@@ -1,5 +1,5 @@
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type Koa from 'koa';
 import type { Config } from '../config.js';
 
@@ -34,7 +34,9 @@ export async function listen(
   limits: typeof connectionLimits = connectionLimits,
 ): Promise<ListeningServer> {
   const handle = app.callback();
-  const underWay = new Set<ServerResponse>();
+  // By connection, not a set of answers: V8 chains the tables that a set outgrows as answers come and go, and a dead one
+  // among its old objects keeps all that follow, each with the requests of its time, until the next full collection.
+  const underWay = new Map<Socket, ServerResponse | undefined>();
   let draining = false;
   const server = createServer(
     {
@@ -46,11 +48,17 @@ export async function listen(
     },
     (req, res) => {
       if (draining) res.setHeader('Connection', 'close');
-      underWay.add(res);
-      res.once('close', () => underWay.delete(res));
+      const { socket } = req;
+      underWay.set(socket, res);
+      res.on('close', () => {
+        if (underWay.get(socket) === res) underWay.set(socket, undefined);
+      });
       void handle(req, res);
     },
   );
+  server.on('connection', (socket) => {
+    socket.once('close', () => underWay.delete(socket));
+  });
   server.setTimeout(limits.silenceMs);
   server.maxConnections = limits.connections;
   await new Promise<void>((resolve, reject) => {
@@ -62,7 +70,7 @@ export async function listen(
   });
   function drain(): void {
     draining = true;
-    for (const res of underWay) if (!res.headersSent) res.setHeader('Connection', 'close');
+    for (const res of underWay.values()) if (res?.headersSent === false) res.setHeader('Connection', 'close');
   }
 
   return {
