@@ -3,12 +3,13 @@ export async function until<T>(
   what: string,
   withinMs: number,
   look: () => Promise<T | undefined | false> | T | undefined | false,
+  everyMs = 100,
 ): Promise<T> {
   const end = Date.now() + withinMs;
   for (;;) {
     const found = await look();
     if (found !== undefined && found !== false) return found;
     if (Date.now() > end) throw new Error(`did not come about within ${withinMs / 1000} s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
   }
 }
