@@ -23,6 +23,8 @@ export interface ActivityDeps {
   pace?: Pick<Pace, 'tell'>;
   /** First attempts that the intake of this process has begun; absent where none shares it. */
   ahead?: Pick<Ahead, 'join'>;
+  /** Whether Redis has on its disk what it has answered; absent where nobody looks. */
+  answersAreOnDisk?: () => boolean;
 }
 
 export interface DeliveryMetrics {

@@ -23,15 +23,20 @@ export async function leaveToCatchUp(deps: ActivityDeps, left: LeftToCatchUp): P
 }
 
 /** The same for what is on Redis' disk. */
-export async function leaveOnDisk(
-  deps: ActivityDeps,
-  { clientToken, inMs, claims = [] }: LeftToCatchUp,
-): Promise<number[]> {
-  const lost = await lostClaims(deps.db, clientToken, claims);
-  try {
-    await wakeCatchUp(deps.temporal, deps.db, clientToken, { inMs, taskQueue: deps.taskQueue });
-  } catch (err) {
-    deps.log.warn({ err, client_token: clientToken }, 'catch-up could not be woken; the sweep will');
-  }
+export async function leaveOnDisk(deps: ActivityDeps, left: LeftToCatchUp): Promise<number[]> {
+  const lost = await lostClaims(deps.db, left.clientToken, left.claims ?? []);
+  await wake(deps, left);
   return lost;
+}
+
+/** The same for claims that no restart of Redis can have taken back: it had them on its disk when it answered. */
+export async function wake(
+  { temporal, db, taskQueue, log }: ActivityDeps,
+  { clientToken, inMs }: LeftToCatchUp,
+): Promise<void> {
+  try {
+    await wakeCatchUp(temporal, db, clientToken, { inMs, taskQueue });
+  } catch (err) {
+    log.warn({ err, client_token: clientToken }, 'catch-up could not be woken; the sweep will');
+  }
 }

@@ -85,6 +85,7 @@ export async function run(role: Role, config: Config): Promise<void> {
           underWay,
         });
   if (ahead !== undefined) deps.ahead = ahead;
+  if (fsync !== undefined) deps.answersAreOnDisk = fsync.always;
   const workers = native === undefined ? undefined : await startWorkersAndSweep(config, native, deps, log);
 
   const intake = createIntake({

@@ -46,7 +46,7 @@ describe('First attempts that begin before their workflow', () => {
       isSafe: () => safe,
       underWay: h.deps.underWay,
     });
-    h.deps.ahead = ahead;
+    Object.assign(h.deps, { ahead, answersAreOnDisk: () => safe });
     intake = apiIntake();
     await h.startWorker();
   });
