@@ -10,7 +10,7 @@ export interface EventsRequest {
   accessToken: string;
   /** Each event goes to the next of these in turn. */
   clientTokens: string[];
-  /** Every fifth event goes to this one instead. */
+  /** Every fifth event of the turns for it (`isDownTurn`) goes to this one instead. */
   downClientToken?: string;
   batchSize: number;
   segments: number;

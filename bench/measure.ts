@@ -1,4 +1,4 @@
-import { type Accounting, account } from './accounting.js';
+import { type Accounting, account, type Delivery } from './accounting.js';
 import type { Child } from './child.js';
 import type {
   Arrivals,
@@ -13,6 +13,7 @@ import { monotonicMs } from './monotonicMs.js';
 import { percentile } from './percentile.js';
 import { type Pids, type Usages, usageOf } from './processUsage.js';
 import { settle } from './settle.js';
+import { downTurnsMs, isDownTurn } from './turns.js';
 
 export type Publisher = Child<ToPublisher, FromPublisher>;
 export type Receiver = Child<ToReceiver, FromReceiver>;
@@ -31,6 +32,11 @@ export interface Second {
   p99: number;
 }
 
+export interface Load {
+  perSecond: number;
+  latency: Latency;
+}
+
 /** One round of one scenario. Times in ms. */
 export interface Round {
   seconds: number;
@@ -43,6 +49,8 @@ export interface Round {
     perSecond: number;
     /** From sent (or due) to arrived, of what was sent in the window, whenever it arrived. */
     latency: Latency;
+    /** Both in the turns with all endpoints up, where one is down in the others; the two above are of those others. */
+    allUp?: Load;
     accounting: Omit<Accounting, 'deliveries'>;
     /** From the end of sending until the last arrival. */
     drainedAfterMs: number;
@@ -91,13 +99,11 @@ export async function measure(
   const { deliveries, ...rest } = account(published.events, arrivals);
   const arrivedAt = deliveries.map((d) => d.arrivedAt);
   const inWindow = deliveries.filter((d) => d.acceptedAt >= published.from && d.acceptedAt < published.to);
-  const windowSeconds = (published.to - published.from) / 1000;
   return {
     ...basics(published, before, after, countBetween(arrivedAt, before.at, after.at)),
     unsettled,
     delivery: {
-      perSecond: countBetween(arrivedAt, published.from, published.to) / windowSeconds,
-      latency: latency(inWindow.map((d) => d.arrivedAt - d.acceptedAt)),
+      ...loads(job.request, inWindow, arrivedAt, published),
       accounting: rest,
       drainedAfterMs: Math.max(0, arrivedAt.reduce((a, b) => Math.max(a, b), 0) - published.to),
     },
@@ -107,6 +113,24 @@ export async function measure(
       published,
     ),
   };
+}
+
+function loads(
+  request: Job['request'],
+  inWindow: readonly Delivery[],
+  arrivedAt: readonly number[],
+  { from, to }: Published,
+): Load & { allUp?: Load } {
+  const load = (isIts: (ms: number) => boolean, ms: number): Load => ({
+    perSecond: arrivedAt.filter((at) => at >= from && at < to && isIts(at - from)).length / (ms / 1000),
+    latency: latency(
+      inWindow.filter((d) => isIts(d.acceptedAt - from)).map((d) => d.arrivedAt - d.acceptedAt),
+    ),
+  });
+  const takesTurns = request.kind === 'events' && request.downClientToken !== undefined;
+  if (!takesTurns) return load(() => true, to - from);
+  const downMs = downTurnsMs(to - from);
+  return { ...load(isDownTurn, downMs), allUp: load((ms) => !isDownTurn(ms), to - from - downMs) };
 }
 
 interface Sample {

@@ -16,9 +16,9 @@ tell({ kind: 'ready' });
 
 async function publish(job: Job): Promise<Published> {
   const pools = job.baseUrls.map((url) => new Pool(url, { connections: job.connections, pipelining: 1 }));
-  const source = requestSource(job.request);
   const start = monotonicMs();
   const from = start + job.warmUpMs;
+  const source = requestSource(job.request, () => monotonicMs() - from);
   const end = from + job.durationMs;
   const published: Published = {
     from,

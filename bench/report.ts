@@ -1,5 +1,5 @@
 import type { Machine } from './machine.js';
-import type { Round } from './measure.js';
+import type { Load, Round } from './measure.js';
 import { spread } from './percentile.js';
 
 /** All rounds of one scenario; `beside` is the yardstick measured in turn with them. */
@@ -60,16 +60,17 @@ function deliveryTable(results: readonly ScenarioResult[]): string {
 
 /** How much the healthy clients feel of one that is down. */
 function oneDownLine(results: readonly ScenarioResult[]): string[] {
-  const healthy = results.find((r) => r.name === 'single-64');
-  const sick = results.find((r) => r.name === 'one-down');
-  if (!healthy || !sick) return [];
-  const ratio = (value: (x: Round) => number | undefined) => {
-    const median = (r: ScenarioResult) => spread(r.rounds.map((x) => value(x) ?? Number.NaN)).median;
-    return (median(sick) / median(healthy)).toFixed(2);
-  };
-  return [
-    `Healthy clients beside one that is down (\`one-down\` against \`single-64\`): ${ratio((x) => x.delivery?.perSecond)} of the throughput, though only four of five events are theirs; ${ratio((x) => x.delivery?.latency.p99)} of the p99.`,
-  ];
+  return results
+    .filter((r) => r.rounds.some((x) => x.delivery?.allUp))
+    .map(({ name, rounds }) => {
+      const of = (value: (load: Load) => number) => (round: Round) =>
+        round.delivery?.allUp && value(round.delivery) / value(round.delivery.allUp);
+      const allUp = (value: (load: Load) => number) => (round: Round) =>
+        round.delivery?.allUp && value(round.delivery.allUp);
+      const perSecond = (load: Load) => load.perSecond;
+      const p99 = (load: Load) => load.latency.p99;
+      return `Healthy clients beside one that is down (\`${name}\`, against the seconds between with all of them up: ${over(rounds, allUp(perSecond))} delivered/s, p99 ${over(rounds, allUp(p99))}): ${over(rounds, of(perSecond))} of the throughput, though only four of five events are theirs; ${over(rounds, of(p99))} of the p99.`;
+    });
 }
 
 function requestTable(results: readonly ScenarioResult[]): string {

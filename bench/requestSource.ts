@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { EventsRequest, Job, PublishedEvents, RegistrationRequest, TokenRequest } from './jobs.js';
+import { isDownTurn } from './turns.js';
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
@@ -14,11 +15,14 @@ export interface RequestSource {
   events: PublishedEvents;
 }
 
-/** The requests of a job, one after the other. */
-export function requestSource(request: Job['request']): RequestSource {
+/**
+ * The requests of a job, one after the other.
+ * @param sinceFrom ms since the measured window began
+ */
+export function requestSource(request: Job['request'], sinceFrom: () => number): RequestSource {
   switch (request.kind) {
     case 'events':
-      return eventRequests(request);
+      return eventRequests(request, sinceFrom);
     case 'token':
       return tokenRequests(request);
     case 'registration':
@@ -31,7 +35,7 @@ const noEvents = (): PublishedEvents => ({ notificationIds: [], at: [], down: []
 /** Of five events one goes to the endpoint that is down, where there is one. */
 const downShare = 5;
 
-function eventRequests(options: EventsRequest): RequestSource {
+function eventRequests(options: EventsRequest, sinceFrom: () => number): RequestSource {
   const events: PublishedEvents = noEvents();
   const headers = {
     'content-type': 'application/json',
@@ -42,7 +46,7 @@ function eventRequests(options: EventsRequest): RequestSource {
   let made = 0;
   const nextEvent = () => {
     const n = made++;
-    const down = options.downClientToken !== undefined && n % downShare === 0;
+    const down = options.downClientToken !== undefined && n % downShare === 0 && isDownTurn(sinceFrom());
     const asset = assets > 0 ? n % assets : n;
     return {
       down,

@@ -73,7 +73,7 @@ async function runEvents(
   const load =
     pace.kind === 'concurrency' ? `${pace.publishers} publishers` : `${pace.requestsPerSecond} requests/s`;
   const size = batchSize === 1 ? 'single events' : `batches of ${batchSize}`;
-  const sick = scenario.oneDown ? ', one more refuses and gets a fifth' : '';
+  const sick = scenario.oneDown ? ', in every other second one more refuses and gets a fifth' : '';
   return { name: scenario.name, what: `${size}, ${load}, ${endpoints} endpoints${sick}`, rounds };
 }
 

@@ -6,7 +6,7 @@ export interface EventsScenario {
   pace: Pace;
   batchSize: number;
   endpoints: number;
-  /** One more endpoint, that refuses connections, gets a fifth of the events. */
+  /** One more endpoint, that refuses connections, gets a fifth of the events of every other second. */
   oneDown: boolean;
 }
 
