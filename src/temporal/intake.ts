@@ -70,8 +70,8 @@ const groupBytes = 512 * 1024;
 const startWithinMs = 1700;
 
 /**
- * Heavy load: so many events arrive in the time of a start, then in each `gatherMs`. A workflow costs much, and what is
- * delivered, or left to catch-up, needs none.
+ * Heavy load: so many events arrive in the time of a start, then at least once in five times `gatherMs` (Redis' disk may
+ * stand still in between). A workflow costs much, and what is delivered, or left to catch-up, needs none.
  */
 const gatherFrom = 32;
 /** What waits for a start is never more than this if it has been answered: beyond it callers wait too. */
@@ -104,6 +104,8 @@ export function createIntake(options: IntakeOptions): Intake {
   let answered = true;
   let pumping: Promise<void> | undefined;
   let heavy = false;
+  /** When many had come, ms on the monotonic clock. */
+  let manyAt = Number.NEGATIVE_INFINITY;
   let closing = false;
   /** Of the start in flight, ms on the monotonic clock. */
   let startedAt: number | undefined;
@@ -145,13 +147,13 @@ export function createIntake(options: IntakeOptions): Intake {
         // Something is started every so often all the same: it shows whether Temporal is there.
         const gathers = heavy && !closing && queued() < groupAtMost && since < askedAt + 5 * gatherMs;
         const group = cutGroup(lanes, gathers ? since - gatherMs : since);
-        const many = begun >= gatherFrom;
+        if (begun >= gatherFrom) manyAt = since;
         begun = 0;
         if (group.length > 0) {
           askedAt = since;
           await startAndWait(group);
         }
-        heavy = many && answered && !closing;
+        heavy = since < manyAt + 5 * gatherMs && answered && !closing;
         while (heavy && !closing && queued() < groupAtMost && performance.now() < since + gatherMs)
           await sleep(5);
       }

@@ -237,6 +237,18 @@ describe('First attempts that begin before their workflow', () => {
     return id;
   }
 
+  it('at heavy load: it stays heavy while few come for a moment', async () => {
+    const client = await h.newClient(receiver.url);
+    const { by, starts, release } = await heavyLoad(1000);
+    await release();
+    receiver.answer = () => 500;
+    await by.takeAtOnce(arrived(client, 'gathered'));
+    await until('the few have been gathered and started', () => starts() === 3);
+    receiver.answer = () => 200;
+    assert.deepEqual(await by.takeAtOnce(arrived(client, 'next')), { kind: 'new', claim: 0 });
+    await by.close();
+  });
+
   it('at heavy load are looked at, claimed and begun in one step, and answered as a look answers', async () => {
     const client = await h.newClient(receiver.url);
     const other = await h.newClient(receiver.url);
