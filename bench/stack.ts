@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readConfig } from '../src/config.js';
 import { answersOk } from '../src/embedded/answersOk.js';
@@ -57,8 +57,8 @@ export interface Stack {
 export async function startStack(options: StackOptions): Promise<Stack> {
   const main = join(projectDir, 'dist/src/main.js');
   if (!existsSync(main)) throw new Error('dist/ is missing: run `npm run build` first');
-  const dir = join(projectDir, '.data', `bench-${process.pid}`);
-  await mkdir(dir, { recursive: true });
+  await mkdir(join(projectDir, '.data'), { recursive: true });
+  const dir = await mkdtemp(join(projectDir, '.data', `bench-${process.pid}-`));
   const stops: (() => Promise<void>)[] = [() => rm(dir, { recursive: true, force: true })];
   const stop = async () => {
     for (const stopOne of stops.reverse()) await stopOne();

@@ -6,7 +6,7 @@ import { describeMachine } from './machine.js';
 import { studies } from './studies/all.js';
 import { tableMarkdown } from './studies/markdown.js';
 import type { Study } from './studies/study.js';
-import { startTheatre, type Theatre } from './theatre.js';
+import { startTheatre, type Theatre, type TheatreOptions } from './theatre.js';
 
 /** `npm run bench -- study NAME`: one question each, with its sizes as options. */
 export function studyCommand(): Command {
@@ -40,13 +40,17 @@ async function run(study: Study, sizes: Record<string, number>, folder?: string)
     process.once(signal, () => void stop().finally(() => process.exit(130)));
   }
   try {
+    const openBeside = async (options: Partial<TheatreOptions> = {}) => {
+      const theatre = await startTheatre({ split: true, givenPids: {}, receiverLatencyMs: 0, ...options });
+      opened.push(theatre);
+      return theatre;
+    };
     const findings = await study.run(sizes, {
       open: async (options) => {
         await stop();
-        const theatre = await startTheatre({ split: true, givenPids: {}, receiverLatencyMs: 0, ...options });
-        opened.push(theatre);
-        return theatre;
+        return await openBeside(options);
       },
+      openBeside,
       say: (line) => process.stderr.write(`${line}\n`),
     });
     const command = ['npm run bench --', ...process.argv.slice(2)].join(' ');

@@ -3,16 +3,27 @@ import { measure, type Round } from '../measure.js';
 import type { Theatre } from '../theatre.js';
 import { importCatalogue } from './knownSegments.js';
 import type { Cell, Stage, Study } from './study.js';
+import { until } from './until.js';
 
 type Size = 'mostKnown' | 'mostClients' | 'segments' | 'publishers' | 'seconds';
 type Sizes = Readonly<Record<Size, number>>;
 
 interface Step {
   at: number;
-  round: Round;
+  /** Two of the service that grows, and two of the one that stays as small as at the first step. */
+  grown: Round[];
+  small: Round[];
 }
 
-/** What one notification costs while the store fills and the clients become more. */
+interface Side {
+  theatre: Theatre;
+  clientTokens: string[];
+}
+
+/**
+ * What one notification costs while the store fills and the clients become more, beside a service that stays small:
+ * they are measured in turn, so that a machine that becomes slower meanwhile does so for both.
+ */
 export const curves: Study<Size> = {
   name: 'curves',
   about: 'CPU time for one notification over known assets, and over clients.',
@@ -21,11 +32,11 @@ export const curves: Study<Size> = {
     mostClients: [10_000, 'clients with an endpoint, from 10 on in steps of ten'],
     segments: [10, 'of each known asset'],
     publishers: [64, 'single events at a time'],
-    seconds: [8, 'measured of each step'],
+    seconds: [6, 'of a round; four for each step'],
   },
   async run(sizes, stage) {
-    const known = await overKnown(await stage.open({ split: false }), sizes, stage);
-    const clients = await overClients(await stage.open({ split: false }), sizes, stage);
+    const known = await overKnown(sizes, stage);
+    const clients = await overClients(sizes, stage);
     return {
       tables: [
         tableOf('Over known assets, 50 clients', 'known assets', known),
@@ -39,50 +50,77 @@ export const curves: Study<Size> = {
   },
 };
 
-async function overKnown(theatre: Theatre, sizes: Sizes, stage: Stage): Promise<Step[]> {
-  const clientTokens = await theatre.cast.newRegisteredClients(50, theatre.receiverUrl);
-  await load(theatre, clientTokens, 'warm-up', sizes);
+async function overKnown(sizes: Sizes, stage: Stage): Promise<Step[]> {
+  const [grown, small] = await openBoth(stage);
+  for (const side of [grown, small]) await registerUpTo(50, side);
+  const counts = powersOfTen(1000, sizes.mostKnown);
+  await fill(small, 0, counts[0] ?? 0, sizes);
   const steps: Step[] = [];
   let before = 0;
-  for (const known of powersOfTen(1000, sizes.mostKnown)) {
+  for (const known of counts) {
     stage.say(`${known} known assets`);
-    const perClient = Math.ceil(known / clientTokens.length);
-    for (const client of clientTokens) {
-      await importCatalogue(theatre.stack.db, client, {
-        from: before,
-        to: perClient,
-        segments: sizes.segments,
-      });
-    }
-    before = perClient;
-    steps.push({ at: known, round: await load(theatre, clientTokens, `known-${known}`, sizes) });
+    await fill(grown, before, known, sizes);
+    before = known;
+    steps.push(await inTurn(known, grown, small, `known-${known}`, sizes));
   }
   return steps;
 }
 
-async function overClients(theatre: Theatre, sizes: Sizes, stage: Stage): Promise<Step[]> {
-  const clientTokens: string[] = [];
+async function overClients(sizes: Sizes, stage: Stage): Promise<Step[]> {
+  const [grown, small] = await openBoth(stage);
+  const counts = powersOfTen(10, sizes.mostClients);
+  await registerUpTo(counts[0] ?? 0, small);
   const steps: Step[] = [];
-  for (const count of powersOfTen(10, sizes.mostClients)) {
+  for (const count of counts) {
     stage.say(`${count} clients`);
-    const more = count - clientTokens.length;
-    const lanes = 10;
-    const made = await Promise.all(
-      Array.from({ length: lanes }, (_, lane) =>
-        theatre.cast.newRegisteredClients(Math.floor((more + lane) / lanes), theatre.receiverUrl),
-      ),
-    );
-    clientTokens.push(...made.flat());
-    if (steps.length === 0) await load(theatre, clientTokens, 'warm-up', sizes);
-    steps.push({
-      at: clientTokens.length,
-      round: await load(theatre, clientTokens, `clients-${count}`, sizes),
-    });
+    await registerUpTo(count, grown);
+    steps.push(await inTurn(count, grown, small, `clients-${count}`, sizes));
   }
   return steps;
 }
 
-async function load(theatre: Theatre, clientTokens: string[], name: string, sizes: Sizes): Promise<Round> {
+async function openBoth(stage: Stage): Promise<[Side, Side]> {
+  const options = { split: false };
+  return [
+    { theatre: await stage.open(options), clientTokens: [] },
+    { theatre: await stage.openBeside(options), clientTokens: [] },
+  ];
+}
+
+async function registerUpTo(count: number, { theatre, clientTokens }: Side): Promise<void> {
+  const more = count - clientTokens.length;
+  const lanes = 10;
+  const made = await Promise.all(
+    Array.from({ length: lanes }, (_, lane) =>
+      theatre.cast.newRegisteredClients(Math.floor((more + lane) / lanes), theatre.receiverUrl),
+    ),
+  );
+  clientTokens.push(...made.flat());
+}
+
+/** So many known assets over all clients. Until Redis has rewritten its log: a fork, and a copy of each page it then writes to. */
+async function fill({ theatre, clientTokens }: Side, before: number, known: number, sizes: Sizes) {
+  const { db } = theatre.stack;
+  const perClient = (n: number) => Math.ceil(n / clientTokens.length);
+  for (const client of clientTokens) {
+    const assets = { from: perClient(before), to: perClient(known), segments: sizes.segments };
+    await importCatalogue(db, client, assets);
+  }
+  await until('Redis has rewritten its append-only file', 300_000, async () => {
+    const info = await db.redis.info('persistence');
+    return /aof_rewrite_in_progress:0/.test(info) && /aof_rewrite_scheduled:0/.test(info);
+  });
+}
+
+async function inTurn(at: number, grown: Side, small: Side, name: string, sizes: Sizes): Promise<Step> {
+  const step: Step = { at, grown: [], small: [] };
+  for (const [round, which] of (['small', 'grown', 'grown', 'small'] as const).entries()) {
+    step[which].push(await load({ grown, small }[which], `${name}-${round}`, sizes));
+  }
+  return step;
+}
+
+async function load({ theatre, clientTokens }: Side, name: string, sizes: Sizes): Promise<Round> {
   const { stack, cast, publisher, receiver, pids } = theatre;
   return await measure(
     {
@@ -115,51 +153,57 @@ function powersOfTen(from: number, to: number): number[] {
 
 const processes = ['service', 'temporal', 'redis'];
 
-const cpuOf = (round: Round) => processes.reduce((sum, name) => sum + (round.cpuMsPerUnit[name] ?? 0), 0);
+const mean = (rounds: readonly Round[], value: (round: Round) => number | undefined) =>
+  rounds.reduce((sum, round) => sum + (value(round) ?? Number.NaN), 0) / rounds.length;
+
+const cpuOf = (rounds: readonly Round[], names: readonly string[] = processes) =>
+  mean(rounds, (round) => names.reduce((sum, name) => sum + (round.cpuMsPerUnit[name] ?? 0), 0));
 
 function tableOf(title: string, what: string, steps: readonly Step[]) {
-  const first = steps[0];
   return {
     title,
     head: [
       what,
       'CPU ms per notification',
-      'of the first step',
-      ...processes,
-      'delivered/s',
-      'p50 ms',
-      'p99 ms',
+      'of the small service beside it',
+      ...processes.map((name) => `${name} (beside)`),
+      'delivered/s (beside)',
+      'p50 ms (beside)',
+      'p99 ms (beside)',
       'missing',
       'MB of redis',
     ],
-    rows: steps.map(({ at, round }): Cell[] => [
-      at,
-      cpuOf(round),
-      cpuOf(round) / (first ? cpuOf(first.round) : Number.NaN),
-      ...processes.map((name) => round.cpuMsPerUnit[name] ?? Number.NaN),
-      round.delivery?.perSecond ?? Number.NaN,
-      round.delivery?.latency.p50 ?? Number.NaN,
-      round.delivery?.latency.p99 ?? Number.NaN,
-      round.delivery?.accounting.missing ?? Number.NaN,
-      round.rssMb.redis ?? Number.NaN,
-    ]),
+    rows: steps.map(({ at, grown, small }): Cell[] => {
+      const both = (value: (rounds: Round[]) => number, digits: number) =>
+        `${value(grown).toFixed(digits)} (${value(small).toFixed(digits)})`;
+      return [
+        at,
+        both((rounds) => cpuOf(rounds), 2),
+        cpuOf(grown) / cpuOf(small),
+        ...processes.map((name) => both((rounds) => cpuOf(rounds, [name]), 2)),
+        both((rounds) => mean(rounds, (x) => x.delivery?.perSecond), 0),
+        both((rounds) => mean(rounds, (x) => x.delivery?.latency.p50), 1),
+        both((rounds) => mean(rounds, (x) => x.delivery?.latency.p99), 1),
+        [...grown, ...small].reduce((sum, x) => sum + (x.delivery?.accounting.missing ?? 0), 0),
+        mean(grown, (x) => x.rssMb.redis),
+      ];
+    }),
   };
 }
 
 function pictureOf(title: string, what: string, steps: readonly Step[]): string {
+  const line = (name: string, y: (step: Step) => number) => ({
+    name,
+    points: steps.map((step) => ({ x: Math.log10(step.at), y: y(step) })),
+  });
   return lineChart({
     title,
     xLabel: `${what}, power of ten`,
     yLabel: 'CPU ms per notification',
     series: [
-      { name: 'all', points: steps.map(({ at, round }) => ({ x: Math.log10(at), y: cpuOf(round) })) },
-      ...processes.map((name) => ({
-        name,
-        points: steps.map(({ at, round }) => ({
-          x: Math.log10(at),
-          y: round.cpuMsPerUnit[name] ?? Number.NaN,
-        })),
-      })),
+      line('all', ({ grown }) => cpuOf(grown)),
+      line('of the small service beside it', ({ small }) => cpuOf(small)),
+      ...processes.map((name) => line(name, ({ grown }) => cpuOf(grown, [name]))),
     ],
   });
 }

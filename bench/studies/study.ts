@@ -11,8 +11,10 @@ export interface Study<Size extends string = string> {
 
 /** What a study is given. */
 export interface Stage {
-  /** Starts the service with its servers, a publisher and a receiver; ended with the study. */
+  /** Starts the service with its servers, a publisher and a receiver, and ends what was open; ended with the study. */
   open(options?: Partial<TheatreOptions>): Promise<Theatre>;
+  /** One more beside what is open. */
+  openBeside(options?: Partial<TheatreOptions>): Promise<Theatre>;
   /** Progress, for the person who waits. */
   say(line: string): void;
 }
