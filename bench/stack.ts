@@ -24,6 +24,8 @@ export interface StackOptions {
   apis?: number;
   /** Settings of the service other than its defaults. */
   settings?: Record<string, string>;
+  /** Added to the command line of a Redis of its own. */
+  redisArgs?: readonly string[];
   /** Where the service's processes leave their CPU profiles. */
   profileDir?: string | undefined;
   /** Servers given by REDIS_URL and TEMPORAL_ADDRESS are counted by the ids named here. */
@@ -65,7 +67,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     stops.length = 0;
   };
   try {
-    const redis = process.env.REDIS_URL ? undefined : await startRedis({ dir: join(dir, 'redis') });
+    const redis = process.env.REDIS_URL
+      ? undefined
+      : await startRedis({ dir: join(dir, 'redis'), args: options.redisArgs ?? [] });
     if (redis) stops.push(() => redis.stop());
     const temporal = process.env.TEMPORAL_ADDRESS
       ? undefined
