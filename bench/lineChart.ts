@@ -14,7 +14,7 @@ export interface Chart {
 const width = 720;
 const height = 360;
 const plot = { left: 70, right: 20, top: 44, bottom: 60 };
-const colours = ['#1f6feb', '#d1242f', '#1a7f37', '#9a6700'];
+const colours = ['#1f6feb', '#d1242f', '#1a7f37', '#9a6700', '#8250df'];
 
 /** A line chart with both axes from 0, as an SVG document. */
 export function lineChart(chart: Chart): string {

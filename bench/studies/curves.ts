@@ -198,7 +198,7 @@ function pictureOf(title: string, what: string, steps: readonly Step[]): string 
     yLabel: 'CPU ms per notification',
     series: [
       line('all', ({ grown }) => cpuOf(grown)),
-      line('of the small service beside it', ({ small }) => cpuOf(small)),
+      line('small service', ({ small }) => cpuOf(small)),
       ...processes.map((name) => line(name, ({ grown }) => cpuOf(grown, [name]))),
     ],
   });
