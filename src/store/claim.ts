@@ -1,8 +1,9 @@
 import { assetSlot, idToBytes, segmentFingerprints } from '../ids.js';
 import type { Db } from './db.js';
+import type { ScriptArgument } from './evalsha.js';
 import { idOfAnswer } from './look.js';
 import { knownLua, notificationLua } from './notificationLua.js';
-import { clientScript, runScript, type ScriptArgument, text } from './script.js';
+import { clientScript, runScript, text } from './script.js';
 
 export interface Claimable {
   clientToken: string;

@@ -1,5 +1,11 @@
 import { Command, type Redis } from 'ioredis';
-import type { Script, ScriptArgument } from './script.js';
+
+export type ScriptArgument = string | number | Buffer;
+
+export interface Script {
+  source: string;
+  sha: string;
+}
 
 /**
  * Runs a script by its hash, sent whole only where the server does not have it yet.

@@ -1,6 +1,5 @@
 import type { Db } from './db.js';
-import { evalScript } from './evalsha.js';
-import type { Script, ScriptArgument } from './script.js';
+import { evalScript, type Script, type ScriptArgument } from './evalsha.js';
 
 /** Runs a script whose keys are given to it, all of one account. */
 export function evaluate(

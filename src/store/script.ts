@@ -1,13 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Db } from './db.js';
-import { evalScript } from './evalsha.js';
-
-export type ScriptArgument = string | number | Buffer;
-
-export interface Script {
-  source: string;
-  sha: string;
-}
+import { evalScript, type Script, type ScriptArgument } from './evalsha.js';
 
 export function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') };
