@@ -1,5 +1,6 @@
 /** A system under load, in which one thing after the other is broken, and whose account is given at the end. */
 import assert from 'node:assert/strict';
+import { mapInPages } from '../../src/mapInPages.js';
 import { type Db, waitForRedis } from '../../src/store/db.js';
 import { eventsWithTwoIds, type Fate, fateOf } from './accounting.js';
 import type { Cast } from './cast.js';
@@ -100,12 +101,17 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     }
   }
 
+  /** Faster than a heavy load goes on acknowledging. */
+  function fatesOf(events: readonly Acknowledged[]): Promise<[Acknowledged, Fate][]> {
+    return mapInPages(events, 100, async (event) => [event, await fateOf(db, event, system.receiver)]);
+  }
+
   async function settled(acknowledged: readonly Acknowledged[], withinMs: number): Promise<Fate[]> {
     const end = Date.now() + withinMs;
     const fates = new Map(early);
     for (;;) {
       const left = acknowledged.filter((event) => (fates.get(event)?.kind ?? 'waiting') === 'waiting');
-      for (const event of left) fates.set(event, await fateOf(db, event, system.receiver));
+      for (const [event, fate] of await fatesOf(left)) fates.set(event, fate);
       const done = left.every((event) => fates.get(event)?.kind !== 'waiting');
       if (done || Date.now() >= end) return acknowledged.map((event) => fates.get(event) as Fate);
       await pause(250);
@@ -117,8 +123,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     await waitForRedis(db, 10_000);
     for (; seen < publisher.acknowledged.length; seen++)
       open.add(publisher.acknowledged[seen] as Acknowledged);
-    for (const event of open) {
-      const fate = await fateOf(db, event, system.receiver);
+    for (const [event, fate] of await fatesOf([...open])) {
       if (fate.kind === 'waiting') continue;
       early.set(event, fate);
       open.delete(event);
