@@ -32,8 +32,11 @@ export interface Second {
   p99: number;
 }
 
+/** What arrived, in a window or in some of its seconds. */
 export interface Load {
+  /** Arrived at the receiver. */
   perSecond: number;
+  /** From sent (or due) to arrived, of what was sent in it, whenever it arrived. */
   latency: Latency;
 }
 
@@ -44,12 +47,9 @@ export interface Round {
   requestsPerSecond: number;
   /** From sent (or due) to answered. */
   answer: Latency;
-  /** Arrived at the receiver in the window; absent when nothing is delivered. */
-  delivery?: {
-    perSecond: number;
-    /** From sent (or due) to arrived, of what was sent in the window, whenever it arrived. */
-    latency: Latency;
-    /** Both in the turns with all endpoints up, where one is down in the others; the two above are of those others. */
+  /** Of the window; absent when nothing is delivered. */
+  delivery?: Load & {
+    /** Of the turns with all endpoints up, where one is down in the others: rate and latency beside it are of those. */
     allUp?: Load;
     accounting: Omit<Accounting, 'deliveries'>;
     /** From the end of sending until the last arrival. */
@@ -121,12 +121,14 @@ function loads(
   arrivedAt: readonly number[],
   { from, to }: Published,
 ): Load & { allUp?: Load } {
-  const load = (isIts: (ms: number) => boolean, ms: number): Load => ({
-    perSecond: arrivedAt.filter((at) => at >= from && at < to && isIts(at - from)).length / (ms / 1000),
-    latency: latency(
-      inWindow.filter((d) => isIts(d.acceptedAt - from)).map((d) => d.arrivedAt - d.acceptedAt),
-    ),
-  });
+  const load = (isIts: (ms: number) => boolean, ms: number): Load => {
+    const arrived = arrivedAt.filter((at) => isIts(at - from));
+    const sent = inWindow.filter((d) => isIts(d.acceptedAt - from));
+    return {
+      perSecond: countBetween(arrived, from, to) / (ms / 1000),
+      latency: latency(sent.map((d) => d.arrivedAt - d.acceptedAt)),
+    };
+  };
   const takesTurns = request.kind === 'events' && request.downClientToken !== undefined;
   if (!takesTurns) return load(() => true, to - from);
   const downMs = downTurnsMs(to - from);

@@ -63,13 +63,13 @@ function oneDownLine(results: readonly ScenarioResult[]): string[] {
   return results
     .filter((r) => r.rounds.some((x) => x.delivery?.allUp))
     .map(({ name, rounds }) => {
-      const of = (value: (load: Load) => number) => (round: Round) =>
-        round.delivery?.allUp && value(round.delivery) / value(round.delivery.allUp);
-      const allUp = (value: (load: Load) => number) => (round: Round) =>
-        round.delivery?.allUp && value(round.delivery.allUp);
+      const allUp = (value: (load: Load) => number) =>
+        over(rounds, ({ delivery }) => delivery?.allUp && value(delivery.allUp));
+      const ratio = (value: (load: Load) => number) =>
+        over(rounds, ({ delivery }) => delivery?.allUp && value(delivery) / value(delivery.allUp));
       const perSecond = (load: Load) => load.perSecond;
       const p99 = (load: Load) => load.latency.p99;
-      return `Healthy clients beside one that is down (\`${name}\`, against the seconds between with all of them up: ${over(rounds, allUp(perSecond))} delivered/s, p99 ${over(rounds, allUp(p99))}): ${over(rounds, of(perSecond))} of the throughput, though only four of five events are theirs; ${over(rounds, of(p99))} of the p99.`;
+      return `Healthy clients beside one that is down (\`${name}\`, against the seconds between with all of them up: ${allUp(perSecond)} delivered/s, p99 ${allUp(p99)}): ${ratio(perSecond)} of the throughput, though only four of five events are theirs; ${ratio(p99)} of the p99.`;
     });
 }
 
