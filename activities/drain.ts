@@ -1,32 +1,53 @@
 import { Context } from '@temporalio/activity';
-import { getClient } from '../src/store/clients.js';
+import type { Outcome } from '../src/delivery/outcome.js';
 import { getEndpoint } from '../src/store/endpoint.js';
-import { type Plan, planCatchUp } from '../src/store/plan.js';
-import { makeAttempt } from './attempt.js';
+import { type Plan, planCatchUp, type WaitReason } from '../src/store/plan.js';
 import type { ActivityDeps } from './deps.js';
-import type { DrainResult } from './outcome.js';
+
+export interface DrainResult {
+  /** Assets that wait. */
+  owed: number;
+  /** ms since the epoch; 0 when nothing waits. */
+  oldestAt: number;
+  delivered: number;
+  failed: number;
+  reason: WaitReason;
+  inMs: number;
+  /** There is work that is due now: come back at once. */
+  more: boolean;
+  lastError?: string;
+}
 
 /** A drain ends before it runs long: its workflow then comes back at once. */
 const budgetMs = 20_000;
-const planned = 64;
-/** However many a client may have in flight, one drain's part of it. */
-const mostHands = 256;
+/** So many are in the engine's queue at a time. */
+const plannedAtOnce = 256;
+const heartbeatMs = 3000;
 
 /**
- * Works through what a client is owed, until nothing is due or its time is over. Bounded by the client's places and
- * rates (take decides); heartbeats. A cancelled drain ends between two attempts.
+ * Works through what a client is owed, until nothing is due or its time is over. The engine bounds it by the client's
+ * places and rates. A cancelled drain ends between two attempts.
  */
 export async function drain(deps: ActivityDeps, clientToken: string): Promise<DrainResult> {
   const context = Context.current();
   const end = Date.now() + budgetMs;
   const done = { delivered: 0, failed: 0 };
-  const heartbeat = setInterval(() => context.heartbeat(done), 3000);
+  const heartbeat = setInterval(() => context.heartbeat(done), heartbeatMs);
+  const isOver = () => Date.now() > end || context.cancellationSignal.aborted;
+  const underWay = new Map<string, Promise<void>>();
   try {
     for (;;) {
       const plan = await planNext(deps, clientToken);
-      const over = Date.now() > end || context.cancellationSignal.aborted;
-      if (plan.items.length === 0 || over) return await resultOf(deps, clientToken, plan, done);
-      await workThrough(deps, clientToken, plan, done, end, context.cancellationSignal);
+      if (underWay.size === 0 && (plan.items.length === 0 || isOver())) {
+        return await resultOf(deps, clientToken, plan, done);
+      }
+      if (!isOver()) beginAll(deps, clientToken, plan, underWay, done);
+      // The next probe depends on the answer of this one; else a slow receiver holds up none of the others.
+      const enough = plan.mode === 'probe' || isOver() ? 0 : plannedAtOnce / 2;
+      while (underWay.size > enough) await Promise.race(underWay.values());
+      if (underWay.size > 0 && plan.items.every(({ notificationId }) => underWay.has(notificationId))) {
+        await Promise.race(underWay.values());
+      }
     }
   } finally {
     clearInterval(heartbeat);
@@ -34,65 +55,32 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
 }
 
 async function planNext(deps: ActivityDeps, clientToken: string): Promise<Plan> {
-  const plan = await planCatchUp(deps.db, clientToken, {
-    limit: planned,
-    retentionMs: deps.delivery.retentionMs,
-  });
+  const { retentionMs } = deps.delivery;
+  const plan = await planCatchUp(deps.db, clientToken, { limit: plannedAtOnce, retentionMs });
   for (let i = 0; i < plan.expired; i++) deps.metrics.ended('failed');
   return plan;
 }
 
-/**
- * Attempts what is planned by as many hands as the client may have, and plans again while some of them are still
- * waiting for an answer: a slow one holds up no other. A hand that finds no place puts its item back and waits.
- */
-async function workThrough(
-  deps: ActivityDeps,
+function beginAll(
+  { engine }: ActivityDeps,
   clientToken: string,
   plan: Plan,
+  underWay: Map<string, Promise<void>>,
   done: { delivered: number; failed: number },
-  end: number,
-  cancelled: AbortSignal,
-): Promise<void> {
-  const items = [...plan.items];
-  let stopped = false;
-  let planning: Promise<void> | undefined;
-  const planMore = async (): Promise<void> => {
-    const more = await planNext(deps, clientToken);
-    if (more.mode === plan.mode) items.push(...more.items);
-    if (items.length === 0) stopped = true;
-  };
-  const hand = async (): Promise<void> => {
-    while (!stopped && !cancelled.aborted && Date.now() < end) {
-      const item = items.shift();
-      if (item === undefined) {
-        // One probe at a time: what comes after it depends on its answer.
-        if (plan.mode === 'probe') return;
-        planning ??= planMore().finally(() => {
-          planning = undefined;
-        });
-        await planning;
-        continue;
-      }
-      const outcome = await makeAttempt(deps, { clientToken, ...item }, plan.mode);
-      if (outcome.kind === 'delivered') done.delivered++;
-      else if (outcome.kind === 'retry' || outcome.kind === 'failed') done.failed++;
-      if (outcome.kind !== 'refused' || outcome.reason === 'leased' || outcome.reason === 'not_due') continue;
-      if (outcome.reason !== 'rate' && outcome.reason !== 'full') {
-        // Paused, failing or gone in the meantime: the next plan says what to do.
-        stopped = true;
-        return;
-      }
-      items.unshift(item);
-      const longestMs = outcome.reason === 'full' ? 100 : 1000;
-      await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(outcome.inMs, 5), longestMs)));
-    }
-  };
-  const own = (await getClient(deps.db, clientToken))?.maxInFlight;
-  const hands = Math.min(own ?? deps.delivery.maxInFlight, mostHands);
-  const results = await Promise.allSettled(Array.from({ length: hands }, hand));
-  const broken = results.find((r) => r.status === 'rejected');
-  if (broken?.status === 'rejected') throw broken.reason;
+): void {
+  for (const item of plan.items) {
+    if (underWay.has(item.notificationId)) continue;
+    const ended = engine.join({ clientToken, ...item }, plan.mode).then((outcome) => {
+      underWay.delete(item.notificationId);
+      count(outcome, done);
+    });
+    underWay.set(item.notificationId, ended);
+  }
+}
+
+function count(outcome: Outcome, done: { delivered: number; failed: number }): void {
+  if (outcome.state === 'delivered') done.delivered++;
+  else if (outcome.state === 'failed' || (outcome.state === 'waiting' && outcome.reason === 'retry')) done.failed++;
 }
 
 async function resultOf(

@@ -1,22 +1,21 @@
-import { claimAndAttempt } from './claimAndAttempt.js';
+import type { ClaimedEvent } from '../src/store/claim.js';
+import { awaitDelivery } from './awaitDelivery.js';
+import { deliver, handOver } from './deliver.js';
 import type { ActivityDeps } from './deps.js';
 import { drain } from './drain.js';
-import { type LeftToCatchUp, leaveToCatchUp } from './leaveToCatchUp.js';
-import type { AcceptedEvent, EventOutcome } from './outcome.js';
-import { attemptRedelivery } from './redelivery.js';
-import { attemptAgain, claimAgain } from './retry.js';
+import { firstReleaseActivities } from './firstRelease.js';
+import { attemptRedelivery, type Redelivery } from './redelivery.js';
 import { sweepOwedClients } from './sweep.js';
 
 /** Every activity, closed over what it needs. */
 export function createActivities(deps: ActivityDeps) {
   return {
-    claimAndAttempt: (events: AcceptedEvent[]): Promise<EventOutcome[]> => claimAndAttempt(deps, events),
-    attempt: (events: (AcceptedEvent & { claim: number })[]) => attemptAgain(deps, events),
-    claimAgain: (events: AcceptedEvent[]) => claimAgain(deps, events),
-    leaveToCatchUp: (left: LeftToCatchUp) => leaveToCatchUp(deps, left),
+    ...firstReleaseActivities(deps),
+    deliver: (events: ClaimedEvent[]) => deliver(deps, events),
+    awaitDelivery: (events: ClaimedEvent[]) => awaitDelivery(deps, events),
+    handOver: (clientTokens: string[]) => handOver(deps, clientTokens),
     drain: (clientToken: string) => drain(deps, clientToken),
-    attemptRedelivery: (item: { clientToken: string; platformId: string; notificationId: string }) =>
-      attemptRedelivery(deps, item),
+    attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),
     sweepOwedClients: () => sweepOwedClients(deps),
   };
 }

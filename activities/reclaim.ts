@@ -1,4 +1,4 @@
-import { claimEvent } from '../src/store/claim.js';
+import { type ClaimableEvent, claimAgain } from '../src/store/claim.js';
 import { announceClaims } from '../src/store/owed.js';
 import {
   noteReclaimed,
@@ -9,8 +9,6 @@ import {
 } from '../src/store/reclaimed.js';
 import { type EnrichmentRun, enrichmentRuns, eventsOf } from '../src/temporal/enrichmentRuns.js';
 import type { ActivityDeps } from './deps.js';
-import { leaveToCatchUp } from './leaveToCatchUp.js';
-import type { AcceptedEvent } from './outcome.js';
 
 /** Temporal lists a workflow some time after it closed: each look goes back so far behind the last one. */
 const overlapMs = 300_000;
@@ -74,7 +72,8 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
     }),
   );
   // Only what is on Redis' disk counts as done.
-  await Promise.all([...owed].map((clientToken) => leaveToCatchUp(deps, { clientToken, inMs: 0 })));
+  await deps.durability.reached();
+  await Promise.all([...owed].map((clientToken) => deps.catchUps.wake(clientToken, 0)));
   const done: EnrichmentRun[] = [];
   for (const [i, result] of results.entries()) {
     const run = runs[i] as EnrichmentRun;
@@ -94,20 +93,20 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
 }
 
 /** How many of the events nothing had claimed before. One client's failing claim holds up nobody else's. */
-async function claimAll(deps: ActivityDeps, events: AcceptedEvent[], owed: Set<string>): Promise<number> {
+async function claimAll(deps: ActivityDeps, events: ClaimableEvent[], owed: Set<string>): Promise<number> {
   await announceClaims(
     deps.db,
     events.map((e) => e.clientToken),
   );
   const claims = await Promise.allSettled(
     events.map(async (event) => {
-      const { kind } = await claimEvent(deps.db, event);
-      if (kind === 'claimed' || kind === 'mine') owed.add(event.clientToken);
-      if (kind === 'not_needed') deps.metrics.ended('not_needed');
-      return kind;
+      const claim = await claimAgain(deps.db, event);
+      if (claim.kind === 'claimed') owed.add(event.clientToken);
+      if (claim.kind === 'not_needed') deps.metrics.ended('not_needed');
+      return claim.kind === 'claimed' && !claim.again;
     }),
   );
   const broken = claims.find((c) => c.status === 'rejected');
   if (broken?.status === 'rejected') throw broken.reason;
-  return claims.filter((c) => c.status === 'fulfilled' && c.value === 'claimed').length;
+  return claims.filter((c) => c.status === 'fulfilled' && c.value).length;
 }

@@ -1,15 +1,28 @@
-import { makeAttempt } from './attempt.js';
-import { outcomeOf } from './claimAndAttempt.js';
+import type { Outcome } from '../src/delivery/outcome.js';
 import type { ActivityDeps } from './deps.js';
-import type { OwedOutcome } from './outcome.js';
 
-export type RedeliveryOutcome = { kind: 'ended'; state: string; status?: number } | OwedOutcome;
+export interface Redelivery {
+  clientToken: string;
+  platformId: string;
+  notificationId: string;
+}
+
+/** As the workflow `redeliver` has read it since the first release. */
+export type RedeliveryOutcome =
+  | { kind: 'ended'; state: string; status?: number }
+  | { kind: 'owed'; reason: string; inMs: number; status?: number; error?: string };
 
 /** Sends an ended notification again, under its own id, whatever is newer. */
 export async function attemptRedelivery(
-  deps: ActivityDeps,
-  item: { clientToken: string; platformId: string; notificationId: string },
+  { engine }: ActivityDeps,
+  item: Redelivery,
 ): Promise<RedeliveryOutcome> {
-  const outcome = outcomeOf(await makeAttempt(deps, item, 'redeliver'), 0);
-  return outcome.kind === 'unclaimed' ? { kind: 'ended', state: 'unknown' } : outcome;
+  return redeliveryOutcomeOf(await engine.join({ ...item, priority: 'live' }, 'redeliver'));
+}
+
+function redeliveryOutcomeOf(outcome: Outcome): RedeliveryOutcome {
+  const status = outcome.status === undefined ? {} : { status: outcome.status };
+  if (outcome.state !== 'waiting') return { kind: 'ended', state: outcome.state, ...status };
+  const { reason, inMs, error } = outcome;
+  return { kind: 'owed', reason, inMs, ...status, ...(error === undefined ? {} : { error }) };
 }

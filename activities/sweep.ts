@@ -4,14 +4,15 @@ import { getAccount } from '../src/store/accounts.js';
 import { getClient } from '../src/store/clients.js';
 import { setHeld } from '../src/store/endpoint.js';
 import { forgetOwedClient, owedClients, owedOverview } from '../src/store/owed.js';
-import { replaceCatchUp, runningCatchUps, startCatchUp } from '../src/temporal/catchUp.js';
 import { accountForSome } from './account.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
 import { tellOperatorsChanges } from './tellOperatorsChanges.js';
 
-/** Overdue for this long with nobody at it: the last plan lies as far back. */
-const overdueMs = 45_000;
+/** What waits in an engine's queue is somebody's: only what is overdue, or owed, for so long is looked after. */
+const overdueMs = 60_000;
+/** Since the last plan of a catch-up that is at work. */
+const idleMs = 45_000;
 /** Clients looked at side by side: one after the other, a busy server took 0.2 s for each catch-up that was started. */
 const atOnce = 20;
 
@@ -46,7 +47,7 @@ async function superviseCatchUps(
   deps: ActivityDeps,
   heartbeat: (counts: unknown) => void,
 ): Promise<{ looked: number; started: number; replaced: number }> {
-  const running = await runningCatchUps(deps.temporal, deps.taskQueue);
+  const running = await deps.catchUps.running();
   const counts = { looked: 0, started: 0, replaced: 0 };
   const supervise = async (clientToken: string): Promise<void> => {
     // Each: a page of 500 clients may take a busy Redis longer than the server waits for a heartbeat.
@@ -58,14 +59,14 @@ async function superviseCatchUps(
       await forgetOwedClient(deps.db, clientToken);
       return;
     }
-    const idle = overview.plannedMsAgo < 0 || overview.plannedMsAgo > overdueMs;
-    const overdue = overview.overdueMs > overdueMs && overview.inFlight === 0 && idle;
+    const idle = overview.plannedMsAgo < 0 || overview.plannedMsAgo > idleMs;
+    const overdue = overview.overdueMs > overdueMs && idle;
     if (running.has(clientToken)) {
-      if (!overdue) return;
-      await replaceCatchUp(deps.temporal, clientToken, deps.taskQueue);
+      if (!overdue || overview.inFlight > 0) return;
+      await deps.catchUps.replace(clientToken);
       counts.replaced++;
-    } else if (overview.overdueMs > overdueMs || idle) {
-      await startCatchUp(deps.temporal, clientToken, deps.taskQueue);
+    } else if (overview.overdueMs > overdueMs || (idle && overview.oldestMs > overdueMs)) {
+      await deps.catchUps.start(clientToken);
       counts.started++;
     }
   };

@@ -71,6 +71,12 @@ export const environmentSchema = z.object({
   OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
+  /** Workflow starts of one process; what arrives in between shares the next. */
+  WORKFLOWS_PER_SECOND: z.coerce.number().positive().max(10_000).default(10),
+  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis says that it is on its disk. */
+  REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
+  /** Replicas that must have an accepted event on their disks too. */
+  REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
   SECRETS_KEY: secretsKey.optional(),
   /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),

@@ -50,6 +50,13 @@ export function idToBytes(id: string): Buffer {
   return Buffer.from(id.slice('msg_'.length), 'base64url');
 }
 
+/** The id behind the 16 bytes that a known asset holds; undefined where they are all zero. */
+export function idOfAnswer(bytes: unknown): NotificationId | undefined {
+  return Buffer.isBuffer(bytes) && bytes.length === idBytes && bytes.some((b) => b !== 0)
+    ? idFromBytes(bytes)
+    : undefined;
+}
+
 export function isNotificationId(value: string): value is NotificationId {
   return /^msg_[A-Za-z0-9_-]{22}$/.test(value);
 }

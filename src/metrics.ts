@@ -1,15 +1,12 @@
 /** What the service counts. No account, client, asset or URL is ever a label. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { DeliveryMetrics } from '../activities/deps.js';
+import type { DeliveryMetrics } from './delivery/engine.js';
+import type { OutboxMetrics } from './delivery/outbox.js';
 
-export interface Metrics extends DeliveryMetrics {
+export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;
   answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
   tokenMinted(): void;
-  /** One workflow start and how many events were in it. */
-  groupStarted(events: number): void;
-  /** An event that needed no workflow. */
-  withoutWorkflow(): void;
   /** Reads a number at each scrape; a read that fails leaves the metric out of that scrape. */
   watch(name: WatchedMetric, read: () => number | Promise<number>): void;
 }
@@ -18,8 +15,11 @@ const watched = {
   asset_update_owed_notifications: 'Notifications that clients are owed',
   asset_update_catch_ups_running: 'Catch-up workflows that run',
   asset_update_unaccounted: 'Accepted events that are neither ended nor owed nor in progress; must stay 0',
-  asset_update_intake_waiting_events: 'Accepted calls whose events wait for their workflow start',
-  asset_update_retries_under_way: 'Retries of enrichment workflows under way in this process',
+  asset_update_claims_under_way: 'Events that wait for Redis to claim them',
+  asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow to be started',
+  asset_update_queued_attempts: 'Notifications that wait in this process for one of their client\'s places',
+  asset_update_posts_waiting: 'POSTs that wait for a connection or a socket',
+  asset_update_retries_under_way: 'Activities of enrichment workflows under way in this process',
   asset_update_upkeep_under_way:
     'Sweeps, probes and drains, redeliveries and late claims under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
@@ -53,6 +53,12 @@ export function createMetrics(): Metrics {
     buckets: latencyBuckets,
     registers,
   });
+  const ownFailures = new Counter({
+    name: 'asset_update_own_failures_total',
+    help: 'Attempts that could not be made, for a reason of this process or host: they count against no endpoint',
+    labelNames: ['cause'],
+    registers,
+  });
   const ended = new Counter({
     name: 'asset_update_notifications_ended_total',
     help: 'Notifications by the state they ended in',
@@ -73,7 +79,7 @@ export function createMetrics(): Metrics {
   });
   const without = new Counter({
     name: 'asset_update_events_without_workflow_total',
-    help: 'Events delivered, or otherwise done with, before a workflow was started for them (heavy load)',
+    help: 'Accepted events that have no workflow: more of them waited for Temporal than this process holds',
     registers,
   });
 
@@ -89,8 +95,9 @@ export function createMetrics(): Metrics {
       ),
     ended: (state) => ended.inc({ state }),
     entered: (state) => entered.inc({ state }),
-    groupStarted: (events) => groups.observe(events),
-    withoutWorkflow: () => without.inc(),
+    started: (events) => groups.observe(events),
+    withoutWorkflow: (events) => without.inc(events),
+    ownFailure: (cause) => ownFailures.inc({ cause }),
     watch(name, read) {
       new Gauge({
         name,

@@ -1,34 +1,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
-import { beginAttempts } from '../activities/claimAndAttempt.js';
 import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
 import { createApi } from './api/app.js';
 import { checkReadiness } from './api/readiness.js';
 import { listen } from './api/server.js';
 import type { Config } from './config.js';
-import { deliveryOf } from './delivery.js';
+import { type Role, startDelivering } from './delivery/compose.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
 import { closeDb, openDb, waitForRedis } from './store/db.js';
-import { warnUnlessDurable } from './store/durable.js';
 import { unaccountedNow } from './store/findings.js';
-import { watchFsync } from './store/fsync.js';
 import { checkLayout } from './store/layout.js';
 import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
-import { createAhead } from './temporal/ahead.js';
-import { runningCatchUps } from './temporal/catchUp.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
-import { createIntake } from './temporal/intake.js';
-import { openLine } from './temporal/line.js';
-import { createPace, listenForPace, tellPace } from './temporal/pace.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
 import { installRuntime, type Running, startWorkers } from './temporal/worker.js';
 
-export type Role = 'api' | 'worker' | 'all';
+export type { Role } from './delivery/compose.js';
 
 /** Runs a role until SIGTERM or SIGINT, then ends it in order: no new work, what is under way finishes, connections close. */
 export async function run(role: Role, config: Config): Promise<void> {
@@ -39,19 +31,16 @@ export async function run(role: Role, config: Config): Promise<void> {
   const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log });
   await waitForRedis(db, 60_000);
   await checkLayout(db);
-  await warnUnlessDurable(db, log);
 
-  const line = await openLine(config.TEMPORAL_ADDRESS, log);
-  const native = role === 'api' ? undefined : await connectNative(config, log, line);
-  const connection = native ?? (await connect(config, log, line));
+  const native = role === 'api' ? undefined : await connectNative(config, log);
+  const connection = native ?? connect(config);
   const temporal = clientOf(connection, config);
   const targetPolicy = {
     allowHttp: config.ALLOW_HTTP_TARGETS,
     allowedCidrs: config.ALLOWED_TARGET_CIDRS,
-    ownPorts: [config.PORT, config.ADMIN_PORT, line.port, ...config.OWN_PORTS],
+    ownPorts: [config.PORT, config.ADMIN_PORT, ...config.OWN_PORTS],
   };
-  const delivery = deliveryOf(config);
-  const sender = createSender({ policy: targetPolicy, timeoutMs: delivery.attemptTimeoutMs });
+  const sender = createSender({ policy: targetPolicy, timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 });
   const secretBox = createSecretBox(config.SECRETS_KEY);
   if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored as they are');
   if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
@@ -61,75 +50,42 @@ export async function run(role: Role, config: Config): Promise<void> {
     );
   }
 
-  const underWay = new Set<Promise<unknown>>();
-  const pace = role === 'all' ? createPace() : role === 'api' ? listenForPace(db, log) : undefined;
-  const deps: ActivityDeps = {
-    db,
-    sender,
-    secretBox,
-    delivery,
-    temporal,
-    taskQueue: config.TASK_QUEUE,
-    log,
-    metrics,
-    underWay,
-    pace: pace ?? tellPace(db),
-  };
-  const fsync = role === 'all' ? watchFsync(db) : undefined;
-  const ahead =
-    fsync === undefined
+  const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
+  const { accepting, catchUps, durability, engine, outbox } = delivering;
+  const workers =
+    native === undefined || engine === undefined
       ? undefined
-      : createAhead({
-          beginAttempts: (events) => beginAttempts(deps, events),
-          isSafe: fsync.always,
-          underWay,
-        });
-  if (ahead !== undefined) deps.ahead = ahead;
-  if (fsync !== undefined) deps.answersAreOnDisk = fsync.always;
-  const workers = native === undefined ? undefined : await startWorkersAndSweep(config, native, deps, log);
+      : await startWorkersAndSweep(config, native, delivering.activityDeps(engine));
 
-  const intake = createIntake({
-    temporal,
-    taskQueue: config.TASK_QUEUE,
-    log,
-    eager: role === 'all',
-    grouped: (events) => metrics.groupStarted(events),
-    withoutWorkflow: () => metrics.withoutWorkflow(),
-    ...(pace === undefined ? {} : { pace }),
-    ...(ahead === undefined ? {} : { ahead }),
-  });
   const readiness = () => checkReadiness(db, temporal);
-  metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());
   metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
+  metrics.watch('asset_update_claims_under_way', () => accepting.underWay());
+  metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
+  metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
+  metrics.watch('asset_update_posts_waiting', () => sender.waiting());
+  if (engine !== undefined) metrics.watch('asset_update_queued_attempts', () => engine.queued());
   if (workers !== undefined) {
     metrics.watch('asset_update_retries_under_way', () => workers.inUse().retries);
     metrics.watch('asset_update_upkeep_under_way', () => workers.inUse().upkeep);
     metrics.watch('asset_update_unaccounted', () => unaccountedNow(db));
-    metrics.watch(
-      'asset_update_catch_ups_running',
-      async () => (await runningCatchUps(temporal, config.TASK_QUEUE)).size,
-    );
+    metrics.watch('asset_update_catch_ups_running', async () => (await catchUps.running()).size);
   }
-  metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   let ending = false;
-  const api =
-    role === 'worker'
-      ? undefined
-      : await listen(
-          config,
-          createApi({
-            config,
-            db,
-            log,
-            temporal,
-            intake,
-            sender,
-            secretBox,
-            metrics,
-            targetPolicy,
-            ending: () => ending,
-          }),
-        );
+  const app = createApi({
+    config,
+    db,
+    log,
+    temporal,
+    accepting,
+    durability,
+    catchUps,
+    sender,
+    secretBox,
+    metrics,
+    targetPolicy,
+    ending: () => ending,
+  });
+  const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness);
   log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
 
@@ -138,17 +94,13 @@ export async function run(role: Role, config: Config): Promise<void> {
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   await api?.close();
-  pace?.close();
-  await intake.close();
+  await outbox.close();
   workers?.shutdown();
   await workers?.ended;
-  await Promise.allSettled(underWay);
+  await delivering.close();
   await sender.close();
   await admin.close();
   await connection.close();
-  await line.close();
-  fsync?.close();
-  ahead?.close();
   closeDb(db);
   log.info('ended');
 }
@@ -159,8 +111,8 @@ async function startWorkersAndSweep(
   config: Config,
   connection: NativeConnection,
   deps: ActivityDeps,
-  log: Logger,
 ): Promise<Running> {
+  const { log } = deps;
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
   await ensureSweepSchedule(deps.temporal, config.TASK_QUEUE);
   const running = await startWorkers(config, connection, deps);
@@ -171,7 +123,7 @@ async function startWorkersAndSweep(
     });
   }, scheduleEveryMs);
   const ended = running.ended.finally(() => clearInterval(schedule));
-  ended.catch((err: unknown) => log.fatal({ err }, 'the worker broke off'));
+  ended.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
   return { ...running, ended };
 }
 

@@ -1,15 +1,17 @@
 import {
   condition,
-  continueAsNew,
   defineSignal,
+  makeContinueAsNewFunc,
+  patched,
   proxyActivities,
   setCurrentDetails,
   setHandler,
+  upsertMemo,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
+import type { DrainResult } from '../activities/drain.js';
 import type { Activities } from '../activities/index.js';
-import type { DrainResult } from '../activities/outcome.js';
 import { notificationStateKey } from './searchAttributes.js';
 import { upkeepQueueOf } from './upkeepQueue.js';
 
@@ -22,7 +24,7 @@ export interface CatchUpInput {
 /** However long nothing is due, it looks again after this: a lost wake-up costs no more. */
 const longestSleepMs = 3_600_000;
 
-/** Works through what one client is owed, until nothing is. One per client. */
+/** Works through what one client is owed, until nothing waits. One per client. */
 export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
   const { drain } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
@@ -31,6 +33,8 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
     summary: 'probe or drain what is owed',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   });
+  // Runs that the first release began have no memo.
+  const keepsMemo = patched('memo');
   let woken = false;
   setHandler(wakeSignal, () => {
     woken = true;
@@ -40,6 +44,7 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
     woken = false;
     const result = await drain(clientToken);
     setCurrentDetails(words(result));
+    if (keepsMemo) upsertMemo(memoOf(clientToken, result));
     if (result.reason !== state) {
       state = result.reason;
       upsertSearchAttributes([{ key: notificationStateKey, value: result.owed === 0 ? 'delivered' : state }]);
@@ -50,15 +55,33 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
       await condition(() => woken, Math.min(Math.max(result.inMs, 1), longestSleepMs));
     }
     if (workflowInfo().historyLength > 1000 || workflowInfo().continueAsNewSuggested) {
-      await continueAsNew<typeof catchUp>({ clientToken });
+      // The summary of the first run is not carried over: the memo says what this is.
+      const continueAsNew = makeContinueAsNewFunc<typeof catchUp>({ memo: memoOf(clientToken, result) });
+      await continueAsNew({ clientToken });
     }
   }
+}
+
+/** What an operator reads also while no worker runs. */
+function memoOf(clientToken: string, result: DrainResult) {
+  return {
+    what: `Catch-up: what ${clientToken} is owed`,
+    owed: result.owed,
+    since: result.owed === 0 ? null : new Date(result.oldestAt).toISOString(),
+    why: result.owed === 0 ? 'nothing is owed any more' : whyOf(result),
+    next: result.owed === 0 ? null : new Date(Date.now() + Math.max(result.inMs, 0)).toISOString(),
+  };
+}
+
+function whyOf({ reason, lastError }: DrainResult): string {
+  return lastError === undefined ? reason : `${reason} (last error: ${lastError})`;
 }
 
 function words(result: DrainResult): string {
   if (result.owed === 0) return 'Nothing is owed any more.';
   const next = result.more ? 'going on at once' : `looking again in ${Math.ceil(result.inMs / 1000)} s`;
-  return `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${result.reason}${
-    result.lastError === undefined ? '' : ` (last error: ${result.lastError})`
-  }; ${next}. Delivered so far in this pass: ${result.delivered}.`;
+  return (
+    `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${whyOf(result)}; ${next}. ` +
+    `Delivered so far in this pass: ${result.delivered}.`
+  );
 }

@@ -4,169 +4,109 @@ import {
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
-  sleep,
+  upsertMemo,
   upsertSearchAttributes,
-  workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import type { AcceptedEvent, EventOutcome, OwedOutcome } from '../activities/outcome.js';
-import { indexesByClient, isFinished, isShort, leftOf, shortRetries } from './leaving.js';
+import { isRetriedShortly, type Outcome } from '../src/delivery/outcome.js';
+import type { Report } from '../src/delivery/report.js';
+import type { ClaimedEvent } from '../src/store/claim.js';
+import { enrichmentOfFirstRelease, type FirstReleaseInput, isOfFirstRelease } from './firstRelease.js';
+import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';
 import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
-import { upkeepQueueOf } from './upkeepQueue.js';
 
-const { claimAndAttempt } = proxyLocalActivities<Activities>({
+const { deliver } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
-  summary: 'claim, then the first attempt',
+  summary: 'deliver',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
+  localRetryThreshold: '2s',
 });
 
-const { attempt } = proxyActivities<Activities>({
-  startToCloseTimeout: '90s',
-  summary: 'attempt',
-  retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
+const { awaitDelivery, handOver } = proxyActivities<Activities>({
+  // Events of a busy client may wait long for a place: the next run of the activity joins them.
+  startToCloseTimeout: '15m',
+  heartbeatTimeout: '30s',
+  retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
 });
-
-const upkeep = () =>
-  proxyActivities<Activities>({
-    taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    startToCloseTimeout: '90s',
-    summary: 'keep what is accepted owed',
-    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
-  });
 
 export interface EnrichmentInput {
-  events: AcceptedEvent[];
+  events: ClaimedEvent[];
 }
 
 /**
- * One event, or a group of them: claimed, attempted, retried for some minutes; then each has ended or is left to
- * catch-up. Once started, cancelling or terminating it loses nothing: what is claimed is owed, and what is owed is
- * picked up by catch-up or the sweep.
+ * One event, or a group of them, each claimed already: delivered, retried for some minutes, then handed to catch-up.
+ * Cancelling or terminating it loses nothing: what is claimed is owed, and what is owed is picked up.
  */
-export async function enrichment({ events }: EnrichmentInput): Promise<void> {
-  setCurrentDetails('Waiting for its claim.');
-  const outcomes = await CancellationScope.nonCancellable(() => claimAndAttempt(events));
-  describe(events, outcomes);
-
-  const unfinished = [...outcomes.keys()].filter((i) => !isFinished(outcomes[i] as EventOutcome));
-  const byClient = indexesByClient(events, unfinished);
-  if (byClient.size > 0) {
-    // One client's rest never waits for another's.
-    await Promise.all([...byClient.values()].map((indexes) => finish(events, outcomes, indexes)));
-    describe(events, outcomes);
+export async function enrichment(input: EnrichmentInput | FirstReleaseInput): Promise<EnrichmentResult | undefined> {
+  if (isOfFirstRelease(input)) {
+    await enrichmentOfFirstRelease(input);
+    return undefined;
   }
-}
+  const { events } = input;
+  const first = await CancellationScope.nonCancellable(() => deliver(events));
+  const unfinished = first.rest.filter(({ outcome }) => isRetriedShortly(outcome)).map(({ index }) => index);
+  if (unfinished.length === 0) return finish(events, first);
 
-async function finish(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
-  const unclaimed = indexes.filter((i) => outcomes[i]?.kind === 'unclaimed');
-  if (unclaimed.length > 0) {
-    const claimed = await CancellationScope.nonCancellable(() =>
-      upkeep().claimAgain(pick(events, unclaimed)),
-    );
-    unclaimed.forEach((i, n) => {
-      outcomes[i] = claimed[n] as EventOutcome;
-    });
-  }
+  describe(events, first);
+  const left = unfinished.map((index) => events[index] as ClaimedEvent);
   try {
-    await retryShortly(events, outcomes, indexes);
+    return finish(events, merged(first, unfinished, await awaitDelivery(left)));
   } catch (err) {
     if (!isCancellation(err)) throw err;
-  }
-  await CancellationScope.nonCancellable(() => leave(events, outcomes, indexes));
-}
-
-/** Until Redis holds on its disk what is left; what it has lost before that is claimed again. */
-async function leave(events: AcceptedEvent[], outcomes: EventOutcome[], indexes: number[]): Promise<void> {
-  for (let left = stillOwed(outcomes, indexes); left.length > 0; ) {
-    const lost = await upkeep().leaveToCatchUp(leftOf(events, outcomes, left));
-    // A worker of an earlier release answers nothing.
-    const again = (lost ?? []).map((n) => left[n] as number);
-    if (again.length === 0) return;
-    const claimed = await upkeep().claimAgain(pick(events, again));
-    again.forEach((i, n) => {
-      outcomes[i] = claimed[n] as EventOutcome;
-    });
-    left = stillOwed(outcomes, again);
+    upsertSearchAttributes([{ key: notificationStateKey, value: 'waiting' }]);
+    await CancellationScope.nonCancellable(() => handOver([...new Set(left.map((e) => e.clientToken))]));
+    throw err;
   }
 }
 
-async function retryShortly(
-  events: AcceptedEvent[],
-  outcomes: EventOutcome[],
-  indexes: number[],
-): Promise<void> {
-  // A first attempt still under way is looked at again without counting as a retry.
-  for (let round = 0; round < shortRetries + 1; round++) {
-    const due = stillOwed(outcomes, indexes).filter((i) => isShort(outcomes[i] as OwedOutcome));
-    if (due.length === 0) return;
-    const inMs = Math.min(...due.map((i) => (outcomes[i] as OwedOutcome).inMs));
-    describe(events, outcomes);
-    await sleep(Math.max(inMs, 1));
-    const again = await attempt(
-      due.map((i) => ({ ...(events[i] as AcceptedEvent), claim: (outcomes[i] as OwedOutcome).claim })),
-    );
-    due.forEach((i, n) => {
-      outcomes[i] = again[n] as EventOutcome;
-    });
-  }
+/** The report on all events, once those that were unfinished have theirs. */
+function merged(first: Report, unfinished: number[], second: Report): Report {
+  const highest = (a?: number, b?: number) => (a === undefined ? b : b === undefined ? a : Math.max(a, b));
+  const status = highest(first.status, second.status);
+  const milliseconds = highest(first.milliseconds, second.milliseconds);
+  const later = new Set(unfinished);
+  return {
+    delivered: first.delivered + second.delivered,
+    ...(status !== undefined && { status }),
+    ...(milliseconds !== undefined && { milliseconds }),
+    rest: [
+      ...first.rest.filter(({ index }) => !later.has(index)),
+      ...second.rest.map(({ index, outcome }) => ({ index: unfinished[index] as number, outcome })),
+    ],
+  };
 }
 
-function stillOwed(outcomes: EventOutcome[], indexes: number[]): number[] {
-  return indexes.filter((i) => outcomes[i]?.kind === 'owed');
-}
-
-function pick<T>(from: T[], indexes: number[]): T[] {
-  return indexes.map((i) => from[i] as T);
-}
-
-/** State, last HTTP status and, in words, what is going on. */
-function describe(events: AcceptedEvent[], outcomes: EventOutcome[]): void {
-  const states = new Set(outcomes.map(stateOf));
-  const [only] = states;
-  const state = states.size === 1 && only !== undefined ? only : 'mixed';
-  const status = outcomes.find((o) => o.kind !== 'unclaimed' && o.status !== undefined);
-  const waiting = events.filter((_, i) => outcomes[i]?.kind !== 'ended');
+function finish(events: ClaimedEvent[], report: Report): EnrichmentResult {
+  const outcomes = report.rest.map(({ outcome }) => outcome);
+  const status = worstStatusOf(report);
   upsertSearchAttributes([
-    // Where not all are listed, at least what still waits is.
-    ...(waiting.length > 0 && listsOf(events).cut ? listsOf(waiting).lists : []),
-    { key: notificationStateKey, value: state },
-    ...(status !== undefined && status.kind !== 'unclaimed' && status.status !== undefined
-      ? [{ key: httpStatusKey, value: status.status }]
-      : []),
+    { key: notificationStateKey, value: stateOf(outcomes) },
+    ...(status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
   ]);
-  setCurrentDetails(events.length === 1 ? wordsOf(outcomes[0] as EventOutcome) : countsOf(outcomes));
+  const result = resultOf(events, report);
+  setCurrentDetails(JSON.stringify(result));
+  return result;
 }
 
-function stateOf(outcome: EventOutcome): string {
-  switch (outcome.kind) {
-    case 'ended':
-      return outcome.state;
-    case 'owed':
-      return 'waiting';
-    case 'unclaimed':
-      return 'claiming';
-  }
+/** What still waits, found by its own client, asset and event where the whole group does not fit. */
+function describe(events: ClaimedEvent[], report: Report): void {
+  const waiting = report.rest.filter(({ outcome }) => outcome.state === 'waiting');
+  const status = worstStatusOf(report);
+  upsertSearchAttributes([
+    ...(listsOf(events).cut ? listsOf(waiting.map(({ index }) => events[index] as ClaimedEvent)).lists : []),
+    { key: notificationStateKey, value: 'waiting' },
+    ...(status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
+  ]);
+  const words = `${waiting.length} of ${events.length} wait: ${reasonsOf(waiting.map(({ outcome }) => outcome))}`;
+  setCurrentDetails(words);
+  upsertMemo({ progress: words });
 }
 
-function wordsOf(outcome: EventOutcome): string {
-  switch (outcome.kind) {
-    case 'ended':
-      return `Ended: ${outcome.state}${outcome.status === undefined ? '' : `, HTTP ${outcome.status}`}.`;
-    case 'owed': {
-      const why =
-        outcome.error === undefined
-          ? outcome.reason
-          : `${outcome.error}${outcome.status ? ` ${outcome.status}` : ''}`;
-      const next = outcome.inMs >= 0 ? `, next attempt in ${Math.ceil(outcome.inMs / 1000)} s` : '';
-      return `Owed after ${outcome.failures} failed attempts (${why})${next}. Beyond ${shortRetries} retries catch-up goes on.`;
-    }
-    case 'unclaimed':
-      return `Its claim failed and is tried again: ${outcome.error}.`;
-  }
-}
-
-function countsOf(outcomes: EventOutcome[]): string {
+function reasonsOf(outcomes: Outcome[]): string {
   const counts = new Map<string, number>();
-  for (const outcome of outcomes) counts.set(stateOf(outcome), (counts.get(stateOf(outcome)) ?? 0) + 1);
-  return `${outcomes.length} events: ${[...counts].map(([state, n]) => `${n} ${state}`).join(', ')}.`;
+  for (const outcome of outcomes) {
+    const reason = outcome.state === 'waiting' ? outcome.reason : outcome.state;
+    counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  return [...counts].map(([reason, n]) => `${n} ${reason}`).join(', ');
 }

@@ -6,7 +6,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { shortRetries } from './leaving.js';
+import { shortRetries } from '../src/delivery/outcome.js';
 import { httpStatusKey, notificationStateKey } from './searchAttributes.js';
 import { upkeepQueueOf } from './upkeepQueue.js';
 

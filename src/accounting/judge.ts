@@ -1,4 +1,4 @@
-import type { Delivery } from '../delivery.js';
+import type { DeliverySettings } from '../delivery/settings.js';
 import type { OwedOverview } from '../store/owed.js';
 import type { Standing } from '../store/standing.js';
 import type { Problem } from './problem.js';
@@ -9,12 +9,12 @@ const recordKeptMs = 14 * 86_400_000;
 const pickedUpWithinMs = 120_000;
 
 /** Later than this from now nothing is due, by any schedule: \`Retry-After\` reaches 24 h ahead. */
-export function longestDelayMs(delivery: Delivery): number {
+export function longestDelayMs(delivery: DeliverySettings): number {
   return Math.max(86_400_000, delivery.leaseMs, ...delivery.retryScheduleMs.map((ms) => ms * 1.1)) + 60_000;
 }
 
 /** Whether record and owed agree. Undefined: they do, or there is neither. */
-export function disagreementOf(standing: Standing, now: number, delivery: Delivery): Problem | undefined {
+export function disagreementOf(standing: Standing, now: number, delivery: DeliverySettings): Problem | undefined {
   const { state, owed, owedSince, due } = standing;
   if (!owed) return state === 'waiting' ? 'waiting_but_not_owed' : undefined;
   if (state === undefined) return 'owed_without_record';

@@ -1,8 +1,9 @@
-import type { AcceptedEvent } from '../../activities/outcome.js';
 import { isNotificationId } from '../ids.js';
+import type { ClaimableEvent } from '../store/claim.js';
 import { type OwedSizes, owedSizes } from '../store/owedWalk.js';
 import { type Standing, standingsOf } from '../store/standing.js';
 import { type EnrichmentRun, enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
+import { notificationOf } from '../temporal/workflowIds.js';
 import { disagreementOf, isAgedOut } from './judge.js';
 import { namesOf } from './ofClient.js';
 import type { Problem } from './problem.js';
@@ -51,9 +52,13 @@ async function withoutRecord(walk: Walk, runs: EnrichmentRun[]): Promise<Enrichm
   const rest: EnrichmentRun[] = [];
   const byClient = new Map<string, { run: EnrichmentRun; notificationId: string }[]>();
   for (const run of runs) {
-    const [, clientToken = '', notificationId = ''] = run.workflowId.split('/');
-    if (!isNotificationId(notificationId)) rest.push(run);
-    else byClient.set(clientToken, [...(byClient.get(clientToken) ?? []), { run, notificationId }]);
+    const named = notificationOf(run.workflowId);
+    if (named === undefined || !isNotificationId(named.notificationId)) {
+      rest.push(run);
+      continue;
+    }
+    const { clientToken, notificationId } = named;
+    byClient.set(clientToken, [...(byClient.get(clientToken) ?? []), { run, notificationId }]);
   }
   for (const [clientToken, singles] of byClient) {
     const { standings, now } = await standingsOf(
@@ -79,7 +84,7 @@ async function accountForRun(walk: Walk, run: EnrichmentRun): Promise<void> {
   const events = await eventsOf(walk.temporal, run);
   // Deleted since it was listed.
   if (events === undefined) return;
-  const byClient = new Map<string, AcceptedEvent[]>();
+  const byClient = new Map<string, ClaimableEvent[]>();
   for (const event of events) {
     if (walk.clientToken !== undefined && event.clientToken !== walk.clientToken) continue;
     byClient.set(event.clientToken, [...(byClient.get(event.clientToken) ?? []), event]);
@@ -116,7 +121,7 @@ function accountForRecord(
 function accountWithoutRecord(
   walk: Walk,
   run: EnrichmentRun,
-  event: AcceptedEvent,
+  event: ClaimableEvent,
   standing: Standing,
   sizes: OwedSizes,
   now: number,
@@ -134,7 +139,7 @@ function accountWithoutRecord(
 
 function verdictOf(
   run: EnrichmentRun,
-  event: AcceptedEvent,
+  event: ClaimableEvent,
   standing: Standing,
   sizes: OwedSizes,
   now: number,

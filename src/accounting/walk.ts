@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { Delivery } from '../delivery.js';
+import type { DeliverySettings } from '../delivery/settings.js';
 import type { Db } from '../store/db.js';
 import type { Tally } from './tally.js';
 
@@ -8,7 +8,7 @@ export interface Walk {
   db: Db;
   temporal: Client;
   taskQueue: string;
-  delivery: Delivery;
+  delivery: DeliverySettings;
   /** Only events accepted since then are counted (ms). */
   since: number;
   /** Of this client alone. */

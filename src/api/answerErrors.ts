@@ -1,8 +1,8 @@
 import type { Context } from 'koa';
 import type { Logger } from '../log.js';
+import { TooBusy } from '../delivery/accept.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../store/db.js';
-import { IntakeUnavailable } from '../temporal/intake.js';
 import { ApiError, unavailable } from './apiError.js';
 import type { Step } from './endpoint.js';
 
@@ -36,10 +36,7 @@ function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ResolverUnavailable) {
     return new ApiError(503, 'resolver_unavailable', err.message, { 'Retry-After': '5' });
   }
-  if (err instanceof IntakeUnavailable) {
-    const headers = { 'Retry-After': String(err.retryAfterSeconds) };
-    return new ApiError(503, 'temporarily_unavailable', err.message, headers);
-  }
+  if (err instanceof TooBusy) return unavailable();
   return fromBodyParser(err);
 }
 

@@ -1,13 +1,15 @@
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
+import type { Accepting } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Lookup } from '../outgoing/target.js';
 import type { Db } from '../store/db.js';
+import type { Durability } from '../store/durable.js';
 import type { SecretBox } from '../store/secretBox.js';
-import type { Intake } from '../temporal/intake.js';
+import type { CatchUps } from '../temporal/catchUps.js';
 
 /** What the endpoints need of the world. */
 export interface ApiDeps {
@@ -15,7 +17,10 @@ export interface ApiDeps {
   db: Db;
   log: Logger;
   temporal: Client;
-  intake: Intake;
+  /** Takes enrichment events in. */
+  accepting: Accepting;
+  durability: Durability;
+  catchUps: CatchUps;
   sender: Sender;
   secretBox: SecretBox;
   metrics: Metrics;

@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
-import { readEnrichmentEvent } from '../enrichmentEvent.js';
+import { TooBusy } from '../delivery/accept.js';
+import { readEnrichmentEvent } from '../delivery/event.js';
+import type { Claim, Held } from '../store/claim.js';
 import { isRedisUnavailable } from '../store/db.js';
-import { type EnrichmentEvent, type Look, lookAtEvent } from '../store/look.js';
-import { IntakeUnavailable } from '../temporal/intake.js';
 import { ApiError, unavailable } from './apiError.js';
 import { requireToken, type TokenState } from './bearer.js';
 import type { ApiDeps } from './deps.js';
@@ -31,9 +31,7 @@ interface EnrichmentState extends TokenState {
 
 const bodyAtMostBytes = 1024 * 1024;
 const eventsAtMost = 500;
-/** Of one call: a large batch leaves Redis to others in between. */
-const looksAtATime = 20;
-/** Everything an answer needs, Redis and Temporal; then it is 503: unknown. */
+/** Everything an answer needs of Redis; then it is 503: unknown. */
 const answerWithinMs = 1900;
 
 const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
@@ -53,7 +51,7 @@ const requireJson: Step<EnrichmentState> = async (ctx, next) => {
 };
 
 type ItemAnswer =
-  | { event_id: string; notification: 'queued'; notification_id: string; held?: 'paused' | 'suspended' }
+  | { event_id: string; notification: 'queued'; notification_id: string; held?: Held }
   | { event_id: string; notification: 'none'; reason: string }
   | { code: string; msg: string };
 
@@ -64,7 +62,7 @@ const answerOne =
     if ('events' in body) return await next();
     const event = readEnrichmentEvent(body, '');
     if ('problem' in event) throw badParameter(event.problem);
-    const answer = await within(take(deps, event, (it) => lookAtEvent(deps.db, it)));
+    const answer = await within(take(deps, event));
     if ('code' in answer) throw new ApiError(404, answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
@@ -79,20 +77,12 @@ const answerBatch =
     if (!Array.isArray(events)) throw badParameter('events: must be a list');
     if (events.length === 0) throw badParameter('events: must hold at least one event');
     if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
-    const looks: Promise<Look>[] = [];
-    const look: Looking = (event) => {
-      const before = looks.at(-looksAtATime);
-      const looked =
-        before === undefined ? lookAtEvent(deps.db, event) : before.then(() => lookAtEvent(deps.db, event));
-      looks.push(looked);
-      return looked;
-    };
     const results = await Promise.all(
       events.map(async (raw, i): Promise<ItemAnswer> => {
         const event = readEnrichmentEvent(raw, `events[${i}]`);
         if ('problem' in event) return { code: 'invalid_event', msg: event.problem };
         try {
-          return await within(take(deps, event, look));
+          return await within(take(deps, event));
         } catch (err) {
           if (!isUnknown(err)) throw err;
           return {
@@ -115,42 +105,38 @@ function bodyOf(body: unknown): Record<string, unknown> {
   return body as Record<string, unknown>;
 }
 
-type Looking = (event: EnrichmentEvent) => Promise<Look>;
+type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 
-/** Looks what the event would bring; where it is something new, it is answered once it is durable. */
-async function take(deps: ApiDeps, event: EnrichmentEvent, look: Looking): Promise<ItemAnswer> {
-  const { notify, ...rest } = event;
-  const arrived = { ...rest, acceptedAt: Date.now() + deps.db.clockOffsetMs() };
-  const taken = notify ? await deps.intake.takeAtOnce(arrived) : undefined;
-  if (taken !== undefined) return answerOf(event, taken);
-  const looked = await look(event);
-  if (looked.kind === 'new') await deps.intake.accept({ ...arrived, lookedUpClaim: looked.claim });
-  return answerOf(event, looked);
+/** Answered once what was decided is durable. */
+async function take({ accepting, db }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
+  return answerOf(event, await accepting.accept({ ...event, acceptedAt: Date.now() + db.clockOffsetMs() }));
 }
 
 function answerOf(
-  { eventId: event_id, notificationId: notification_id }: EnrichmentEvent,
-  look: Look,
+  { eventId: event_id, notificationId: notification_id }: GivenEvent,
+  claim: Claim,
 ): ItemAnswer {
-  switch (look.kind) {
+  switch (claim.kind) {
     case 'unknown_client':
       return { code: 'unknown_client', msg: 'There is no client with this client_token' };
     case 'none':
-      return { event_id, notification: 'none', reason: look.reason };
+      return { event_id, notification: 'none', reason: claim.reason };
     case 'claimed':
-    case 'new':
-      return { event_id, notification: 'queued', notification_id, ...heldOf(look.held) };
+    case 'ended':
+      return { event_id, notification: 'queued', notification_id, ...heldOf(claim.held) };
+    case 'not_needed':
+      throw new Error('a new event cannot be claimed again');
   }
 }
 
-function heldOf(held: 'paused' | 'suspended' | undefined): { held?: 'paused' | 'suspended' } {
+function heldOf(held: Held | undefined): { held?: Held } {
   return held === undefined ? {} : { held };
 }
 
 function isUnknown(err: unknown): boolean {
   return (
     isRedisUnavailable(err) ||
-    err instanceof IntakeUnavailable ||
+    err instanceof TooBusy ||
     (err instanceof ApiError && err.status === 503)
   );
 }

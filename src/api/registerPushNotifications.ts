@@ -3,7 +3,6 @@ import type { Context, Middleware } from 'koa';
 import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
-import { unconfirmedMs, waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
 import { ApiError, unavailable } from './apiError.js';
@@ -134,10 +133,8 @@ const storeUrl =
     const result = await register(db, secretBox, { clientToken, accountId, url });
     if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
     // From here on the caller hears 200, or 503 while a repeat may still take this over: never later.
-    const onDisk = await within(result.storingSinceMs + answerWithinMs - Date.now(), waitForDisk(db));
-    if (!onDisk) await sleep(unconfirmedMs);
-    const budgetMs = answerWithinMs + (onDisk ? 0 : unconfirmedMs);
-    if (Date.now() - result.storingSinceMs > budgetMs) throw unavailable();
+    await within(result.storingSinceMs + answerWithinMs - Date.now(), deps.durability.reached());
+    if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable();
     tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
     if (result.wakeCatchUp) void wake(deps, clientToken);

@@ -3,6 +3,7 @@ import type { ClientToken } from '../ids.js';
 import { type AssetExplanation, explainAsset } from '../store/decisions.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { moment } from './moment.js';
+import { workflowIds } from '../temporal/workflowIds.js';
 import type { Operator } from './operator.js';
 import { presentNotification } from './presentNotification.js';
 import { facts, table } from './table.js';
@@ -86,10 +87,10 @@ async function workflowsOf(
 ): Promise<FoundWorkflow[]> {
   try {
     const temporal = await operator.temporal();
-    const { catchUpId } = await import('../temporal/catchUp.js');
+    const ids = workflowIds(operator.config().TASK_QUEUE);
     const query =
       `(ClientToken = '${clientToken}' AND PlatformId = '${quoted(platformId)}')` +
-      ` OR WorkflowId = '${catchUpId(clientToken)}'`;
+      ` OR WorkflowId = '${ids.catchUp(clientToken)}'`;
     const found: FoundWorkflow[] = [];
     for await (const execution of temporal.workflow.list({ query, pageSize: workflowsShown })) {
       found.push({

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { createPace } from '../accounting/pace.js';
 import { problems } from '../accounting/problem.js';
 import type { Reconciliation } from '../accounting/reconcile.js';
-import { deliveryOf } from '../delivery.js';
+import { deliveryOf } from '../delivery/settings.js';
 import type { ClientToken } from '../ids.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { parseMoment, span } from './moment.js';

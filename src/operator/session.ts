@@ -83,8 +83,9 @@ export function openSession(options: () => GlobalOptions): Session {
     async wake(clientToken) {
       try {
         if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
-        const { wakeCatchUp } = await import('../temporal/catchUp.js');
-        await wakeCatchUp(await temporal(), await db(), clientToken, { taskQueue: config().TASK_QUEUE });
+        const { createCatchUps } = await import('../temporal/catchUps.js');
+        const deps = { temporal: await temporal(), db: await db(), taskQueue: config().TASK_QUEUE, log: createLogger('silent', 'operator') };
+        await createCatchUps(deps).wakeNow(clientToken);
       } catch (err) {
         warn(
           'Done, but catch-up could not be woken; the service looks by itself within 2 minutes. ' +

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { deliveryOf } from '../delivery.js';
+import { deliveryOf } from '../delivery/settings.js';
 import { mapInPages } from '../mapInPages.js';
 import { listClients } from '../store/clients.js';
 import type { Db } from '../store/db.js';

@@ -1,78 +1,167 @@
+/** Claims: decides, once for each event, whether it makes a notification, and makes its asset owed. */
 import { assetSlot, idToBytes, segmentFingerprints } from '../ids.js';
 import type { Db } from './db.js';
-import type { ScriptArgument } from './evalsha.js';
-import { idOfAnswer } from './look.js';
+import { endpointLua } from './endpointLua.js';
 import { knownLua, notificationLua } from './notificationLua.js';
-import { clientScript, runScript, text } from './script.js';
+import { packedScript, runPacked } from './script.js';
+import { type Bounds, fieldsOf, type Take, takeLua, takeOf } from './take.js';
 
-export interface Claimable {
+/** An event as it arrives. */
+export interface ArrivedEvent {
   clientToken: string;
   platformId: string;
   eventId: string;
   segments: readonly string[];
   notificationId: string;
   priority: 'live' | 'backfill';
-  /** The asset's claim number when the event was accepted. */
-  lookedUpClaim: number;
+  /** False: its segments are recorded as had, and nothing is sent. */
+  notify: boolean;
   /** ms */
   acceptedAt: number;
+  /** Of the workflow that it will share with others; absent: it has one of its own, or none. */
+  group?: string;
 }
 
-/** An event that may not have been looked at yet. */
-export type Arrived = Omit<Claimable, 'lookedUpClaim'> & { lookedUpClaim?: number };
+/** An event whose asset is owed: what its workflow carries. */
+export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
+  /** The asset's claim number that it was given. */
+  claim: number;
+}
+
+/** An event that is claimed again: with the asset's claim number before the claim that may be lost. */
+export interface ClaimableEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
+  lookedUpClaim: number;
+}
+
+export type Held = 'paused' | 'suspended';
 
 export type Claim =
-  /** The asset is owed now, by this notification; `claim` is its number. */
-  | { kind: 'claimed'; claim: number }
-  /** Claimed last by this notification already, and not ended: nothing was changed. */
-  | { kind: 'mine'; claim: number }
-  | { kind: 'not_needed'; by?: string }
-  /** It was claimed and has ended since, or a newer one took its place. */
-  | { kind: 'ended'; state: string };
+  | { kind: 'unknown_client' }
+  | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
+  /** The asset is owed by this notification; `again`: it was before. `take`: whether it may be sent now, where that was asked. */
+  | { kind: 'claimed'; claim: number; again: boolean; held?: Held; take?: Take }
+  /** It was claimed, and has ended since or a newer one took its place. */
+  | { kind: 'ended'; state: string; held?: Held }
+  /** Claimed again: another event brought the same segments meanwhile. */
+  | { kind: 'not_needed'; by?: string };
 
 /**
- * Lua of a claim (DESIGN rule 2): decides, once, whether an event makes a notification. Safe to repeat.
- * Needs `notificationLua` and `knownLua`. `at`: where the event begins in ARGV (see `claimArguments`); `looked_up`: the
- * asset's claim number when it was looked at. `write_due` must follow in the same script.
+ * Lua of a claim (rule 1 of docs/architecture.md). Safe to repeat: an event that claimed its asset last finds it so.
+ *
+ * q: lease, bound, drain, nonce (see `takeLua`), take (whether to take what is claimed), events: lists of bucket, field,
+ * fingerprints, id's bytes, id, asset, event id, lane, accepted at, silent, group ('' for none), looked-up claim number
+ * (-1: not claimed before).
+ *
+ * Answers {url, signing secrets, wake catch-up, answer of each event}.
  */
-export const claimLua = `
-local function claim_event(at, looked_up)
-  local bucket, slot, wanted, id_bytes, id = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local asset, event, priority, accepted_at = ARGV[at + 5], ARGV[at + 6], ARGV[at + 8], ARGV[at + 9]
-  local claimed, last, segments = read_known(bucket, slot)
-  local state = redis.call('HGET', record(id), 'state')
-  if state and state ~= 'waiting' then return {'ended', state} end
-  if last == id_bytes then return {'mine', claimed} end
-  local new = missing(segments, wanted)
-  local function described()
-    local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
-    if state or priority ~= 'live' then fields[7], fields[8] = 'priority', priority end
-    return fields
-  end
-  if new == '' and claimed > looked_up then
-    close(id, described(), 'not_needed', id_text(last))
-    list(id, accepted_at)
-    decide(asset, event, 'not_needed')
-    return {'not_needed', last}
-  end
-  claimed = claimed + 1
-  -- Owed before known: what breaks off between them is claimed again, not taken for claimed.
-  priority = owe(asset, id, priority)
-  write_known(bucket, slot, claimed, id_bytes, segments .. new)
-  redis.call('HSET', record(id), 'state', 'waiting', unpack(described()))
-  if state then
-    redis.call('HDEL', record(id), 'failures', 'clock_since')
-    redis.call('PERSIST', record(id))
-  end
-  list(id, accepted_at)
-  return {'claimed', claimed}
+const claim = packedScript(
+  `
+local function held()
+  local c = common()
+  return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
-`;
+local function write_claim(e, claimed, segments)
+  local bucket, slot, _, id_bytes, id, asset, event, lane, accepted_at, _, group = unpack(e)
+  lane = owe(asset, id, lane)
+  write_known(bucket, slot, claimed, id_bytes, segments)
+  local fields = {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}
+  if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
+  if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
+  redis.call('HSET', record(id), unpack(fields))
+  list(id, fields[6])
+  return {'claimed', claimed, held()}
+end
+local function claim_again(e, claimed, last, segments, new)
+  local _, _, _, id_bytes, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
+  local state = state_of(id)
+  if state and state ~= 'waiting' then return {'ended', state, held()} end
+  if last == id_bytes then return {'mine', claimed, held()} end
+  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
+  close(id, {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}, 'not_needed', id_text(last))
+  list(id, string.format('%d', accepted_at))
+  decide(asset, event, 'not_needed')
+  return {'not_needed', id_text(last) or false}
+end
+local function claim_event(e)
+  local bucket, slot, wanted, id_bytes, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
+  local claimed, last, segments = read_known(bucket, slot)
+  local new = missing(segments, wanted)
+  if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
+  local c = common()
+  if not c.is_known then return {'unknown_client'} end
+  if last == id_bytes and not is_silent then
+    local state = state_of(id) or 'ended'
+    if state == 'waiting' then return {'mine', claimed, held()} end
+    return {'ended', state, held()}
+  end
+  if not is_silent and c.url and new ~= '' then return write_claim(e, claimed + 1, segments .. new) end
+  local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
+  if new ~= '' then write_known(bucket, slot, claimed, last, segments .. new) end
+  decide(asset, event, reason)
+  return {'none', reason}
+end
 
-/** How many arguments an event is for `claim_event`. */
-export const claimArgumentCount = 10;
+-- All are claimed before one is taken: of two events of one asset only the newer is sent.
+local answers, has_taken = {}, false
+local done, failure = pcall(function()
+  for i, e in ipairs(q.events) do answers[i] = claim_event(e) end
+  if not q.take then return end
+  for i, e in ipairs(q.events) do
+    local answer = answers[i]
+    if answer[1] == 'claimed' or answer[1] == 'mine' then
+      answer[4] = take_attempt(e[6], e[5], 'first', answer[2], e[1], e[2])
+      has_taken = has_taken or answer[4][1] == 'taken'
+    end
+  end
+end)
+-- Whatever happens above: what is owed without a time at which it is due would wait for ever.
+write_waiting()
+if not done then error(failure) end
+return {common().url or '', has_taken and signing_secrets() or {}, needs_wake, answers}
+`,
+  endpointLua,
+  notificationLua,
+  knownLua,
+  takeLua,
+);
 
-export function claimArguments(event: Arrived): ScriptArgument[] {
+export interface Claims {
+  /** One for each event, in order. */
+  claims: Claim[];
+  /** Something is owed that nobody will send before catch-up has been woken. */
+  wakeCatchUp: boolean;
+}
+
+/**
+ * Claims events of one client in one step; where `take` is given, takes at once what may be sent.
+ * @param take.nonce new for each call; a call whose answer was lost is repeated with the same
+ */
+export async function claimEvents(
+  db: Db,
+  clientToken: string,
+  events: readonly (ArrivedEvent | ClaimableEvent)[],
+  take?: Bounds & { nonce: string },
+): Promise<Claims> {
+  const answer = await runPacked(db, claim, clientToken, {
+    lease: take?.leaseMs ?? 0,
+    bound: take?.maxInFlight ?? 0,
+    drain: take?.drainPerSecond ?? 0,
+    nonce: take?.nonce ?? '',
+    take: take !== undefined,
+    events: events.map(claimArguments),
+  });
+  const [url, flat, wake, answers] = answer as [string, string[], number, Answer[]];
+  const secrets = fieldsOf(flat);
+  return { claims: answers.map((one) => claimOf(one, url, secrets)), wakeCatchUp: wake === 1 };
+}
+
+/** Claims an event again that may have been claimed before. */
+export async function claimAgain(db: Db, event: ClaimableEvent): Promise<Claim> {
+  const { claims } = await claimEvents(db, event.clientToken, [event]);
+  return claims[0] as Claim;
+}
+
+function claimArguments(event: ArrivedEvent | ClaimableEvent): unknown[] {
   const slot = assetSlot(event.platformId);
   return [
     slot.bucket,
@@ -82,36 +171,36 @@ export function claimArguments(event: Arrived): ScriptArgument[] {
     event.notificationId,
     event.platformId,
     event.eventId,
-    event.lookedUpClaim ?? '',
-    event.priority,
+    event.priority === 'live' ? 'L' : 'B',
     event.acceptedAt,
+    'notify' in event && !event.notify,
+    ('group' in event && event.group) || '',
+    'lookedUpClaim' in event ? event.lookedUpClaim : -1,
   ];
 }
 
-const claim = clientScript(
-  'local answer = claim_event(2, tonumber(ARGV[9])) write_due() return answer',
-  notificationLua,
-  knownLua,
-  claimLua,
-);
+type Answer = [kind: string, second: unknown, held?: string, take?: readonly unknown[]];
 
-export async function claimEvent(db: Db, event: Claimable): Promise<Claim> {
-  return claimOf((await runScript(db, claim, event.clientToken, claimArguments(event))) as unknown[]);
-}
-
-/** A claim from what `claim_event` answered. */
-export function claimOf(answer: readonly unknown[]): Claim {
-  const kind = text(answer[0]);
+function claimOf([kind, second, held, take]: Answer, url: string, secrets: Record<string, string>): Claim {
+  const holds = held === 'paused' || held === 'suspended' ? { held: held as Held } : {};
   switch (kind) {
+    case 'unknown_client':
+      return { kind };
+    case 'none':
+      return { kind, reason: second as 'no_new_segments' | 'not_registered' | 'silent' };
     case 'claimed':
     case 'mine':
-      return { kind, claim: Number(answer[1]) };
-    case 'not_needed': {
-      const by = idOfAnswer(answer[1]);
-      return by === undefined ? { kind } : { kind, by };
-    }
+      return {
+        kind: 'claimed',
+        claim: second as number,
+        again: kind === 'mine',
+        ...holds,
+        ...(take && { take: takeOf(take, url, secrets) }),
+      };
     case 'ended':
-      return { kind, state: text(answer[1]) };
+      return { kind, state: second as string, ...holds };
+    case 'not_needed':
+      return { kind, ...(typeof second === 'string' && { by: second }) };
     default:
       throw new Error(`claim answered ${kind}`);
   }

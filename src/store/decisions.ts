@@ -1,7 +1,6 @@
 /** Why something was or was not sent for an asset. */
-import { assetSlot } from '../ids.js';
+import { assetSlot, idOfAnswer } from '../ids.js';
 import type { Db } from './db.js';
-import { idOfAnswer } from './look.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
 
 export const decisions = ['queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'] as const;

@@ -52,7 +52,7 @@ export async function getEndpoints(db: Db, clientTokens: readonly string[]): Pro
 /** Bounds each answer of Redis, so that a long list delays nobody else's command. */
 const pageSize = 500;
 /** How many commands `ask` sends. */
-const asked = 7;
+const asked = 8;
 
 function ask(commands: ChainableCommander, db: Db, clientToken: string): void {
   const keys = db.client(clientToken);
@@ -63,7 +63,8 @@ function ask(commands: ChainableCommander, db: Db, clientToken: string): void {
     .zrangebyscore(keys.owedSince, ...first)
     .zrangebyscore(keys.dueLive, ...first)
     .zrangebyscore(keys.dueBackfill, ...first)
-    .zcard(keys.inFlight)
+    .hlen(keys.flight)
+    .hlen(keys.resends)
     .lindex(keys.stateChanges, 0);
 }
 
@@ -74,13 +75,14 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
   const held = fields.held === '1';
   const health = (fields.state ?? 'active') as EndpointState;
   const state: EndpointState = fields.paused === '1' || held ? 'paused' : health;
-  const change = value<string | null>(6);
-  const owed = value<number>(1);
+  const change = value<string | null>(7);
+  const underWay = value<number>(5);
+  const owed = value<number>(1) + underWay;
   const oldest = value<string[]>(2)[1];
   const due = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
   const now = Date.now() + db.clockOffsetMs();
   let nextAttemptAt: number | undefined;
-  if (owed > 0 && (state === 'active' || state === 'failing')) {
+  if (due.length > 0 && (state === 'active' || state === 'failing')) {
     nextAttemptAt = Math.max(now, Math.min(...due), number('not_before') ?? 0);
     if (state === 'failing') nextAttemptAt = Math.max(number('probe_at') ?? 0, number('not_before') ?? 0);
   }
@@ -90,7 +92,7 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
     state,
     held,
     owed,
-    inFlight: value<number>(5),
+    inFlight: underWay + value<number>(6),
     generation: number('generation') ?? 0,
     failures: number('failures') ?? 0,
     ...optional('oldestOwedAt', oldest === undefined ? undefined : Number(oldest)),
@@ -107,7 +109,11 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
 /** ARGV: 2 field (paused | held), 3 '1' or '0', 4 why */
 const stop = clientScript(
   `local before, from = field(ARGV[2]) == '1' and '1' or '0', seen()
-if ARGV[3] == '1' then redis.call('HSET', E, ARGV[2], '1') else redis.call('HDEL', E, ARGV[2]) end
+if ARGV[3] == '1' then redis.call('HSET', E, ARGV[2], '1')
+elseif before == '1' then
+  redis.call('HDEL', E, ARGV[2])
+  redis.call('HSET', E, 'recovered_at', now)
+end
 sync_clock()
 note_change(from, ARGV[4], 'operator')
 return before == ARGV[3] and 0 or 1`,

@@ -12,9 +12,11 @@
  *   probe_step, probe_at, probe    the one probe of a failing endpoint; `probe`: its token and asset
  *   clock_ms, clock_at    the client's clock: ms run so far; since when it runs (0: it stands still)
  *   catch_up_until  until when catch-up sleeps (absent: none is known to run), ms
- *   rate_at         the time of the next free place in max_per_second, ms
+ *   rate_at, drain_at  the time of the next free place in max_per_second, and in the drain rate, ms
+ *   recovered_at    when deliveries were last free to go on: what waits since before drains at a bounded rate, ms
  *
- * The clock runs while there is a URL that is neither paused, held nor suspended (DESIGN rule 8).
+ * The clock runs while there is a URL that is neither paused, held nor suspended. Needs `notificationLua` where
+ * `probe_end` or `pull_forward` is used.
  */
 export const endpointLua = `
 local E = base .. 'endpoint'
@@ -37,7 +39,7 @@ local function enter(name)
   redis.call('HINCRBY', E, 'epoch', 1)
   redis.call('HDEL', E, 'probe')
   if name == 'active' then
-    redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
+    redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0, 'recovered_at', now)
     redis.call('HDEL', E, 'first_failure_at', 'probe_step', 'probe_at')
   end
   sync_clock()
@@ -59,9 +61,10 @@ end
 -- Until when the one probe has its lease; nil where none is under way.
 local function probe_end(probe)
   local token, asset = string.match(probe or '', '^(%S+) (.*)$')
-  local until_at = asset and tonumber(redis.call('ZSCORE', base .. 'in-flight', asset) or '0')
-  if until_at and until_at == tonumber(token) and until_at > now then return math.ceil(until_at) end
-  return nil
+  local packed = asset and redis.call('HGET', base .. 'flight', asset)
+  if not packed then return nil end
+  local holder, lease = string.match(packed, '^(%S+) (%d+)')
+  return holder == token and tonumber(lease) > now and tonumber(lease) or nil
 end
 -- A new URL, or none: health starts anew, and no answer of the older URL counts any more.
 local function new_generation()
@@ -74,14 +77,12 @@ local function pull_forward()
   for _, lane in ipairs({'live', 'backfill'}) do
     local later = redis.call('ZRANGEBYSCORE', base .. 'due:' .. lane, now + 1, '+inf', 'LIMIT', 0, 2000)
     for _, asset in ipairs(later) do
-      if not redis.call('ZSCORE', base .. 'in-flight', asset) then
-        local since = redis.call('ZSCORE', base .. 'owed-since', asset)
-        if since then redis.call('ZADD', base .. 'due:' .. lane, math.min(tonumber(since), now), asset) end
-      end
+      local since = redis.call('ZSCORE', base .. 'owed-since', asset)
+      if since then redis.call('ZADD', base .. 'due:' .. lane, math.min(tonumber(since), now), asset) end
     end
   end
 end
--- A time at which catch-up must look; answers 1 when it must be woken for it (rule 6).
+-- A time at which catch-up must look; answers 1 when it must be woken for it.
 local function wake_by(at)
   local sleeping = tonumber(redis.call('HGET', E, 'catch_up_until') or '-1')
   -- Five seconds past the time it slept until, nobody seems to be there.

@@ -1,5 +1,5 @@
 import type { Db } from './db.js';
-import { evalScript, type Script, type ScriptArgument } from './evalsha.js';
+import { evalScript, type Script, type ScriptArgument } from './script.js';
 
 /** Runs a script whose keys are given to it, all of one account. */
 export function evaluate(

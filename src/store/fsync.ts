@@ -1,8 +1,10 @@
 import type { Db } from './db.js';
 
 export interface FsyncWatch {
-  /** Whether Redis is known to have on its disk what it has answered (`appendonly yes`, `appendfsync always`). */
+  /** Whether Redis is known to have on its disk what it has answered, also while it rewrites its log. */
   always(): boolean;
+  /** Resolves once Redis was asked for the first time. */
+  asked: Promise<void>;
   close(): void;
 }
 
@@ -13,18 +15,24 @@ const askEveryMs = 30_000;
 export function watchFsync(db: Db): FsyncWatch {
   let always = false;
   const ask = async () => {
-    always = await readFsync(db).catch(() => false);
+    try {
+      always = await readFsync(db);
+    } catch (err) {
+      // One slow answer says nothing about a setting; a refusal does.
+      if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) always = false;
+    }
   };
   const lost = () => {
     always = false;
   };
-  void ask();
+  const asked = ask();
   db.redis.on('ready', ask);
   db.redis.on('close', lost);
   const timer = setInterval(ask, askEveryMs);
   timer.unref();
   return {
     always: () => always,
+    asked,
     close() {
       clearInterval(timer);
       db.redis.off('ready', ask);
@@ -34,9 +42,8 @@ export function watchFsync(db: Db): FsyncWatch {
 }
 
 async function readFsync(db: Db): Promise<boolean> {
-  const [appendOnly, appendFsync] = (await Promise.all([
-    db.redis.config('GET', 'appendonly'),
-    db.redis.config('GET', 'appendfsync'),
-  ])) as string[][];
-  return appendOnly?.[1] === 'yes' && appendFsync?.[1] === 'always';
+  const flat = (await db.redis.config('GET', 'append*')) as string[];
+  const [, onRewrite] = (await db.redis.config('GET', 'no-appendfsync-on-rewrite')) as string[];
+  const setting = (name: string): string | undefined => flat[flat.indexOf(name) + 1];
+  return setting('appendonly') === 'yes' && setting('appendfsync') === 'always' && onRewrite === 'no';
 }

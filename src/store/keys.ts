@@ -26,11 +26,12 @@
  *   endpoint                      hash: state, paused, held, epoch, generation, failures, ... (see endpoint.ts)
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each)
- *   owed                          hash: asset -> notification id
+ *   owed                          hash: asset -> notification id, of what waits
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
- *   in-flight                     sorted set: asset by the end of its lease (ms, to the microsecond, which names the
- *                                 attempt); of a redelivery a line feed and that end instead of the asset
+ *   flight                        hash: asset -> what its attempt holds (notificationLua.ts); such an asset is owed too,
+ *                                 and in none of the four above
+ *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash: one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
@@ -79,7 +80,8 @@ export function clientKeys(prefix: string, clientToken: string) {
     owedSince: `${base}owed-since`,
     dueLive: `${base}due:live`,
     dueBackfill: `${base}due:backfill`,
-    inFlight: `${base}in-flight`,
+    flight: `${base}flight`,
+    resends: `${base}resends`,
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
     decision: (platformId: string) => `${base}decision:${platformId}`,

@@ -1,14 +1,26 @@
 /**
  * Lua for every script that writes a notification's record or what is owed.
  *
- * The record `{T}:notification:<id>`: asset, event, accepted_at, state, priority (absent: live); by (superseded by, not
- * needed because of), reason, ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the
- * first failed attempt), redeliver_failures. Each is written when there is something to say: most that is owed has but
- * the first four.
+ * The record `{T}:notification:<id>`: asset, event, accepted_at, state (absent: waiting), priority (absent: live), group
+ * (of the workflow that it shares; absent: it has one of its own); by (superseded by, not needed because of), reason,
+ * ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the first failed attempt),
+ * redeliver_failures. Each is written when there is something to say.
+ *
+ * An asset that is owed is in one of two places, never in both:
+ *   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer notification
+ *            of the asset waits there for the attempt's end; `!` in its place says that nothing is owed any more.
+ *   waiting  otherwise: `owed`, `owed-since` and one of `due:live` and `due:backfill`.
  */
 export const notificationLua = `
 local KEEP_SECONDS = 1209600
+local NOTHING = '!'
+local LANES = {L = 'due:live', B = 'due:backfill'}
 local function record(id) return base .. 'notification:' .. id end
+-- The state of a record; nil where there is none.
+local function state_of(id)
+  local r = redis.call('HMGET', record(id), 'asset', 'state')
+  return r[1] and (r[2] or 'waiting') or nil
+end
 -- Ends a record, in one write with what else is to be written of it: fields, a list of names and values.
 local function close(id, fields, state, by, reason)
   for name, value in pairs({state = state, ended_at = now, by = by, reason = reason}) do
@@ -27,45 +39,124 @@ local function list(id, accepted_at)
   redis.call('ZADD', log, accepted_at, id)
   if redis.call('ZCARD', log) > 10000 then
     local out = redis.call('ZPOPMIN', log)
-    if redis.call('HGET', record(out[1]), 'state') ~= 'waiting' then redis.call('DEL', record(out[1])) end
+    local state = redis.call('HGET', record(out[1]), 'state')
+    if state and state ~= 'waiting' then redis.call('DEL', record(out[1])) end
   end
 end
--- When what \`owe\` has written is due, until \`write_due\` or a take writes it: asset -> {lane, ms}.
-local put_off = {}
+
+-- What an attempt holds; nil where none does.
+local function flight_of(asset)
+  local packed = redis.call('HGET', base .. 'flight', asset)
+  if not packed then return nil end
+  local token, lease, since, lane, id, newer = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*)$')
+  return {token = token, lease = tonumber(lease), since = since, lane = lane, id = id, newer = newer ~= '' and newer or nil}
+end
+local function write_flight(asset, f)
+  redis.call('HSET', base .. 'flight', asset, string.format('%s %d %d %s %s%s', f.token, f.lease, f.since, f.lane, f.id,
+    f.newer and ' ' .. f.newer or ''))
+end
+
+-- Assets that begin to wait in this script, until write_waiting: one that is taken before that is never written.
+local to_wait = {}
+local function wait(asset, id, since, lane, due)
+  to_wait[asset] = {id = id, since = tonumber(since), lane = lane, due = due}
+end
+local function write_waiting()
+  local owed, since, due = {}, {}, {L = {}, B = {}}
+  local function flush()
+    if #owed == 0 then return end
+    redis.call('HSET', base .. 'owed', unpack(owed))
+    redis.call('ZADD', base .. 'owed-since', unpack(since))
+    for lane, entries in pairs(due) do
+      if #entries > 0 then redis.call('ZADD', base .. LANES[lane], unpack(entries)) end
+    end
+    owed, since, due = {}, {}, {L = {}, B = {}}
+  end
+  for asset, w in pairs(to_wait) do
+    local n, lane = #owed, due[w.lane]
+    owed[n + 1], owed[n + 2] = asset, w.id
+    since[n + 1], since[n + 2] = w.since, asset
+    lane[#lane + 1], lane[#lane + 2] = w.due, asset
+    if n > 2000 then flush() end
+  end
+  flush()
+  to_wait = {}
+end
 local function lane_of(asset)
-  if put_off[asset] then return put_off[asset][1] end
-  if redis.call('ZSCORE', base .. 'due:backfill', asset) then return 'due:backfill' end
-  return 'due:live'
+  return redis.call('ZSCORE', base .. 'due:backfill', asset) and 'B' or 'L'
 end
-local function lease_end(asset)
-  local until_at = tonumber(redis.call('ZSCORE', base .. 'in-flight', asset) or '0')
-  if until_at > now then return math.ceil(until_at) end
-  return nil
+-- What waits of an asset; nil where it is in flight or not owed.
+local function waiting_of(asset)
+  if to_wait[asset] then return to_wait[asset] end
+  local id = redis.call('HGET', base .. 'owed', asset)
+  if not id then return nil end
+  local lane = lane_of(asset)
+  return {
+    id = id, lane = lane, is_written = true,
+    since = tonumber(redis.call('ZSCORE', base .. 'owed-since', asset) or now),
+    due = tonumber(redis.call('ZSCORE', base .. LANES[lane], asset) or now),
+  }
 end
-local function no_longer_owed(asset)
+local function stop_waiting(asset, w)
+  to_wait[asset] = nil
+  if not w.is_written then return end
   redis.call('HDEL', base .. 'owed', asset)
   redis.call('ZREM', base .. 'owed-since', asset)
-  if redis.call('ZREM', base .. 'due:live', asset) == 0 then redis.call('ZREM', base .. 'due:backfill', asset) end
-  if redis.call('EXISTS', base .. 'owed') == 0 then redis.call('HDEL', base .. 'endpoint', 'catch_up_until') end
+  redis.call('ZREM', base .. LANES[w.lane], asset)
 end
--- Writes an asset as owed by this notification; what it replaces ends as superseded in the same moment. In which lane it
--- is due, and when, is put off: where it is taken in the same script, the end of its lease is all that is written.
-local function owe(asset, id, priority)
-  local leased, before, since = lease_end(asset), redis.call('HGET', base .. 'owed', asset), false
-  if before then
-    if before ~= id then finish(before, 'superseded', id) end
-    since = redis.call('ZSCORE', base .. 'owed-since', asset)
-    if lane_of(asset) == 'due:live' then priority = 'live'
-    elseif priority == 'live' then redis.call('ZREM', base .. 'due:backfill', asset) end
+local function make_due(asset, w, due)
+  if to_wait[asset] then w.due = due else redis.call('ZADD', base .. LANES[w.lane], due, asset) end
+end
+-- The notification by which an asset is owed; nil where it is not.
+local function owed_id(asset, f, w)
+  if f then
+    if f.newer == NOTHING then return nil end
+    return f.newer or f.id
   end
-  redis.call('HSET', base .. 'owed', asset, id)
-  if not since then redis.call('ZADD', base .. 'owed-since', now, asset) end
-  put_off[asset] = {'due:' .. priority, leased or tonumber(since or now)}
-  return priority
+  return w and w.id
 end
-local function write_due()
-  for asset, due in pairs(put_off) do redis.call('ZADD', base .. due[1], due[2], asset) end
-  put_off = {}
+-- An attempt lets go of an asset: what is owed of it waits until then.
+local function land(asset, f, due)
+  redis.call('HDEL', base .. 'flight', asset)
+  local id = owed_id(asset, f)
+  if id then wait(asset, id, f.since, f.lane, due) end
+end
+-- Leases that have ended without a verdict; the assets are due. write_waiting must follow.
+local function land_expired()
+  local all = redis.call('HKEYS', base .. 'flight')
+  for _, asset in ipairs(all) do
+    local f = flight_of(asset)
+    if f and f.lease <= now then land(asset, f, math.min(now, tonumber(f.since))) end
+  end
+  local resends = redis.call('HGETALL', base .. 'resends')
+  for i = 1, #resends, 2 do
+    if tonumber(resends[i + 1]) <= now then redis.call('HDEL', base .. 'resends', resends[i]) end
+  end
+end
+local function in_flight() return redis.call('HLEN', base .. 'flight') + redis.call('HLEN', base .. 'resends') end
+local function owed_count() return redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight') end
+-- Makes an asset owed by this notification; what it replaces ends as superseded in the same moment, and keeps its "owed
+-- since". write_waiting must follow in the same script. Answers its lane: live once one of the two is.
+local function owe(asset, id, lane)
+  local f = not to_wait[asset] and flight_of(asset) or nil
+  local w = not f and waiting_of(asset) or nil
+  local before = owed_id(asset, f, w)
+  if before and before ~= id then finish(before, 'superseded', id) end
+  if before and (f or w).lane == 'L' then lane = 'L' end
+  if f and f.lease > now then
+    f.newer, f.lane = id, lane
+    write_flight(asset, f)
+  elseif f then
+    redis.call('HDEL', base .. 'flight', asset)
+    wait(asset, id, f.since, lane, now)
+  elseif w then
+    if w.is_written and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
+    wait(asset, id, w.since, lane, math.min(now, w.since))
+    to_wait[asset].is_written = w.is_written
+  else
+    wait(asset, id, now, lane, now)
+  end
+  return lane
 end
 `;
 

@@ -22,9 +22,10 @@ export const notificationStates: readonly NotificationState[] = [
   'cancelled',
 ];
 
-/** `due`: its turn comes now; `retry`: at its own time; the others hold the whole client. */
+/** `due`: its turn comes now; `in_flight`: an attempt is under way; `retry`: at its own time; the others hold the whole client. */
 export type WaitingReason =
   | 'due'
+  | 'in_flight'
   | 'retry'
   | 'failing'
   | 'not_before'
@@ -41,6 +42,8 @@ export interface NotificationRecord {
   state: NotificationState;
   priority: 'live' | 'backfill';
   acceptedAt: number;
+  /** Of the workflow that it shares with others; absent: it has one of its own, or none. */
+  group?: string;
   endedAt?: number;
   /** While it waits: when it may be attempted next (absent where only a change from outside helps), and why then. */
   nextAttemptAt?: number;
@@ -97,7 +100,8 @@ export async function listNotifications(
     const newest = await db.redis.zrevrange(log, 0, 0, 'WITHSCORES');
     upTo = Number(newest[1] ?? 0);
   }
-  const notifications: NotificationRecord[] = [];
+  const notifications: NotificationRecord[] =
+    waitingOnly && filter.cursor === undefined ? await inFlightNow(db, clientToken, filter) : [];
   for (let scanned = 0; scanned < scannedAtMost; ) {
     const members = await db.redis.zrevrangebyscore(log, upTo, filter.since ?? '-inf', 'LIMIT', offset, 100);
     if (members.length === 0) return { notifications };
@@ -110,10 +114,28 @@ export async function listNotifications(
       if (filter.state !== undefined && record.state !== filter.state) continue;
       if (filter.platformId !== undefined && record.platformId !== filter.platformId) continue;
       notifications.push(record);
-      if (notifications.length === filter.limit) return { notifications, nextCursor: `${upTo}.${offset}` };
+      if (notifications.length >= filter.limit) return { notifications, nextCursor: `${upTo}.${offset}` };
     }
   }
   return { notifications, nextCursor: `${upTo}.${offset}` };
+}
+
+/** What attempts hold at this moment waits nowhere else. */
+async function inFlightNow(
+  db: Db,
+  clientToken: string,
+  { platformId, since = 0, until = Number.MAX_SAFE_INTEGER }: NotificationFilter,
+): Promise<NotificationRecord[]> {
+  const held = Object.values(await db.redis.hgetall(db.client(clientToken).flight)).map((packed) => packed.split(' '));
+  const ids = held.map(([, , , , id, newer]) => newer ?? id ?? '');
+  const records = await readRecords(db, clientToken, ids, 'waiting');
+  return records.filter(
+    (record): record is NotificationRecord =>
+      record !== undefined &&
+      record.acceptedAt >= since &&
+      record.acceptedAt <= until &&
+      (platformId === undefined || record.platformId === platformId),
+  );
 }
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
@@ -139,8 +161,14 @@ export async function findNotification(
 /** ARGV: 2 id */
 const cancel = clientScript(
   `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
-if not asset or redis.call('HGET', base .. 'owed', asset) ~= ARGV[2] then return 0 end
-no_longer_owed(asset)
+if not asset then return 0 end
+local f = flight_of(asset)
+local w = not f and waiting_of(asset) or nil
+if owed_id(asset, f, w) ~= ARGV[2] then return 0 end
+if f then
+  f.newer = NOTHING
+  write_flight(asset, f)
+else stop_waiting(asset, w) end
 finish(ARGV[2], 'cancelled')
 return 1`,
   notificationLua,
@@ -159,9 +187,10 @@ export async function cancelNotification(
 const makeDueScript = clientScript(
   `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
 if not asset then return 'unknown' end
-if redis.call('HGET', base .. 'owed', asset) ~= ARGV[2] then return 'ended' end
-if lease_end(asset) then return 'due' end
-redis.call('ZADD', base .. lane_of(asset), math.min(now, tonumber(redis.call('ZSCORE', base .. 'owed-since', asset))), asset)
+local f = flight_of(asset)
+local w = not f and waiting_of(asset) or nil
+if owed_id(asset, f, w) ~= ARGV[2] then return 'ended' end
+if w then make_due(asset, w, math.min(now, w.since)) end
 return 'due'`,
   notificationLua,
 );
@@ -184,14 +213,14 @@ const recover = clientScript(
 local r = redis.call('HMGET', key, 'state', 'asset', 'priority')
 if r[1] ~= 'failed' then return 0 end
 local asset = r[2]
-if redis.call('HEXISTS', base .. 'owed', asset) == 1 then return 0 end
+local f = flight_of(asset)
+if owed_id(asset, f, not f and waiting_of(asset) or nil) then return 0 end
 local packed = redis.call('HGET', base .. 'known:' .. ARGV[4], ARGV[5])
 if packed and string.sub(packed, 5, 20) ~= ARGV[6] then return 0 end
 if ARGV[3] == '1' then return 1 end
-owe(asset, ARGV[2], r[3] or 'live')
-write_due()
-redis.call('HSET', key, 'state', 'waiting')
-redis.call('HDEL', key, 'ended_at', 'reason', 'failures', 'clock_since')
+owe(asset, ARGV[2], r[3] == 'backfill' and 'B' or 'L')
+write_waiting()
+redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since')
 redis.call('PERSIST', key)
 return 1`,
   notificationLua,
@@ -262,7 +291,7 @@ async function idsInState(
   const commands = db.redis.pipeline();
   for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
   const states = await runPipeline(commands);
-  return ids.filter((_, i) => states[i] === state);
+  return ids.filter((_, i) => (states[i] ?? 'waiting') === state);
 }
 
 /** Adds to what waits when it is attempted next, and why then. */
@@ -290,7 +319,10 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRe
   };
   waiting.forEach((record, i) => {
     const score = scores[2 * i] ?? scores[2 * i + 1];
-    if (typeof score !== 'string') return;
+    if (typeof score !== 'string') {
+      record.waitingReason = 'in_flight';
+      return;
+    }
     const [reason, at] = next(Number(score));
     record.waitingReason = reason;
     if (at !== undefined) record.nextAttemptAt = at;
@@ -311,6 +343,7 @@ function recordOf(
     state: (f.state ?? 'waiting') as NotificationState,
     priority: f.priority === 'backfill' ? 'backfill' : 'live',
     acceptedAt: Number(f.accepted_at),
+    ...(f.group === undefined ? {} : { group: f.group }),
     ...(f.ended_at === undefined ? {} : { endedAt: Number(f.ended_at) }),
     ...(f.by === undefined ? {} : { by: f.by }),
     ...(f.reason === undefined ? {} : { reason: f.reason }),

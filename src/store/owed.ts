@@ -1,4 +1,5 @@
 /** Which clients are owed something, and whether anybody works on it. */
+import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
 import { notificationLua } from './notificationLua.js';
@@ -7,12 +8,38 @@ import { clientScript, runScript } from './script.js';
 /** Long enough that a claim which announced itself has happened or never will. */
 const unclaimedMs = 600_000;
 
-/** Announces claims: written before the claim itself, so that no owed client is ever missing from the index. */
-export async function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> {
+/** So long after it was announced a client is known to be in the index: none is taken off before `unclaimedMs`. */
+const announcedMs = unclaimedMs / 2;
+
+/** Clients announced by this process since its connection was made, with when (ms). */
+const announced = new WeakMap<Redis, Map<string, number>>();
+
+function announcedBy(redis: Redis): Map<string, number> {
+  let clients = announced.get(redis);
+  if (clients === undefined) {
+    clients = new Map();
+    announced.set(redis, clients);
+    // What answers after a reconnect may be a server that has lost its last second.
+    redis.on('close', () => announced.delete(redis));
+  }
+  return clients;
+}
+
+/**
+ * Announces claims: to be written before the claim itself, so that no owed client is ever missing from the index. A
+ * client that was announced lately is not written again. @returns undefined where nothing needs to be written
+ */
+export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> | undefined {
   const at = Date.now() + db.clockOffsetMs();
-  const args: (string | number)[] = [];
-  for (const clientToken of new Set(clientTokens)) args.push(at, clientToken);
-  if (args.length > 0) await db.redis.zadd(db.global.owedClients, ...args);
+  const known = announcedBy(db.redis);
+  const missing = new Set<string>();
+  for (const clientToken of clientTokens) {
+    if (at - (known.get(clientToken) ?? Number.NEGATIVE_INFINITY) > announcedMs) missing.add(clientToken);
+  }
+  if (missing.size === 0) return undefined;
+  return db.redis.zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token])).then(() => {
+    for (const clientToken of missing) known.set(clientToken, at);
+  });
 }
 
 /** Every client that may be owed something. */
@@ -32,7 +59,9 @@ export async function owedInAll(db: Db): Promise<number> {
   let sum = 0;
   for await (const page of owedClients(db)) {
     const pipeline = db.redis.pipeline();
-    for (const clientToken of page) pipeline.hlen(db.client(clientToken).owed);
+    for (const clientToken of page) {
+      pipeline.hlen(db.client(clientToken).owed).hlen(db.client(clientToken).flight);
+    }
     for (const [err, owed] of (await pipeline.exec()) ?? []) {
       if (err) throw err;
       sum += Number(owed);
@@ -67,31 +96,38 @@ export interface OwedOverview {
   /** Since catch-up last planned for this client, ms; -1: never. */
   plannedMsAgo: number;
   inFlight: number;
+  /** How long the oldest has waited, ms. */
+  oldestMs: number;
 }
 
 /** ARGV: 2 retention ms */
 const overview = clientScript(
   `
-redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
-local in_flight = redis.call('ZCARD', base .. 'in-flight')
-local owed = redis.call('HLEN', base .. 'owed')
-if owed == 0 then return {0, 0, -1, in_flight} end
+-- Of the first release: its leases stand beside what is owed.
+redis.call('UNLINK', base .. 'in-flight')
+land_expired()
+write_waiting()
+local in_flight, owed = in_flight(), owed_count()
+if owed == 0 then return {0, 0, -1, in_flight, 0} end
 local next_at = math.huge
 for _, lane in ipairs({'due:live', 'due:backfill'}) do
   local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
   if first[2] then next_at = math.min(next_at, tonumber(first[2])) end
 end
-local expires = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2]) + tonumber(ARGV[2])
+-- All of it is in flight: the first lease that ends is what there is to wait for.
+if next_at == math.huge then return {owed, -1, 0, in_flight, 0} end
+local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
+local expires = oldest + tonumber(ARGV[2])
 if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') == '1' or field('held') == '1'
   or state() == 'suspended' then next_at = expires end
 next_at = math.max(next_at, number('not_before'))
 if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
 next_at = math.min(next_at, expires)
 local planned = number('planned_at')
-return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight}
+return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight, now - oldest}
 `,
-  endpointLua,
   notificationLua,
+  endpointLua,
 );
 
 export async function owedOverview(db: Db, clientToken: string, retentionMs: number): Promise<OwedOverview> {
@@ -100,13 +136,15 @@ export async function owedOverview(db: Db, clientToken: string, retentionMs: num
     number,
     number,
     number,
+    number,
   ];
-  return { owed: answer[0], overdueMs: answer[1], plannedMsAgo: answer[2], inFlight: answer[3] };
+  const [owed, overdueMs, plannedMsAgo, inFlight, oldestMs] = answer;
+  return { owed, overdueMs, plannedMsAgo, inFlight, oldestMs };
 }
 
 /** ARGV: 2 ms from now */
 const wake = clientScript(
-  `if redis.call('EXISTS', base .. 'owed') == 0 then return 0 end
+  `if redis.call('EXISTS', base .. 'owed', base .. 'flight') == 0 then return 0 end
 return wake_by(now + tonumber(ARGV[2]))`,
   endpointLua,
 );

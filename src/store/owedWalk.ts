@@ -1,7 +1,6 @@
 /** Reading everything that a client is owed or was notified of, in pieces: for accounting, not for a read path. */
-import { assetSlot } from '../ids.js';
+import { assetSlot, idOfAnswer } from '../ids.js';
 import type { Db } from './db.js';
-import { idOfAnswer } from './look.js';
 import { clientScript, runScript } from './script.js';
 
 export interface OwedAsset {
@@ -79,12 +78,15 @@ export interface OwedSizes {
 
 const sizes = clientScript(
   `
-local last = redis.call('ZRANGE', base .. 'in-flight', -1, -1, 'WITHSCORES')
+local longest, flights = 0, redis.call('HVALS', base .. 'flight')
+for _, packed in ipairs(flights) do
+  longest = math.max(longest, tonumber(string.match(packed, '^%S+ (%d+)')) - now)
+end
 local oldest = redis.call('ZRANGE', base .. 'notifications', 0, 0, 'WITHSCORES')
 return {
   redis.call('HLEN', base .. 'owed'), redis.call('ZCARD', base .. 'owed-since'),
   redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill'),
-  last[2] and math.ceil(last[2] - now) or 0,
+  longest,
   redis.call('ZCARD', base .. 'notifications'), oldest[2] and tonumber(oldest[2]) or 0,
 }
 `,

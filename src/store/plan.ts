@@ -13,13 +13,13 @@ export type WaitReason =
   | 'retry';
 
 export interface Plan {
-  /** Assets owed. */
+  /** Assets owed that no attempt holds. */
   owed: number;
   /** Since when the oldest is owed, ms; 0 when nothing is. */
   oldestAt: number;
   /** What may be attempted now, oldest first; `probe` where the endpoint is failing. */
   mode: 'drain' | 'probe';
-  items: { platformId: string; notificationId: string }[];
+  items: { platformId: string; notificationId: string; priority: 'live' | 'backfill' }[];
   /** With no items: when to look again, and why not before. */
   inMs: number;
   reason: WaitReason;
@@ -29,26 +29,31 @@ export interface Plan {
 
 /**
  * What catch-up does next for a client. Where it is nothing, the time it sleeps until is written in the same
- * moment, so that a claim in between knows whether to wake it (DESIGN rule 6). Ends what is owed for too long.
+ * moment, so that a claim in between knows whether to wake it. Ends what is owed for too long.
  *
  * ARGV: 2 how many, 3 retention ms
  */
 const plan = clientScript(
   `
+land_expired()
+write_waiting()
 local expired = 0
 for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - tonumber(ARGV[3]), 'LIMIT', 0, 200)) do
-  if not lease_end(asset) then
-    local id = redis.call('HGET', base .. 'owed', asset)
-    no_longer_owed(asset)
-    if id then finish(id, 'failed', nil, 'expired') end
-    expired = expired + 1
-  end
+  local w = waiting_of(asset)
+  if w then
+    stop_waiting(asset, w)
+    finish(w.id, 'failed', nil, 'expired')
+  else redis.call('ZREM', base .. 'owed-since', asset) end
+  expired = expired + 1
 end
+-- What is in flight is its attempt's.
 local owed = redis.call('HLEN', base .. 'owed')
-if owed == 0 then return {0, 0, 'drain', {}, -1, 'retry', expired} end
-local first = redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')
-local oldest = tonumber(first[2])
+if owed == 0 then
+  redis.call('HDEL', E, 'catch_up_until')
+  return {0, 0, 'drain', {}, -1, 'retry', expired}
+end
 redis.call('HSET', E, 'planned_at', now)
+local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
 local function sleep(until_at, reason)
   redis.call('HSET', E, 'catch_up_until', until_at)
   return {owed, oldest, 'drain', {}, math.max(until_at - now, 1), reason, expired}
@@ -59,11 +64,11 @@ local function work(mode, assets)
   for i, asset in ipairs(assets) do
     items[#items + 1] = asset
     items[#items + 1] = ids[i]
+    items[#items + 1] = lane_of(asset)
   end
   return {owed, oldest, mode, items, 0, 'retry', expired}
 end
--- What has expired while a POST of it is under way ends with that POST, or with its lease.
-local patience = math.max(oldest + tonumber(ARGV[3]), lease_end(first[1]) or 0)
+local patience = oldest + tonumber(ARGV[3])
 if redis.call('HEXISTS', base .. 'registration', 'url') == 0 then return sleep(patience, 'no_registration') end
 if field('paused') == '1' or field('held') == '1' then return sleep(patience, 'paused') end
 if state() == 'suspended' then return sleep(patience, 'suspended') end
@@ -78,9 +83,8 @@ if state() == 'failing' then
   if lease then return sleep(lease, 'failing') end
   -- Each probe takes another asset: a failed one goes behind the others.
   for _, lane in ipairs({'due:live', 'due:backfill'}) do
-    for _, asset in ipairs(redis.call('ZRANGE', base .. lane, 0, 49)) do
-      if not lease_end(asset) then return work('probe', {asset}) end
-    end
+    local first = redis.call('ZRANGE', base .. lane, 0, 0)[1]
+    if first then return work('probe', {first}) end
   end
   return sleep(now + 1000, 'in_flight')
 end
@@ -96,10 +100,10 @@ local _, live = head('due:live')
 local _, backfill = head('due:backfill')
 local next_at = math.min(live or math.huge, backfill or math.huge)
 if next_at == math.huge then next_at = now + 1000 end
-return sleep(next_at, redis.call('ZCARD', base .. 'in-flight') > 0 and 'in_flight' or 'retry')
+return sleep(next_at, in_flight() > 0 and 'in_flight' or 'retry')
 `,
-  endpointLua,
   notificationLua,
+  endpointLua,
 );
 
 export async function planCatchUp(
@@ -117,8 +121,12 @@ export async function planCatchUp(
     number,
   ];
   const items: Plan['items'] = [];
-  for (let i = 0; i + 1 < answer[3].length; i += 2) {
-    items.push({ platformId: text(answer[3][i]), notificationId: text(answer[3][i + 1]) });
+  for (let i = 0; i + 2 < answer[3].length; i += 3) {
+    items.push({
+      platformId: text(answer[3][i]),
+      notificationId: text(answer[3][i + 1]),
+      priority: text(answer[3][i + 2]) === 'B' ? 'backfill' : 'live',
+    });
   }
   return {
     owed: answer[0],

@@ -7,7 +7,6 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../ids.js';
 import type { Db } from './db.js';
-import { unconfirmedMs } from './durable.js';
 import { endpointLua } from './endpointLua.js';
 import { runPipeline } from './pipeline.js';
 import { clientScript, runScript, text } from './script.js';
@@ -30,15 +29,15 @@ export type RegisterResult =
   /** The client has a URL. */
   | { outcome: 'taken' };
 
-/** A call that runs no longer than this may answer 200; where Redis cannot say what is on its disk, 2 s longer. */
+/** A call that runs no longer than this may answer 200. */
 export const answerWithinMs = 2000;
 /** From then on an unanswered registration may be taken over by a repeat: the first call can no longer be running. */
-export const takeOverAfterMs = answerWithinMs + unconfirmedMs + 500;
+export const takeOverAfterMs = answerWithinMs + 500;
 const pollMs = 50;
 
 /**
  * Stores the URL when the client has none, and makes the client's signing secret when it has none. While an equal
- * unanswered call may still be running it waits for that one's end, 4.5 s at most.
+ * unanswered call may still be running it waits for that one's end, 2.5 s at most.
  */
 export async function register(
   db: Db,
@@ -149,7 +148,7 @@ if not url then return false end
 redis.call('DEL', R)
 new_generation()
 note_change(from, 'reset', 'operator')
-return {url, redis.call('HLEN', base .. 'owed')}
+return {url, redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight')}
 `,
   endpointLua,
 );

@@ -1,6 +1,14 @@
 import { createHash } from 'node:crypto';
+import { encode } from '@msgpack/msgpack';
+import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
-import { evalScript, type Script, type ScriptArgument } from './evalsha.js';
+
+export type ScriptArgument = string | number | Buffer;
+
+export interface Script {
+  source: string;
+  sha: string;
+}
 
 export function script(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') };
@@ -8,29 +16,22 @@ export function script(source: string): Script {
 
 /**
  * A script of one client. It starts with `base` (what stands before each of the client's keys), `now` (Redis' clock in
- * ms), `time` (the same as TIME answers it) and ARGV from 2 on; what it needs of `prelude` (such as `endpointLua`) comes
- * before `body`.
+ * ms) and ARGV from 2 on; the shared parts that it needs (such as `endpointLua`) come before `body`.
  */
-export function clientScript(body: string, ...prelude: string[]): Script {
+export function clientScript(body: string, ...shared: string[]): Script {
   const lines = [
     'local base = KEYS[1]',
     "local time = redis.call('TIME')",
     'local now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[1])',
-    withWhatItNeeds(body, prelude.join('\n')),
+    ...shared,
+    body,
   ];
   return script(lines.join('\n'));
 }
 
-/**
- * A script makes each function that it has anew in every call, used or not: what `body` does not name is left out. A
- * definition of the prelude begins with `local` at the beginning of a line, and ends before the next.
- */
-function withWhatItNeeds(body: string, prelude: string): string {
-  const definitions = prelude.split(/^(?=local )/m);
-  return definitions.reduceRight((rest, definition) => {
-    const names = definition.match(/^local (?:function )?(\w+(?:, \w+)*)/)?.[1]?.split(', ') ?? [];
-    return names.some((name) => new RegExp(`\\b${name}\\b`).test(rest)) ? definition + rest : rest;
-  }, body);
+/** A script of one client whose arguments are one packed table, `q`. */
+export function packedScript(body: string, ...shared: string[]): Script {
+  return clientScript(body, 'local q = cmsgpack.unpack(ARGV[2])', ...shared);
 }
 
 /** Runs a script for one client. Strings come back as Buffers: known segments and ids in them are bytes. */
@@ -42,6 +43,43 @@ export function runScript(
 ): Promise<unknown> {
   const base = db.client(clientToken).base;
   return evalScript(db.redis, given, [base], [db.clockOffsetMs(), ...args], null);
+}
+
+/** Runs a script made by `packedScript`. Strings come back as text. Members that are undefined are left out. */
+export function runPacked(db: Db, given: Script, clientToken: string, q: object): Promise<unknown> {
+  const bytes = encode(q, { ignoreUndefined: true });
+  const packed = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return evalScript(
+    db.redis,
+    given,
+    [db.client(clientToken).base],
+    [db.clockOffsetMs(), packed],
+    'utf8',
+  );
+}
+
+/**
+ * Runs a script by its hash, sent whole only where the server does not have it yet.
+ *
+ * @param encoding of the strings in the answer; null: as Buffers
+ */
+export async function evalScript(
+  redis: Redis,
+  { sha, source }: Script,
+  keys: readonly string[],
+  args: readonly ScriptArgument[],
+  encoding: 'utf8' | null,
+): Promise<unknown> {
+  const call = (command: string, first: string): Promise<unknown> => {
+    const all = [first, keys.length, ...keys, ...args];
+    return encoding === null ? redis.callBuffer(command, all) : redis.call(command, all);
+  };
+  try {
+    return await call('EVALSHA', sha);
+  } catch (err) {
+    if (!(err instanceof Error && err.message.startsWith('NOSCRIPT'))) throw err;
+    return await call('EVAL', source);
+  }
 }
 
 /** Text of a Buffer in a script's answer. */

@@ -37,13 +37,15 @@ for i = 2, #ARGV, 4 do
   if asset == '' then asset = r[2] or '' end
   local claim, last = 0, ''
   if bucket ~= '' then claim, last = read_known(bucket, slot) end
-  local owed = redis.call('HGET', base .. 'owed', asset) == id
+  local f = flight_of(asset)
+  local w = not f and waiting_of(asset) or nil
+  local owed = owed_id(asset, f, w) == id
   found[#found + 1] = {
-    asset, r[2] and r[1] or '', r[3] or '',
+    asset, r[2] and (r[1] or 'waiting') or '', r[3] or '',
     redis.call('ZSCORE', base .. 'notifications', id) and 1 or 0,
     owed and 1 or 0,
-    owed and redis.call('ZSCORE', base .. 'owed-since', asset) or '',
-    owed and (redis.call('ZSCORE', base .. 'due:live', asset) or redis.call('ZSCORE', base .. 'due:backfill', asset)) or '',
+    owed and (f and f.since or redis.call('ZSCORE', base .. 'owed-since', asset)) or '',
+    owed and (f and f.lease or redis.call('ZSCORE', base .. LANES[w.lane], asset)) or '',
     claim, last,
   }
 end

@@ -1,13 +1,9 @@
-import { assetSlot } from '../ids.js';
-import type { Db } from './db.js';
-import { endpointLua } from './endpointLua.js';
-import { knownLua, notificationLua } from './notificationLua.js';
-import { clientScript, runScript, text } from './script.js';
+/** The one gate before every POST: whether an asset may be sent now, and the lease under which it is. */
 
 /**
- * Who asks for the attempt: `first` ignores the entry's due time, `retry` and `drain` keep it (`drain` is also
- * held to the drain rate), `probe` is the only one that a failing endpoint admits, `redeliver` sends what has
- * ended, whatever is newer.
+ * Who asks for the attempt: `first` ignores the entry's due time, `retry`, `drain` and `probe` keep to it; `drain` is
+ * also held to the drain rate for what waits since before an outage ended, `probe` is the only one that a failing
+ * endpoint admits, `redeliver` sends what has ended, whatever is newer.
  */
 export type TakeMode = 'first' | 'retry' | 'drain' | 'probe' | 'redeliver';
 
@@ -22,9 +18,10 @@ export type RefusedReason =
   | 'rate'
   | 'full';
 
+/** An attempt that may be made, under a lease. */
 export interface Taken {
   kind: 'taken';
-  /** Names this attempt among all of its asset: when its lease ends (ms, to the microsecond). */
+  /** Names this attempt among all of its asset. */
   token: string;
   generation: number;
   epoch: number;
@@ -33,178 +30,176 @@ export interface Taken {
   secrets: Record<string, string>;
 }
 
+/** How an earlier attempt ended, where a notification is found ended. */
+export interface EndedAttempt {
+  status?: number;
+  milliseconds: number;
+}
+
 export type Take =
   | Taken
   /** `inMs`: when it may be asked again; -1 where only a change from outside helps. */
   | { kind: 'refused'; reason: RefusedReason; inMs: number }
   /** Nothing to do any more: delivered, superseded or ended some other way, which `state` says while its record is kept. */
-  | { kind: 'gone'; state?: string }
-  /** Redis lost its last second and this claim with it: claim again. */
+  | { kind: 'gone'; state?: string; last?: EndedAttempt }
+  /** Redis has gone back to a moment before this claim: claim again. */
   | { kind: 'reclaim' };
 
+export interface Bounds {
+  /** Longer than an attempt can take. */
+  leaseMs: number;
+  /** Attempts at once of a client that has no bound of its own. */
+  maxInFlight: number;
+  drainPerSecond: number;
+}
+
 /**
- * Lua of the one gate before every POST (DESIGN rule 3). Needs `endpointLua`, `notificationLua` and `knownLua`.
- * What all attempts of a client have in common is read once, however many one script takes.
+ * Needs `endpointLua`, `notificationLua` and `knownLua`, and `q` with `lease`, `bound`, `drain` and `nonce`. The nonce is
+ * new for every call and names the attempts that it takes: the same call, repeated because its answer was lost, finds
+ * them its own. `write_waiting` must follow.
  */
 export const takeLua = `
-local shared = {}
+local needs_wake = 0
+-- What a client's events and attempts have in common is read once, however many one script has.
+local common_facts
+local function common()
+  if common_facts then return common_facts end
+  local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
+  local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
+    'rate_at', 'drain_at', 'recovered_at')
+  common_facts = {
+    is_known = client[1] and not client[2],
+    bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
+    url = redis.call('HGET', base .. 'registration', 'url'),
+    state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),
+    probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
+    rate_at = e[9], drain_at = e[10], recovered_at = tonumber(e[11] or '0'),
+  }
+  return common_facts
+end
 -- A place every 1000/rate ms; what was not used is kept for so long, which is how much more a second may hold.
 local function place(at, rate, kept_ms)
   local next_at = math.max(tonumber(at or '0'), now - kept_ms)
-  if next_at > now then return nil, next_at end
+  if next_at > now then return nil, math.ceil(next_at - now) end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
--- wanted: the claim's number, 0 where it is not known
--- lost_since: leases granted from then on are those of a call whose answer was lost, and are taken over; nil for none
-local function take_attempt(asset, id, mode, lease_ms, default_bound, drain_rate, wanted, bucket, slot, lost_since)
+-- A client that may not be sent anything now is catch-up's, at a time that is known or once somebody changes something.
+local function refuse_all(mode, reason, in_ms)
+  if mode == 'first' or mode == 'retry' then
+    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and now + 2592000000 or now + in_ms))
+  end
+  return {reason, in_ms}
+end
+-- claim: its number, 0 where it is not known; share: backfill whose turn it is may use every place
+local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   local redeliver = mode == 'redeliver'
-  if not redeliver and redis.call('HGET', base .. 'owed', asset) ~= id then
-    if wanted > 0 and read_known(bucket, slot) < wanted then return {'reclaim'} end
-    return {'gone', redis.call('HGET', record(id), 'state')}
+  local f = not to_wait[asset] and flight_of(asset) or nil
+  local is_own = f and f.token == q.nonce and f.id == id and not f.newer
+  local w
+  if f and f.lease <= now and not is_own then
+    land(asset, f, math.min(now, tonumber(f.since)))
+    f = nil
   end
-  if not shared.endpoint then
-    shared.url = redis.call('HGET', base .. 'registration', 'url')
-    shared.endpoint = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch', 'rate_at', 'drain_at')
-  end
-  local e = shared.endpoint
-  if not shared.url then return {'no_registration', -1} end
-  if e[2] == '1' or e[3] == '1' then return {'paused', -1} end
-  if e[1] == 'suspended' then return {'suspended', -1} end
-  local lease = lease_end(asset)
-  local is_own = lease and lost_since and lease >= lost_since + lease_ms - 1
-  if lease and not redeliver and not is_own then return {'leased', lease - now} end
-  local not_before = tonumber(e[4] or '0')
-  if not_before > now then return {'not_before', not_before - now} end
-  local lane = lane_of(asset)
-  if mode == 'retry' or mode == 'drain' then
-    local due = tonumber(redis.call('ZSCORE', base .. lane, asset) or '0')
-    if due > now then return {'not_due', due - now} end
-  end
-  if e[1] == 'failing' and not redeliver then
-    local probe_at = tonumber(e[5] or '0')
-    if mode ~= 'probe' or probe_at > now then return {'failing', math.max(probe_at - now, 0)} end
-    local other = probe_end(e[6])
-    if other then return {'failing', other - now} end
-  end
-  if not shared.settings then
-    redis.call('ZREMRANGEBYSCORE', base .. 'in-flight', '-inf', now)
-    shared.settings = redis.call('HMGET', base .. 'client', 'max_in_flight', 'max_per_second')
-    shared.in_flight = redis.call('ZCARD', base .. 'in-flight')
-  end
-  local bound = tonumber(shared.settings[1] or default_bound)
-  -- Backfill leaves a quarter of the places to live events.
-  if lane == 'due:backfill' and bound > 1 then bound = bound - math.max(1, math.floor(bound / 4)) end
-  if shared.in_flight >= bound and not is_own then
-    local first = redis.call('ZRANGE', base .. 'in-flight', 0, 0, 'WITHSCORES')
-    return {'full', math.max(1, math.ceil((first[2] or now) - now))}
-  end
-  local rate_next, drain_next, wait
-  if shared.settings[2] then
-    rate_next, wait = place(e[9], tonumber(shared.settings[2]), 50)
-    if wait then return {'rate', math.ceil(wait - now)} end
-  end
-  if mode == 'drain' then
-    drain_next, wait = place(e[10], drain_rate, 100)
-    if wait then return {'rate', math.ceil(wait - now)} end
-  end
-  if rate_next then
-    redis.call('HSET', E, 'rate_at', rate_next)
-    e[9] = rate_next
-  end
-  if drain_next then
-    redis.call('HSET', E, 'drain_at', drain_next)
-    e[10] = drain_next
-  end
-  -- To the microsecond: no two scripts run in the same one, so the end of a lease names the attempt.
-  local token = string.format('%.3f', now + lease_ms - 1 + time[2] % 1000 / 1000)
-  redis.call('ZADD', base .. 'in-flight', token, redeliver and '\\n' .. token or asset)
-  shared.in_flight = shared.in_flight + 1
   if not redeliver then
-    redis.call('ZADD', base .. lane, math.ceil(token), asset)
-    put_off[asset] = nil
-    if e[1] == 'failing' then
-      e[6] = token .. ' ' .. asset
-      redis.call('HSET', E, 'probe', e[6])
+    if not f then w = waiting_of(asset) end
+    if owed_id(asset, f, w) ~= id then
+      if claim > 0 and read_known(bucket, slot) < claim then return {'reclaim'} end
+      local r = redis.call('HMGET', record(id), 'asset', 'state', 'attempts')
+      return {'gone', r[1] and (r[2] or 'waiting') or false, r[3] and string.match(r[3], '[^\\n]*$') or false}
     end
   end
-  return {'taken', tonumber(e[7] or '0'), tonumber(e[8] or '0'), token}
+  local c = common()
+  if not c.url then return refuse_all(mode, 'no_registration', -1) end
+  if c.is_paused then return refuse_all(mode, 'paused', -1) end
+  if c.state == 'suspended' then return refuse_all(mode, 'suspended', -1) end
+  if f and not is_own and not redeliver then return {'leased', f.lease - now} end
+  if c.not_before > now then return refuse_all(mode, 'not_before', c.not_before - now) end
+  if (mode == 'retry' or mode == 'drain') and w and w.due > now then return {'not_due', w.due - now} end
+  if c.state == 'failing' and not redeliver then
+    if mode ~= 'probe' or c.probe_at > now then return refuse_all(mode, 'failing', math.max(c.probe_at - now, 0)) end
+    local other = not is_own and probe_end(c.probe)
+    if other then return {'failing', other - now} end
+  end
+  local token = q.nonce
+  if not is_own then
+    c.in_flight = c.in_flight or in_flight()
+    local lane, bound = w and w.lane or 'L', c.bound
+    -- Backfill leaves a quarter of the places to live events.
+    if lane == 'B' and bound > 1 and not share then bound = bound - math.max(1, math.floor(bound / 4)) end
+    if c.in_flight >= bound and not c.has_landed then
+      c.has_landed = true
+      land_expired()
+      c.in_flight = in_flight()
+    end
+    if c.in_flight >= bound then return {'full', 100} end
+    local rate_next, drain_next, in_ms
+    if c.rate > 0 then
+      rate_next, in_ms = place(c.rate_at, c.rate, 50)
+      if in_ms then return {'rate', in_ms} end
+    end
+    if mode == 'drain' and w and w.since < c.recovered_at then
+      drain_next, in_ms = place(c.drain_at, q.drain, 100)
+      if in_ms then return {'rate', in_ms} end
+    end
+    if rate_next then
+      redis.call('HSET', E, 'rate_at', rate_next)
+      c.rate_at = rate_next
+    end
+    if drain_next then
+      redis.call('HSET', E, 'drain_at', drain_next)
+      c.drain_at = drain_next
+    end
+    c.in_flight = c.in_flight + 1
+    if redeliver then
+      redis.call('HSET', base .. 'resends', token .. ' ' .. id, now + q.lease)
+    else
+      stop_waiting(asset, w)
+      write_flight(asset, {token = token, lease = now + q.lease, since = w.since, lane = w.lane, id = id})
+      if c.state == 'failing' then
+        c.probe = token .. ' ' .. asset
+        redis.call('HSET', E, 'probe', c.probe)
+      end
+    end
+  end
+  return {'taken', token, c.generation, c.epoch}
 end
 local function signing_secrets() return redis.call('HGETALL', base .. 'signing-secrets') end
 `;
 
-/**
- * ARGV: 2 asset, 3 id, 4 lease ms, 5 mode, 6 default in-flight bound, 7 claim number (0: not known), 8 bucket, 9 field,
- * 10 drain rate per second
- */
-const take = clientScript(
-  `
-local answer = take_attempt(ARGV[2], ARGV[3], ARGV[5], tonumber(ARGV[4]), tonumber(ARGV[6]), tonumber(ARGV[10]),
-  tonumber(ARGV[7]), ARGV[8], ARGV[9])
-if answer[1] == 'taken' then
-  answer[5] = shared.url
-  answer[6] = signing_secrets()
-end
-return answer
-`,
-  endpointLua,
-  notificationLua,
-  knownLua,
-  takeLua,
-);
-
-export interface TakeRequest {
-  clientToken: string;
-  platformId: string;
-  notificationId: string;
-  mode: TakeMode;
-  /** Longer than an attempt can take. */
-  leaseMs: number;
-  maxInFlight: number;
-  drainPerSecond: number;
-  /** The claim's number where the asker knows it. */
-  claim?: number;
-}
-
-export async function takeAttempt(db: Db, request: TakeRequest): Promise<Take> {
-  const slot = assetSlot(request.platformId);
-  const answer = (await runScript(db, take, request.clientToken, [
-    request.platformId,
-    request.notificationId,
-    request.leaseMs,
-    request.mode,
-    request.maxInFlight,
-    request.claim ?? 0,
-    slot.bucket,
-    slot.field,
-    request.drainPerSecond,
-  ])) as [Buffer, number, number, Buffer, Buffer, Buffer[]];
-  return takeOf(answer, text(answer[4]), answer[5]);
-}
-
 /** What `take_attempt` answered; `url` and `secrets` count only where it was taken. */
-export function takeOf(answer: readonly unknown[], url: string, secrets: readonly Buffer[] = []): Take {
-  const kind = text(answer[0]);
+export function takeOf(answer: readonly unknown[], url: string, secrets: Record<string, string>): Take {
+  const [kind, second, third, fourth] = answer as [string, ...unknown[]];
   switch (kind) {
     case 'gone':
-      return answer[1] === null || answer[1] === undefined ? { kind } : { kind, state: text(answer[1]) };
+      return {
+        kind,
+        ...(typeof second === 'string' && { state: second }),
+        ...(typeof third === 'string' && { last: endedAttemptOf(third) }),
+      };
     case 'reclaim':
       return { kind };
     case 'taken':
       return {
         kind,
-        generation: Number(answer[1]),
-        epoch: Number(answer[2]),
-        token: text(answer[3]),
+        token: second as string,
+        generation: third as number,
+        epoch: fourth as number,
         url,
-        secrets: fieldsOf(secrets),
+        secrets,
       };
     default:
-      return { kind: 'refused', reason: kind as RefusedReason, inMs: Number(answer[1]) };
+      return { kind: 'refused', reason: kind as RefusedReason, inMs: second as number };
   }
 }
 
-function fieldsOf(flat: readonly Buffer[]): Record<string, string> {
+function endedAttemptOf(line: string): EndedAttempt {
+  const { status, milliseconds } = JSON.parse(line) as EndedAttempt;
+  return { milliseconds, ...(status !== undefined && { status }) };
+}
+
+/** Fields of a hash as a script answers them. */
+export function fieldsOf(flat: readonly string[]): Record<string, string> {
   const fields: Record<string, string> = {};
-  for (let i = 0; i + 1 < flat.length; i += 2) fields[text(flat[i])] = text(flat[i + 1]);
+  for (let i = 0; i + 1 < flat.length; i += 2) fields[flat[i] as string] = flat[i + 1] as string;
   return fields;
 }

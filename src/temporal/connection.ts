@@ -1,74 +1,51 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { addressAndTls } from './addressAndTls.js';
-import type { Line } from './line.js';
 
 /**
  * For workers; a client over it may start workflows eagerly. Waits until the server answers. Not compressed: the server
  * is near, and its time and ours are worth more than the bytes.
  */
-export async function connectNative(config: Config, log: Logger, line: Line): Promise<NativeConnection> {
-  return await untilThere(config, log, line, () =>
-    NativeConnection.connect({ ...through(config, line), grpcCompression: { codec: 'none' } }),
-  );
+export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
+  const options = {
+    ...addressAndTls(config, config.TEMPORAL_ADDRESS),
+    grpcCompression: { codec: 'none' as const },
+  };
+  // It fails at once on a closed port: starting up waits, and says for whom.
+  for (let tries = 0; ; tries++) {
+    try {
+      return await NativeConnection.connect(options);
+    } catch (err) {
+      const reason = err instanceof Error ? err.message : String(err);
+      if (tries % 20 === 0) log.warn({ address: config.TEMPORAL_ADDRESS, reason }, 'waiting for Temporal');
+      await sleep(250);
+    }
+  }
 }
 
-/** For processes that only call. One try per call: the caller bounds its time and says 503 (DESIGN fact 4). */
-export async function connect(config: Config, log: Logger, line: Line): Promise<Connection> {
-  return await untilThere(config, log, line, () =>
-    Connection.connect({
-      ...through(config, line),
-      channelArgs: {
-        // After a long outage the next try must not be minutes away.
-        'grpc.initial_reconnect_backoff_ms': 250,
-        'grpc.max_reconnect_backoff_ms': 1000,
-      },
-      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
-    }),
-  );
-}
-
-function through(config: Config, line: Line) {
-  return addressAndTls(config, `127.0.0.1:${line.port}`, config.TEMPORAL_TLS_SERVER_NAME ?? line.host);
+/**
+ * For processes that only call: there at once, also while Temporal is not. One try per call: who waits for it bounds its
+ * time.
+ */
+export function connect(config: Config): Connection {
+  return Connection.lazy({
+    ...addressAndTls(config, config.TEMPORAL_ADDRESS),
+    channelArgs: {
+      // After a long outage the next try must not be minutes away.
+      'grpc.initial_reconnect_backoff_ms': 250,
+      'grpc.max_reconnect_backoff_ms': 1000,
+      // A line that died without a word is noticed within 20 s; a server takes no more pings than one in 10 s.
+      'grpc.keepalive_time_ms': 10_000,
+      'grpc.keepalive_timeout_ms': 10_000,
+      'grpc.keepalive_permit_without_calls': 1,
+    },
+    interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 1 }))],
+  });
 }
 
 export function clientOf(connection: Connection | NativeConnection, config: Config): Client {
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
 }
-
-/** `connect` fails at once on a closed port: starting up waits, and says for whom. */
-async function untilThere<T extends Connection | NativeConnection>(
-  config: Config,
-  log: Logger,
-  line: Line,
-  connectOnce: () => Promise<T>,
-): Promise<T> {
-  for (let tries = 0; ; tries++) {
-    try {
-      const connection = await connectOnce();
-      line.watch(() => {
-        const ask = () => connection.workflowService.getSystemInfo({});
-        const asked = connection.withDeadline(Date.now() + askWithinMs, ask);
-        // It has read its deadline; why it is closed, see closeContext.ts.
-        connection.callContextStorage.disable();
-        return asked;
-      });
-      return connection;
-    } catch (err) {
-      if (tries % 20 === 0) {
-        log.warn(
-          {
-            address: config.TEMPORAL_ADDRESS,
-            reason: err instanceof Error ? err.message : String(err),
-          },
-          'waiting for Temporal',
-        );
-      }
-      await new Promise((resolve) => setTimeout(resolve, 250));
-    }
-  }
-}
-
-const askWithinMs = 1000;

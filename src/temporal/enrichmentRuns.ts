@@ -1,8 +1,9 @@
 /** Runs of the workflow `enrichment` as Temporal lists them, and the events that each was started with. */
 import type { Client } from '@temporalio/client';
 import { defaultPayloadConverter } from '@temporalio/common';
-import type { AcceptedEvent } from '../../activities/outcome.js';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
+import type { FirstReleaseInput } from '../../workflows/firstRelease.js';
+import type { ClaimableEvent } from '../store/claim.js';
 
 export interface EnrichmentRun {
   workflowId: string;
@@ -73,7 +74,7 @@ const notFound = 5;
 export async function eventsOf(
   temporal: Client,
   run: Pick<EnrichmentRun, 'workflowId' | 'runId'>,
-): Promise<AcceptedEvent[] | undefined> {
+): Promise<ClaimableEvent[] | undefined> {
   try {
     const { history } = await temporal.workflowService.getWorkflowExecutionHistory({
       namespace: temporal.options.namespace,
@@ -82,7 +83,8 @@ export async function eventsOf(
     });
     const [payload] = history?.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
     if (payload === undefined) throw new Error(`${run.workflowId} has no input`);
-    return defaultPayloadConverter.fromPayload<EnrichmentInput>(payload).events;
+    const { events } = defaultPayloadConverter.fromPayload<EnrichmentInput | FirstReleaseInput>(payload);
+    return events.map((event) => ('claim' in event ? { ...event, lookedUpClaim: event.claim - 1 } : event));
   } catch (err) {
     if ((err as { code?: unknown }).code === notFound) return undefined;
     throw err;

@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import { workflowIds } from './workflowIds.js';
 import { clientTokenKey, platformIdKey } from '../../workflows/searchAttributes.js';
 
 /** Sends an ended notification again; a second call while one is under way joins it. */
@@ -8,7 +9,7 @@ export async function startRedeliver(
   taskQueue: string,
 ): Promise<void> {
   await temporal.workflow.start('redeliver', {
-    workflowId: `redeliver/${input.clientToken}/${input.notificationId}`,
+    workflowId: workflowIds(taskQueue).redeliver(input.clientToken, input.notificationId),
     taskQueue,
     args: [input],
     staticSummary: `Redeliver ${input.notificationId} to ${input.clientToken}`,

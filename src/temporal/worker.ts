@@ -5,7 +5,6 @@ import { upkeepQueueOf } from '../../workflows/upkeepQueue.js';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { workflowBundlePath } from './bundle.js';
-import { closeContext } from './closeContext.js';
 
 /** Routes the SDK's own log through ours. Once per process, before the first connection. */
 export function installRuntime(log: Logger): void {
@@ -41,7 +40,7 @@ function withoutPayloads(meta: Record<string, unknown> | undefined): Record<stri
 
 /** How many activities run in one process at the same time, those of receivers that never answer among them. */
 export interface Slots {
-  /** Retries of `enrichment`; its first attempts are local activities and not among them. */
+  /** Of `enrichment`: what its first moment has not finished. */
   retries: number;
   /** Everything else: the sweep, catch-up, redeliveries, claims. */
   upkeep: number;
@@ -74,7 +73,6 @@ export async function startWorkers(
     namespace: config.TEMPORAL_NAMESPACE,
     // All of them in both: an earlier release's workflows have everything wait in one queue.
     activities: createActivities(deps),
-    interceptors: { activity: [closeContext(connection)] },
     // The POST in flight finishes (its timeout, and the time to settle it); then whatever is left is cut (fact 6).
     shutdownGraceTime: deps.delivery.leaseMs,
     shutdownForceTime: deps.delivery.leaseMs + 10_000,

@@ -1,8 +1,8 @@
-import type { Config } from './config.js';
-import type { DeliverySchedule } from './store/settle.js';
+import type { Config } from '../config.js';
+import type { DeliverySchedule } from '../store/settle.js';
 
 /** Every setting that decides when and how notifications are sent. */
-export interface Delivery extends DeliverySchedule {
+export interface DeliverySettings extends DeliverySchedule {
   attemptTimeoutMs: number;
   /** How long an attempt owns its asset: its timeout and the time to settle it. */
   leaseMs: number;
@@ -11,7 +11,7 @@ export interface Delivery extends DeliverySchedule {
   retentionMs: number;
 }
 
-export function deliveryOf(config: Config): Delivery {
+export function deliveryOf(config: Config): DeliverySettings {
   const attemptTimeoutMs = config.ATTEMPT_TIMEOUT_SECONDS * 1000;
   return {
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),

@@ -1,8 +1,8 @@
 /** One enrichment event as the platform sends it (contract, section 4), checked. */
 import { z } from 'zod';
-import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from './ids.js';
-import { shortened } from './shortened.js';
-import type { EnrichmentEvent } from './store/look.js';
+import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
+import { shortened } from '../shortened.js';
+import type { ArrivedEvent } from '../store/claim.js';
 
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
@@ -28,7 +28,7 @@ const schema = z.strictObject({
 });
 
 /** @returns the event with its ids, or what is wrong with it, the path named from `at` on */
-export function readEnrichmentEvent(raw: unknown, at: string): EnrichmentEvent | { problem: string } {
+export function readEnrichmentEvent(raw: unknown, at: string): Omit<ArrivedEvent, 'acceptedAt' | 'group'> | { problem: string } {
   const parsed = schema.safeParse(raw);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;

@@ -1,0 +1,30 @@
+import type { Outcome } from '../src/delivery/outcome.js';
+import { type Report, reportOf } from '../src/delivery/report.js';
+import type { ClaimedEvent } from '../src/store/claim.js';
+import type { ActivityDeps } from './deps.js';
+
+/** A local activity keeps its workflow's task open: what is under way after this time is awaited by a regular one. */
+const waitMs = 500;
+
+const underWay: Outcome = { state: 'waiting', reason: 'under_way', inMs: 0, failures: 0 };
+
+/** Joins what has begun of these events in this process, or begins it, and waits for a moment. */
+export async function deliver({ engine }: ActivityDeps, events: ClaimedEvent[]): Promise<Report> {
+  const outcomes = new Array<Outcome>(events.length).fill(underWay);
+  const all = events.map(async (event, i) => {
+    outcomes[i] = await engine.join({ ...event, event }, 'first');
+  });
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, waitMs);
+  });
+  await Promise.race([Promise.all(all), late]);
+  clearTimeout(timer);
+  engine.forget(events.filter((_, i) => outcomes[i] !== underWay).map(({ notificationId }) => notificationId));
+  return reportOf(outcomes);
+}
+
+/** What these clients are owed is catch-up's: it is woken where it would come too late. */
+export async function handOver({ catchUps }: ActivityDeps, clientTokens: string[]): Promise<void> {
+  await Promise.all(clientTokens.map((clientToken) => catchUps.wake(clientToken, 0)));
+}

@@ -1,0 +1,58 @@
+/** Activities of enrichment workflows that the first release began: what they still hold is claimed and handed over. */
+import { type Claim, type ClaimableEvent, claimAgain } from '../src/store/claim.js';
+import { announceClaims } from '../src/store/owed.js';
+import type { ActivityDeps } from './deps.js';
+
+/** What the first release's workflow reads. */
+export type FirstReleaseOutcome =
+  | { kind: 'ended'; state: string; status?: number }
+  | {
+      kind: 'owed';
+      reason: string;
+      inMs: number;
+      failures: number;
+      claim: number;
+      status?: number;
+      error?: string;
+      left?: true;
+    }
+  | { kind: 'unclaimed'; error: string };
+
+export interface LeftToCatchUp {
+  clientToken: string;
+  inMs: number;
+  claims?: { platformId: string; claim: number }[];
+}
+
+export function firstReleaseActivities(deps: ActivityDeps) {
+  const claim = (events: ClaimableEvent[]) => claimAll(deps, events);
+  return {
+    claimAndAttempt: claim,
+    attempt: claim,
+    claimAgain: claim,
+    async leaveToCatchUp({ clientToken, inMs }: LeftToCatchUp): Promise<number[]> {
+      await deps.durability.reached();
+      await deps.catchUps.wake(clientToken, inMs);
+      return [];
+    },
+  };
+}
+
+async function claimAll(deps: ActivityDeps, events: ClaimableEvent[]): Promise<FirstReleaseOutcome[]> {
+  await announceClaims(
+    deps.db,
+    events.map((e) => e.clientToken),
+  );
+  return await Promise.all(events.map(async (event) => outcomeOf(await claimAgain(deps.db, event))));
+}
+
+function outcomeOf(claim: Claim): FirstReleaseOutcome {
+  switch (claim.kind) {
+    case 'claimed':
+      return { kind: 'owed', reason: 'not_due', inMs: 0, failures: 0, claim: claim.claim };
+    case 'ended':
+      return { kind: 'ended', state: claim.state };
+    default:
+      return { kind: 'ended', state: claim.kind };
+  }
+}

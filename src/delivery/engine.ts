@@ -1,0 +1,168 @@
+/**
+ * The one engine of a process that delivers: takes, POSTs and settles. Whoever asks for the same notification again, the
+ * workflow after the API or a drain beside both, finds it begun.
+ */
+import type { Sender } from '../outgoing/post.js';
+import type { Logger } from '../log.js';
+import type { Db } from '../store/db.js';
+import type { SecretBox } from '../store/secretBox.js';
+import type { Take, TakeMode } from '../store/take.js';
+import { ClientAttempts } from './clientAttempts.js';
+import type { Outcome } from './outcome.js';
+import type { DeliverySettings } from './settings.js';
+import { type Delivery, Work } from './work.js';
+
+export interface DeliveryMetrics {
+  attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
+  /** An attempt could not be made: no file descriptor, no resolver, no network. */
+  ownFailure(cause: string): void;
+  ended(state: string): void;
+  entered(state: string): void;
+}
+
+export interface EngineOptions {
+  db: Db;
+  sender: Sender;
+  secretBox: SecretBox;
+  delivery: DeliverySettings;
+  log: Logger;
+  metrics: DeliveryMetrics;
+  /** Has catch-up look at what the client is owed; never rejects. */
+  wakeCatchUp(clientToken: string): void;
+}
+
+/** What the attempts of one client need. */
+export interface EngineDeps extends EngineOptions {
+  beginNext(delivery: Delivery): void;
+}
+
+export interface Engine {
+  /**
+   * Begins the first attempt of what was claimed here, or finds it begun.
+   * @param take what the claim's take answered
+   */
+  begin(delivery: Delivery, take?: Take): Promise<Outcome>;
+  /** Waits for an attempt's outcome, and begins it where nobody has. */
+  join(delivery: Delivery, mode: TakeMode): Promise<Outcome>;
+  /** Nobody will join what was begun of these. */
+  forget(notificationIds: Iterable<string>): void;
+  /** Whether events of this client wait for a place here. */
+  isQueueing(clientToken: string): boolean;
+  /** Notifications that wait for a place. */
+  queued(): number;
+  /** Takes nothing more and waits for the attempts under way; what still waits is left to catch-up. */
+  close(): Promise<void>;
+}
+
+/** Of each priority, so that a full queue of the one refuses nothing of the other: in all, and of one client. */
+const queuedInAll = 20_000;
+const queuedPerClient = 5_000;
+/** How long an outcome waits for its workflow to join: one to two of these. */
+const keptMs = 30_000;
+
+export function createEngine(options: EngineOptions): Engine {
+  const clients = new Map<string, ClientAttempts>();
+  const works = new Map<string, Work>();
+  const underWay = new Set<Promise<unknown>>();
+  /** Of first attempts that have ended and that nobody has joined yet. */
+  let ended = new Map<string, Promise<Outcome>>();
+  let older: typeof ended = new Map();
+  const dropping = setInterval(() => {
+    older = ended;
+    ended = new Map();
+  }, keptMs);
+  dropping.unref();
+  const queued = { live: 0, backfill: 0 };
+  let closed = false;
+
+  const deps: EngineDeps = {
+    ...options,
+    beginNext: (delivery) => {
+      const known = works.get(delivery.notificationId);
+      if (known === undefined) run(delivery, 'first', undefined, true);
+      else attemptsOf(delivery.clientToken).proceed(known);
+    },
+  };
+
+  function attemptsOf(clientToken: string): ClientAttempts {
+    let attempts = clients.get(clientToken);
+    if (attempts === undefined) {
+      attempts = new ClientAttempts(clientToken, deps, () => clients.delete(clientToken));
+      clients.set(clientToken, attempts);
+    }
+    return attempts;
+  }
+
+  function run(delivery: Delivery, mode: TakeMode, take?: Take, isNext = false): Work {
+    const key = keyOf(delivery, mode);
+    const known = works.get(key);
+    if (known !== undefined) return known;
+    const work = new Work(delivery, mode);
+    if (closed) {
+      work.end({ state: 'waiting', reason: 'leased', inMs: 1000, failures: 0 });
+      return work;
+    }
+    works.set(key, work);
+    underWay.add(work.outcome);
+    void work.outcome.then(() => {
+      works.delete(key);
+      underWay.delete(work.outcome);
+    });
+    const attempts = attemptsOf(delivery.clientToken);
+    if (take?.kind === 'taken') attempts.start(work, take);
+    else enqueue(attempts, work, take, isNext);
+    return work;
+  }
+
+  function enqueue(attempts: ClientAttempts, work: Work, take: Take | undefined, isNext: boolean): void {
+    const { priority, clientToken } = work.delivery;
+    if (queued[priority] >= queuedInAll || attempts.queuedIn(priority) >= queuedPerClient) {
+      work.end({ state: 'waiting', reason: 'queue_full', inMs: 0, failures: 0 });
+      options.wakeCatchUp(clientToken);
+      return;
+    }
+    queued[priority]++;
+    void work.outcome.then(() => queued[priority]--);
+    if (take === undefined) attempts.enqueue(work, isNext);
+    else attempts.enqueueAnswered(work, take);
+  }
+
+  return {
+    begin(delivery, take) {
+      const { outcome } = run(delivery, 'first', take);
+      ended.set(delivery.notificationId, outcome);
+      return outcome;
+    },
+    join(delivery, mode) {
+      const { notificationId } = delivery;
+      const begun = ended.get(notificationId) ?? older.get(notificationId);
+      if (mode !== 'redeliver') {
+        ended.delete(notificationId);
+        older.delete(notificationId);
+      }
+      return mode === 'first' && begun !== undefined ? begun : run(delivery, mode).outcome;
+    },
+    forget(notificationIds) {
+      for (const id of notificationIds) {
+        ended.delete(id);
+        older.delete(id);
+      }
+    },
+    isQueueing: (clientToken) => (clients.get(clientToken)?.queued ?? 0) > 0,
+    queued: () => queued.live + queued.backfill,
+    async close() {
+      closed = true;
+      clearInterval(dropping);
+      for (const [clientToken, attempts] of clients) {
+        const left = attempts.close();
+        if (left.length > 0) options.wakeCatchUp(clientToken);
+        for (const work of left) work.end({ state: 'waiting', reason: 'leased', inMs: 1000, failures: 0 });
+      }
+      await Promise.allSettled(underWay);
+    },
+  };
+}
+
+function keyOf({ notificationId }: Delivery, mode: TakeMode): string {
+  return mode === 'redeliver' ? `again ${notificationId}` : notificationId;
+}

@@ -1,0 +1,122 @@
+/** The attempts of one client, a turn at a time: settles what has ended, then takes what comes next, in one step. */
+import { assetSlot } from '../ids.js';
+import type { Db } from './db.js';
+import { endpointLua } from './endpointLua.js';
+import { knownLua, notificationLua } from './notificationLua.js';
+import { packedScript, runPacked } from './script.js';
+import {
+  type DeliverySchedule,
+  type Settled,
+  scheduleArguments,
+  settleArguments,
+  settledOf,
+  settleLua,
+  type Verdict,
+} from './settle.js';
+import { type Bounds, fieldsOf, type Take, type TakeMode, takeLua, takeOf } from './take.js';
+
+/** An asset that somebody wants to send now. */
+export interface Wanted {
+  platformId: string;
+  notificationId: string;
+  mode: TakeMode;
+  /** The claim's number where the asker knows it. */
+  claim?: number;
+  /** Backfill whose turn it is: it may have any place of the client's. */
+  share?: boolean;
+}
+
+/** What an attempt holds. */
+export interface Lease {
+  platformId: string;
+  token: string;
+}
+
+export interface Turn {
+  verdicts?: readonly Verdict[];
+  /** Taken and never attempted, for a reason of this process's own: due again after `inMs`, and counted as nothing. */
+  givenBack?: readonly (Lease & { inMs: number })[];
+  /** Leases that go on for as long again. */
+  extended?: readonly Lease[];
+  wanted?: readonly Wanted[];
+  /** New for each turn; one whose answer was lost is repeated with the same. */
+  nonce: string;
+}
+
+export interface Turned {
+  settled: Settled[];
+  /** Of each extended lease, whether it was still held. */
+  extended: boolean[];
+  takes: Take[];
+  /** Something is owed that nobody will send before catch-up has been woken. */
+  wakeCatchUp: boolean;
+}
+
+/**
+ * q: lease, bound, drain, nonce (see `takeLua`), schedule, verdicts (see `settleLua`), given_back: lists of asset, token,
+ * in ms; extended: lists of asset, token; wanted: lists of asset, id, mode, claim (0: not known), bucket, field, share.
+ *
+ * Answers {url, signing secrets, wake catch-up, settled, extended, takes}.
+ */
+const turn = packedScript(
+  `
+local settled, extended, takes, has_taken = {}, {}, {}, false
+local done, failure = pcall(function()
+  for i, v in ipairs(q.verdicts) do settled[i] = settle_attempt(v) end
+  for _, g in ipairs(q.given_back) do give_back(g[1], g[2], now + g[3]) end
+  for i, x in ipairs(q.extended) do extended[i] = extend_lease(x[1], x[2]) end
+  for i, w in ipairs(q.wanted) do
+    takes[i] = take_attempt(w[1], w[2], w[3], w[4], w[5], w[6], w[7])
+    has_taken = has_taken or takes[i][1] == 'taken'
+  end
+end)
+-- Whatever happens above: what is owed without a time at which it is due would wait for ever.
+write_waiting()
+if not done then error(failure) end
+return {has_taken and common().url or '', has_taken and signing_secrets() or {}, needs_wake, settled, extended, takes}
+`,
+  notificationLua,
+  endpointLua,
+  knownLua,
+  settleLua,
+  takeLua,
+);
+
+/** @throws what Redis throws; nothing is lost by doing all of it again */
+export async function turnAttempts(
+  db: Db,
+  clientToken: string,
+  { verdicts = [], givenBack = [], extended = [], wanted = [], nonce }: Turn,
+  bounds: Bounds,
+  schedule: DeliverySchedule,
+): Promise<Turned> {
+  const answer = await runPacked(db, turn, clientToken, {
+    lease: bounds.leaseMs,
+    bound: bounds.maxInFlight,
+    drain: bounds.drainPerSecond,
+    nonce,
+    schedule: verdicts.every(({ ok }) => ok) ? undefined : scheduleArguments(schedule),
+    verdicts: verdicts.map(settleArguments),
+    given_back: givenBack.map(({ platformId, token, inMs }) => [platformId, token, inMs]),
+    extended: extended.map(({ platformId, token }) => [platformId, token]),
+    wanted: wanted.map((one) => {
+      const { bucket, field } = assetSlot(one.platformId);
+      return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, field, one.share === true];
+    }),
+  });
+  const [url, flat, wake, settled, kept, takes] = answer as [
+    string,
+    string[],
+    number,
+    unknown[],
+    number[],
+    unknown[][],
+  ];
+  const secrets = fieldsOf(flat);
+  return {
+    settled: settled.map(settledOf),
+    extended: kept.map((one) => one === 1),
+    takes: takes.map((take) => takeOf(take, url, secrets)),
+    wakeCatchUp: wake === 1,
+  };
+}

@@ -1,0 +1,102 @@
+/** What the Temporal UI shows as an enrichment's result. */
+import type { Outcome } from '../src/delivery/outcome.js';
+import type { Report } from '../src/delivery/report.js';
+import type { ClaimedEvent } from '../src/store/claim.js';
+
+/** Of one event, or of a group. Waiting events are catch-up's. */
+export type EnrichmentResult = OneResult | GroupResult;
+
+interface OneResult {
+  state: Outcome['state'];
+  status?: number;
+  milliseconds?: number;
+  reason?: string;
+  error?: string;
+  failed_attempts?: number;
+}
+
+interface GroupResult {
+  events: number;
+  delivered: number;
+  /** Events by every other state. */
+  [state: string]: unknown;
+  worst_status?: number;
+  slowest_milliseconds?: number;
+  /** The first hundred that were not delivered. */
+  not_delivered?: (Named & OneResult)[];
+}
+
+interface Named {
+  client_token: string;
+  platform_id: string;
+  notification_id: string;
+}
+
+const namedAtMost = 100;
+
+/** From the least finished to the most. */
+const states: readonly Outcome['state'][] = [
+  'waiting',
+  'failed',
+  'cancelled',
+  'unknown',
+  'not_needed',
+  'superseded',
+  'delivered',
+];
+
+/** The least finished of those that were not delivered; `delivered` where all were. */
+export function stateOf(rest: readonly Outcome[]): Outcome['state'] {
+  return states.find((state) => rest.some((outcome) => outcome.state === state)) ?? 'delivered';
+}
+
+export function worstStatusOf(report: Report): number | undefined {
+  const all = [report.status, ...report.rest.map(({ outcome }) => outcome.status)];
+  const known = all.filter((status) => status !== undefined);
+  return known.length === 0 ? undefined : Math.max(...known);
+}
+
+export function resultOf(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
+  const { delivered, status, milliseconds, rest } = report;
+  if (events.length === 1) {
+    const [other] = rest;
+    if (other !== undefined) return shown(other.outcome);
+    return {
+      state: 'delivered',
+      ...(status !== undefined && { status }),
+      ...(milliseconds !== undefined && { milliseconds }),
+    };
+  }
+  const result: GroupResult = { events: events.length, delivered };
+  for (const { outcome } of rest) result[outcome.state] = Number(result[outcome.state] ?? 0) + 1;
+  const worst = worstStatusOf(report);
+  if (worst !== undefined) result.worst_status = worst;
+  if (milliseconds !== undefined) result.slowest_milliseconds = milliseconds;
+  const named = rest
+    .filter(({ outcome }) => outcome.state === 'waiting' || outcome.state === 'failed')
+    .slice(0, namedAtMost)
+    .map(({ index, outcome }) => ({ ...nameOf(events[index] as ClaimedEvent), ...shown(outcome) }));
+  if (named.length > 0) result.not_delivered = named;
+  return result;
+}
+
+function nameOf({ clientToken, platformId, notificationId }: ClaimedEvent): Named {
+  return { client_token: clientToken, platform_id: platformId, notification_id: notificationId };
+}
+
+function shown(outcome: Outcome): OneResult {
+  const { state, status } = outcome;
+  const answered = status === undefined ? {} : { status };
+  if (outcome.state !== 'waiting') {
+    const { milliseconds } = outcome;
+    return { state, ...answered, ...(milliseconds !== undefined && { milliseconds }) };
+  }
+  const { reason, error, failures } = outcome;
+  return {
+    state,
+    ...answered,
+    reason,
+    ...(error !== undefined && { error }),
+    ...(failures > 0 && { failed_attempts: failures }),
+  };
+}
