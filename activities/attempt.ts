@@ -98,7 +98,8 @@ async function isClaimLost({ db }: ActivityDeps, item: Attemptable): Promise<boo
 async function post(deps: ActivityDeps, item: Attemptable, take: Taken, at: number): Promise<PostResult> {
   let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
   if (secrets.length === 0) secrets = [await createSigningSecret(deps.db, deps.secretBox, item.clientToken)];
-  return await deps.sender.post({ url: take.url, ...notificationRequest(item, secrets, Date.now()) });
+  const request = notificationRequest(item, secrets, Date.now());
+  return await deps.sender.post({ url: take.url, client: item.clientToken, ...request });
 }
 
 function recordOf(at: number, url: string, result: PostResult): AttemptRecord {
