@@ -71,6 +71,8 @@ export const environmentSchema = z.object({
   OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
+  CONNECTIONS_PER_ORIGIN: z.coerce.number().int().min(1).max(10_000).default(128),
+  MAX_SOCKETS: z.coerce.number().int().min(1).max(100_000).default(4096),
   SECRETS_KEY: secretsKey.optional(),
   /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),

@@ -51,7 +51,12 @@ export async function run(role: Role, config: Config): Promise<void> {
     ownPorts: [config.PORT, config.ADMIN_PORT, line.port, ...config.OWN_PORTS],
   };
   const delivery = deliveryOf(config);
-  const sender = createSender({ policy: targetPolicy, timeoutMs: delivery.attemptTimeoutMs });
+  const sender = createSender({
+    policy: targetPolicy,
+    timeoutMs: delivery.attemptTimeoutMs,
+    connectionsPerOrigin: config.CONNECTIONS_PER_ORIGIN,
+    maxSockets: config.MAX_SOCKETS,
+  });
   const secretBox = createSecretBox(config.SECRETS_KEY);
   if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored as they are');
   if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
