@@ -40,7 +40,12 @@ export async function run(role: Role, config: Config): Promise<void> {
     allowedCidrs: config.ALLOWED_TARGET_CIDRS,
     ownPorts: [config.PORT, config.ADMIN_PORT, ...config.OWN_PORTS],
   };
-  const sender = createSender({ policy: targetPolicy, timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 });
+  const sender = createSender({
+    policy: targetPolicy,
+    timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
+    connectionsPerOrigin: config.CONNECTIONS_PER_ORIGIN,
+    maxSockets: config.MAX_SOCKETS,
+  });
   const secretBox = createSecretBox(config.SECRETS_KEY);
   if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored as they are');
   if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {

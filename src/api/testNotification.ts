@@ -52,7 +52,7 @@ const sendTest =
       secrets,
       Date.now(),
     );
-    const result = await sender.post({ url: ctx.state.url, ...request });
+    const result = await sender.post({ url: ctx.state.url, client: clientToken, ...request });
     ctx.body = {
       ...(result.status !== undefined && { status: result.status }),
       milliseconds: Math.round(result.milliseconds),

@@ -1,7 +1,7 @@
 /** One POST of a notification that has been taken, as the verdict that settles it. */
 import type { Logger } from '../log.js';
 import { notificationRequest } from '../outgoing/notification.js';
-import type { PostResult, Sender } from '../outgoing/post.js';
+import type { Place, PostResult, Sender } from '../outgoing/post.js';
 import type { Db } from '../store/db.js';
 import type { SecretBox } from '../store/secretBox.js';
 import type { AttemptRecord, Verdict } from '../store/settle.js';
@@ -72,27 +72,18 @@ async function placeUnderLease(
   { clientToken }: Attemptable,
   take: Taken,
   { everyMs, extend }: { everyMs: number; extend(): Promise<boolean> },
-) {
-  const given = new AbortController();
-  let extending: Promise<boolean> | undefined;
+): Promise<Place | undefined> {
+  let hasWaited = false;
   const timer = setInterval(() => {
-    extending = extend().catch(() => true);
-    void extending.then((isHeld) => {
-      if (!isHeld) given.abort();
-    });
+    hasWaited = true;
+    void extend();
   }, everyMs);
-  try {
-    const place = await sender.place(take.url, clientToken, given.signal);
-    // Its lease may have been about to end, or have ended.
-    if (extending === undefined || (await extend())) return place;
-    place.release();
-    return undefined;
-  } catch (err) {
-    if (given.signal.aborted) return undefined;
-    throw err;
-  } finally {
-    clearInterval(timer);
-  }
+  const place = await sender.place(take.url, clientToken);
+  clearInterval(timer);
+  // The whole of an attempt's time lies under its lease.
+  if (!hasWaited || (await extend())) return place;
+  place.release();
+  return undefined;
 }
 
 function recordOf(at: number, url: string, result: PostResult): AttemptRecord {

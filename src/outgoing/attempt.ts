@@ -1,33 +1,19 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
-import { type AttemptError, AttemptFailed } from './attempt-error.js';
+import { AttemptFailed, attemptFailed, saysStale } from './attempt-error.js';
+import { Clock } from './clock.js';
 import type { Connection } from './connection.js';
-import type { Connections, Holder, OriginConnections } from './connections.js';
 import { excerptBytes, excerptOf } from './excerpt.js';
-import { dnsCode } from './resolve.js';
+import type { Origin } from './origin.js';
+import type { PostResult } from './place.js';
 import { retryAfterMs } from './retry-after.js';
-import { hostOf, portOf } from './target.js';
 
-export interface PostRequest {
-  url: string;
-  headers: Record<string, string>;
-  body: string;
-  signal?: AbortSignal;
-}
-
-export interface PostResult {
-  ok: boolean;
-  status?: number;
-  error?: AttemptError;
-  /** For logs and people: fixed words and error codes, nothing of the URL, the headers or a body. */
-  detail?: string;
-  /** From the start of the attempt until its result is known. */
-  milliseconds: number;
-  /** On 429 and 503, at most 24 h. */
-  retryAfterMs?: number;
-  remoteAddress?: string;
-  /** The first 1 KiB of a failed answer, see excerpt.ts. */
-  responseExcerpt?: string;
+/** Who makes the attempt: the connection is theirs. */
+export interface AttemptOwner {
+  readonly origin: Origin;
+  settled(result: PostResult): void;
+  /** Nothing more is read; may come before `settled`. @param reusable as for {@link Origin.release} */
+  finished(connection: Connection, reusable: boolean): void;
 }
 
 /** What is read of an answer so that its connection can be used again. */
@@ -36,20 +22,14 @@ const maxBodyBytes = 16 * 1024;
 const excerptWaitMs = 1_000;
 
 /**
- * One POST. Its result is known (settled) when the headers of a 2xx are there, or the excerpt of another
- * answer; the rest of the body is read in the background under the same timer, then it is finished.
+ * One POST on one connection. Its result is known (settled) when the headers of a 2xx are there, or the
+ * excerpt of another answer; the rest of the body is read in the background under the same clock, then it
+ * is finished.
  */
-export class Attempt implements Holder, Dispatcher.DispatchHandler {
-  readonly result: Promise<PostResult>;
-  #resolve: (result: PostResult) => void = () => undefined;
-  #reject: (reason: unknown) => void = () => undefined;
-
-  readonly #startedAtMs = performance.now();
-  #timer: NodeJS.Timeout | undefined;
+export class Attempt implements Dispatcher.DispatchHandler {
+  readonly #clock: Clock;
   #excerptTimer: NodeJS.Timeout | undefined;
-  #options: Dispatcher.DispatchOptions | undefined;
-  #origin: OriginConnections | undefined;
-  #connection: Connection | undefined;
+  #connection: Connection;
 
   #mayRetry = true;
   #answerBegan = false;
@@ -61,54 +41,24 @@ export class Attempt implements Holder, Dispatcher.DispatchHandler {
   #finished = false;
 
   constructor(
-    readonly request: PostRequest,
-    readonly connections: Connections,
-    readonly timeoutMs: number,
-    readonly on: { settled(): void; finished(): void },
+    connection: Connection,
+    readonly request: Dispatcher.DispatchOptions,
+    readonly owner: AttemptOwner,
+    timeoutMs: number,
   ) {
-    this.result = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-  }
-
-  run(): Promise<PostResult> {
-    const { url, headers, body, signal } = this.request;
-    if (signal?.aborted) {
-      this.#onAbort();
-      return this.result;
-    }
-    signal?.addEventListener('abort', this.#onAbort, { once: true });
-    const target = URL.canParse(url) ? new URL(url) : undefined;
-    if (target === undefined) return this.#refuse('protocol', 'not a URL');
-    const secure = target.protocol === 'https:';
-    if (!secure && !(target.protocol === 'http:' && this.connections.guard.policy.allowHttp)) {
-      return this.#refuse('blocked_address', 'the scheme is not allowed');
-    }
-    this.#timer = setTimeout(() => this.#onTimeout(), this.timeoutMs);
-    this.#options = { path: target.pathname + target.search, method: 'POST', headers, body };
-    this.#origin = this.connections.of(target.origin, () => ({
-      host: hostOf(target),
-      port: portOf(target),
-      secure,
-    }));
-    this.#origin.acquire(this);
-    return this.result;
-  }
-
-  /** Stops reading an answer whose result is known. */
-  drop(): void {
-    this.#finish(false);
-  }
-
-  start(connection: Connection): void {
-    if (this.#finished) {
-      // Given up in the moment of its turn. A connection that never opened would rest for ever.
-      this.#origin?.release(connection, connection.used);
-      return;
-    }
     this.#connection = connection;
-    if (this.#options !== undefined) connection.dispatch(this.#options, this);
+    this.#clock = new Clock(timeoutMs, () => this.#onTimeout());
+  }
+
+  send(): void {
+    this.#connection.dispatch(this.request, this, this.#clock);
+  }
+
+  /** Ends it without a result, or stops reading an answer whose result is known. */
+  drop(): void {
+    this.#settled = true;
+    clearTimeout(this.#excerptTimer);
+    this.#finish(false);
   }
 
   onRequestStart(): void {}
@@ -129,7 +79,7 @@ export class Attempt implements Holder, Dispatcher.DispatchHandler {
     this.#excerpt = [];
     this.#excerptTimer = setTimeout(
       () => this.#settleFailedAnswer(),
-      Math.min(excerptWaitMs, this.timeoutMs),
+      Math.min(excerptWaitMs, this.#clock.timeoutMs),
     );
   }
 
@@ -147,7 +97,7 @@ export class Attempt implements Holder, Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     if (this.#finished) return;
     if (!this.#settled) this.#settleFailedAnswer();
-    if (this.#connection !== undefined) this.#connection.used = true;
+    this.#connection.used = true;
     this.#finish(true);
   }
 
@@ -158,25 +108,14 @@ export class Attempt implements Holder, Dispatcher.DispatchHandler {
     } else if (this.#status !== undefined) {
       this.#settleFailedAnswer();
       this.#finish(false);
-    } else if (this.#foundStale(error)) {
-      this.#retryOnNewConnection();
+    } else if (this.#mayRetry && !this.#answerBegan && this.#connection.used && saysStale(error)) {
+      this.#mayRetry = false;
+      this.#connection = this.owner.origin.replace(this.#connection);
+      this.send();
     } else {
-      const failed = classify(error);
-      this.#settle({ ok: false, error: failed.error, detail: failed.detail, ...this.#measured() });
+      this.#settleFailure(attemptFailed(error));
       this.#finish(false);
     }
-  }
-
-  /** The server closed a kept connection while this request was on its way to it. */
-  #foundStale(error: Error): boolean {
-    if (!this.#mayRetry || this.#answerBegan || this.#connection?.used !== true) return false;
-    return staleCodes.has(dnsCode(error) ?? '');
-  }
-
-  #retryOnNewConnection(): void {
-    this.#mayRetry = false;
-    if (this.#connection === undefined || this.#origin === undefined) return;
-    this.start(this.#origin.replace(this.#connection));
   }
 
   #onTimeout(): void {
@@ -185,26 +124,30 @@ export class Attempt implements Holder, Dispatcher.DispatchHandler {
     } else if (this.#status !== undefined) {
       this.#settleFailedAnswer();
       this.#finish(false);
+    } else if (this.#connection.isLookingUp()) {
+      void this.#settleWithoutAddress();
     } else {
-      const waited = this.#connection === undefined;
-      const detail = waited ? 'no free connection to the origin' : `no answer within ${this.timeoutMs} ms`;
-      this.#settle({ ok: false, error: 'timeout', detail, ...this.#measured() });
+      this.#settleFailure(this.#tooLate());
       this.#finish(false);
     }
   }
 
-  readonly #onAbort = (): void => {
-    if (this.#settled) return;
-    this.#settled = true;
-    this.#reject(this.request.signal?.reason);
-    this.on.settled();
+  /** The name server of one customer may be silent, or the resolver; the latter takes up to a second to tell. */
+  async #settleWithoutAddress(): Promise<void> {
+    const { to, all } = this.owner.origin;
+    const silent = all.guard.names.isSilentFor(to.host);
     this.#finish(false);
-  };
+    this.#settleFailure((await silent) ? new AttemptFailed('dns', 'no answer', 'resolver') : this.#tooLate());
+  }
 
-  #refuse(error: AttemptError, detail: string): Promise<PostResult> {
-    this.#settle({ ok: false, error, detail, ...this.#measured() });
-    this.#finish(false);
-    return this.result;
+  #tooLate(): AttemptFailed {
+    return new AttemptFailed('timeout', `no answer within ${this.#clock.timeoutMs} ms`);
+  }
+
+  #settleFailure({ error, detail, ours }: AttemptFailed): void {
+    const result: PostResult = { ok: false, error, detail, ...this.#measured() };
+    if (ours !== undefined) result.ours = ours;
+    this.#settle(result);
   }
 
   #settleFailedAnswer(): void {
@@ -226,38 +169,23 @@ export class Attempt implements Holder, Dispatcher.DispatchHandler {
   }
 
   #settle(result: PostResult): void {
+    if (this.#settled) return;
     this.#settled = true;
-    this.request.signal?.removeEventListener('abort', this.#onAbort);
     clearTimeout(this.#excerptTimer);
-    this.#resolve(result);
-    this.on.settled();
+    this.owner.settled(result);
   }
 
   #finish(reusable: boolean): void {
     if (this.#finished) return;
     this.#finished = true;
-    clearTimeout(this.#timer);
+    this.#clock.stop();
     clearTimeout(this.#excerptTimer);
-    if (this.#connection !== undefined) this.#origin?.release(this.#connection, reusable);
-    else this.#origin?.leave(this);
-    this.on.finished();
+    this.owner.finished(this.#connection, reusable);
   }
 
   #measured(): { milliseconds: number; remoteAddress?: string } {
-    const milliseconds = Math.round(performance.now() - this.#startedAtMs);
-    const remoteAddress = this.#connection?.remoteAddress;
+    const { milliseconds } = this.#clock;
+    const { remoteAddress } = this.#connection;
     return remoteAddress === undefined ? { milliseconds } : { milliseconds, remoteAddress };
   }
-}
-
-const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
-
-function classify(error: Error): AttemptFailed {
-  if (error instanceof AttemptFailed) return error;
-  const code = dnsCode(error) ?? 'unknown error';
-  // With TLS 1.3 a server judges the client only after the client's handshake is complete.
-  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return new AttemptFailed('tls', code);
-  if (code.startsWith('UND_ERR_INVALID')) return new AttemptFailed('protocol', 'the request cannot be sent');
-  if (staleCodes.has(code)) return new AttemptFailed('protocol', `closed without an answer (${code})`);
-  return new AttemptFailed('protocol', `not a valid HTTP answer (${code})`);
 }

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import type { AttemptFailed } from './attempt-error.js';
-import { type Destination, type Guard, openSocket } from './open-socket.js';
+import type { Pausable } from './clock.js';
+import { type Destination, type Guard, type Opening, openSocket } from './open-socket.js';
 
 /** Shorter than what common servers and load balancers keep; longer means more stale connections. */
 const keepAliveMs = 10_000;
@@ -19,13 +20,16 @@ export class Connection {
   onIdleClose: () => void = () => undefined;
 
   readonly #client: Client;
-  #abandonOpening: () => void = () => undefined;
+  #clock: Pausable | undefined;
+  #opening: Opening | undefined;
   #busy = false;
 
   constructor(origin: string, to: Destination, guard: Guard) {
     this.#client = new Client(origin, {
       connect: (_options, done) => {
-        this.#abandonOpening = openSocket(to, guard, (error, socket) => this.#opened(error, socket, done));
+        this.#opening = openSocket(to, guard, this.#clock ?? noClock, (error, socket) =>
+          this.#opened(error, socket, done),
+        );
       },
       pipelining: 1,
       // Each attempt has one timer of its own over all its phases.
@@ -42,29 +46,39 @@ export class Connection {
     });
   }
 
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+  /** @param clock stands still where the opening of the connection waits for the service itself */
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, clock: Pausable): void {
     this.#busy = true;
+    this.#clock = clock;
     this.#client.dispatch(options, handler);
+  }
+
+  /** It is not open yet, because its name has no address yet. */
+  isLookingUp(): boolean {
+    return this.#opening?.isLookingUp() ?? false;
   }
 
   /** The answer is read to its end. */
   rest(): void {
     this.#busy = false;
+    this.#clock = undefined;
   }
 
   destroy(): void {
     this.onIdleClose = () => undefined;
-    this.#abandonOpening();
+    this.#opening?.abandon();
     void this.#client.destroy();
   }
 
   #opened(error: AttemptFailed | null, socket: Socket | null, done: (...result: OpenResult) => void): void {
-    this.#abandonOpening = () => undefined;
+    this.#opening = undefined;
     this.used = false;
     this.remoteAddress = socket?.remoteAddress;
     if (socket === null) done(error ?? new Error('no socket'), null);
     else done(null, socket);
   }
 }
+
+const noClock: Pausable = { pause: () => undefined, resume: () => undefined };
 
 type OpenResult = [null, Socket] | [Error, null];

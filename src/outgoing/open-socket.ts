@@ -2,7 +2,10 @@ import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { judgeAddress, type TargetPolicy } from './address.js';
 import { AttemptFailed } from './attempt-error.js';
-import { dnsCode, type Lookup, type ResolvedAddress, saysUnknownHost } from './resolve.js';
+import type { Pausable } from './clock.js';
+import { mayBeOurs, oursByCode, oursWhileConnecting } from './ours.js';
+import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, saysUnknownHost } from './resolve.js';
+import type { HasRoute } from './routes.js';
 
 /** One origin as a connection sees it. */
 export interface Destination {
@@ -16,9 +19,18 @@ export interface Destination {
 
 export interface Guard {
   policy: TargetPolicy;
-  lookup: Lookup;
+  names: Names;
+  hasRoute: HasRoute;
   /** Certificate authorities in PEM instead of the built-in ones. */
   ca?: string;
+}
+
+/** A connection on its way. */
+export interface Opening {
+  /** Its name has no address yet. */
+  isLookingUp(): boolean;
+  /** Gives it up and destroys what there is of it. */
+  abandon(): void;
 }
 
 /**
@@ -26,24 +38,27 @@ export interface Guard {
  * that was reached is judged again before a byte of TLS or HTTP does: the addresses that were judged are
  * the ones handed to the socket, so a name that changes its answer gains nothing.
  *
+ * @param clock stands still while the name waits until it may be asked for
  * @param done is called once, with an {@link AttemptFailed} or the socket, unless the opening was abandoned
- * @returns abandons the opening and destroys what there is of it
  */
 export function openSocket(
   to: Destination,
   guard: Guard,
+  clock: Pausable,
   done: (error: AttemptFailed | null, socket: Socket | null) => void,
-): () => void {
+): Opening {
   let abandoned = false;
+  let lookingUp = true;
   let current: Socket | undefined;
   const hold = <S extends Socket>(socket: S): S => {
     // An error may come after the one that was waited for, and would end the process without a listener.
     socket.on('error', () => undefined);
     current = socket;
+    lookingUp = false;
     if (abandoned) socket.destroy();
     return socket;
   };
-  open(to, guard, hold).then(
+  open(to, guard, clock, hold).then(
     (socket) => (abandoned ? socket.destroy() : done(null, socket)),
     (error: unknown) => {
       current?.destroy();
@@ -51,36 +66,49 @@ export function openSocket(
         done(error instanceof AttemptFailed ? error : new AttemptFailed('connect', 'failed'), null);
     },
   );
-  return () => {
-    abandoned = true;
-    current?.destroy();
+  return {
+    isLookingUp: () => lookingUp,
+    abandon: () => {
+      abandoned = true;
+      current?.destroy();
+    },
   };
 }
 
 type Hold = <S extends Socket>(socket: S) => S;
 
-async function open(to: Destination, guard: Guard, hold: Hold): Promise<Socket> {
-  const addresses = await allowedAddresses(to, guard);
-  const tcp = await connectTcp(to, addresses, hold);
+async function open(to: Destination, guard: Guard, clock: Pausable, hold: Hold): Promise<Socket> {
+  const addresses = await allowedAddresses(to, guard, clock);
+  const tcp = await connectTcp(to, addresses, hold).catch(async (error: Error) => {
+    throw await connectFailed(error, addresses, guard);
+  });
   refuseUnlessAllowed(tcp.remoteAddress ?? '', to.port, guard.policy);
   return to.secure ? startTls(to, guard, tcp, hold) : tcp;
 }
 
-async function allowedAddresses(to: Destination, guard: Guard): Promise<readonly ResolvedAddress[]> {
+async function allowedAddresses(
+  to: Destination,
+  guard: Guard,
+  clock: Pausable,
+): Promise<readonly ResolvedAddress[]> {
   const family = isIP(to.host);
   const found: readonly ResolvedAddress[] =
-    family === 0 ? await lookUp(to.host, guard.lookup) : [{ address: to.host, family: family === 6 ? 6 : 4 }];
+    family === 0
+      ? await lookUp(to.host, guard.names, clock)
+      : [{ address: to.host, family: family === 6 ? 6 : 4 }];
   for (const { address } of found) refuseUnlessAllowed(address, to.port, guard.policy);
   return found;
 }
 
-async function lookUp(host: string, lookup: Lookup): Promise<readonly ResolvedAddress[]> {
+async function lookUp(host: string, names: Names, clock: Pausable): Promise<readonly ResolvedAddress[]> {
   let found: readonly ResolvedAddress[];
   try {
-    found = await lookup(host);
+    found = await names.lookup(host, clock);
   } catch (error) {
     const code = dnsCode(error) ?? 'unknown error';
-    throw new AttemptFailed('dns', saysUnknownHost(error) ? `no such host (${code})` : `no answer (${code})`);
+    if (saysUnknownHost(error)) throw new AttemptFailed('dns', `no such host (${code})`);
+    const ours = error instanceof ResolverSilent ? 'resolver' : oursByCode(code);
+    throw new AttemptFailed('dns', `no answer (${code})`, ours);
   }
   if (found.length === 0) throw new AttemptFailed('dns', 'no such host (no addresses)');
   return found;
@@ -111,9 +139,20 @@ function connectTcp(to: Destination, addresses: readonly ResolvedAddress[], hold
       }),
     );
     socket.once('connect', () => resolve(socket));
-    socket.once('error', (error) => reject(new AttemptFailed('connect', codeOf(error))));
+    socket.once('error', reject);
     socket.once('close', () => reject(new AttemptFailed('connect', 'closed')));
   });
+}
+
+async function connectFailed(
+  error: Error,
+  addresses: readonly ResolvedAddress[],
+  guard: Guard,
+): Promise<AttemptFailed> {
+  if (error instanceof AttemptFailed) return error;
+  const code = codeOf(error);
+  const tried = addresses.map(({ address }) => address);
+  return new AttemptFailed('connect', code, await oursWhileConnecting(code, tried, guard.hasRoute));
 }
 
 function startTls(to: Destination, guard: Guard, tcp: Socket, hold: Hold): Promise<TLSSocket> {
@@ -143,8 +182,12 @@ function startTls(to: Destination, guard: Guard, tcp: Socket, hold: Hold): Promi
   });
 }
 
-/** The code only: messages may hold names and addresses. */
+/**
+ * The code only: messages may hold names and addresses. Where several addresses were tried, what a receiver
+ * said counts before what may be this host's.
+ */
 function codeOf(error: Error): string {
-  if (error instanceof AggregateError && error.errors[0] instanceof Error) return codeOf(error.errors[0]);
-  return dnsCode(error) ?? 'unknown error';
+  if (!(error instanceof AggregateError)) return dnsCode(error) ?? 'unknown error';
+  const codes = error.errors.map((one) => dnsCode(one) ?? 'unknown error');
+  return codes.find((code) => !mayBeOurs(code)) ?? codes[0] ?? 'unknown error';
 }

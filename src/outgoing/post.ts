@@ -1,10 +1,23 @@
 import { checkPolicy, type TargetPolicy } from './address.js';
-import { Attempt, type PostRequest, type PostResult } from './attempt.js';
+import type { AttemptError } from './attempt-error.js';
 import { Connections } from './connections.js';
-import { type Lookup, resolveHost } from './resolve.js';
+import { systemNames } from './names.js';
+import { type Ledger, OriginPlace } from './origin-place.js';
+import type { Place, PostResult } from './place.js';
+import type { Names } from './resolve.js';
+import { type HasRoute, hasRoute } from './routes.js';
+import { hostOf, portOf } from './target.js';
 
-export type { PostRequest, PostResult } from './attempt.js';
 export type { AttemptError } from './attempt-error.js';
+export type { Ours } from './ours.js';
+export type { Place, PostResult } from './place.js';
+
+export interface PostRequest {
+  url: string;
+  headers: Record<string, string>;
+  body: string;
+  signal?: AbortSignal;
+}
 
 /**
  * Sends POSTs, each one attempt: it never follows a redirect, never reads more than 16 KiB of an answer,
@@ -25,60 +38,146 @@ export type { AttemptError } from './attempt-error.js';
  *
  * A kept connection that turns out to be closed before a byte of the answer came is replaced once, at
  * once, within the same attempt.
+ *
+ * The time of an attempt is time at its receiver, with the name, the connection and TLS. What the service
+ * itself lacks, it waits for outside that time: a place, and a turn to look up a name.
+ *
+ * | the service | fails with `ours` |
+ * |---|---|
+ * | has no file descriptor or no memory for a socket | `descriptors` |
+ * | has a resolver that answers nobody; up to a second more than `timeoutMs` where that has to be found out | `resolver` |
+ * | has no route to anywhere, no interface that is up, or no local port left | `network` |
  */
 export interface Sender {
-  /** Rejects only when `signal` aborts, with its reason; everything else is a {@link PostResult}. */
-  post(req: PostRequest): Promise<PostResult>;
+  /**
+   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, and one of
+   * the process's sockets. Resolves at once where there is room, and for a URL that cannot be posted to, whose
+   * `post` then says why. Rejects only when `signal` aborts, with its reason; the signal covers `post` too.
+   */
+  place(url: string, client: string, signal?: AbortSignal): Promise<Place>;
+  /** `place` and `post`, for who has nothing to do in between. */
+  post(request: PostRequest & { client: string }): Promise<PostResult>;
   /** Posts that have no result yet. */
   inFlight(): number;
-  /** Takes no more posts, waits for those in flight, closes all connections. */
+  /** Who waits for a place. */
+  waiting(): number;
+  /** Refuses new posts, waits for those who have or wait for a place, closes all connections. */
   close(): Promise<void>;
 }
 
-/**
- * @param opts.timeoutMs for a whole attempt: name, connection, TLS, request and answer
- * @param opts.maxOrigins of how many origins idle connections are kept (1,000)
- * @param opts.connectionsPerOrigin how many at once; what is over waits, within its `timeoutMs` (128)
- * @param opts.ca certificate authorities in PEM instead of the built-in ones
- * @throws Error when a range of the policy is no CIDR
- */
-export function createSender(opts: {
+export interface SenderSettings {
   policy: TargetPolicy;
+  /** For one attempt: name, connection, TLS, request and answer. */
   timeoutMs: number;
-  maxOrigins?: number;
+  /** Connections to one origin at once, with idle ones (128). */
   connectionsPerOrigin?: number;
-  lookup?: Lookup;
+  /** Connections to all origins, with idle ones (4,096). */
+  maxSockets?: number;
+  /** Certificate authorities in PEM instead of the built-in ones. */
   ca?: string;
-}): Sender {
-  checkPolicy(opts.policy);
-  const { policy, timeoutMs, lookup = resolveHost } = opts;
-  const guard = opts.ca === undefined ? { policy, lookup } : { policy, lookup, ca: opts.ca };
-  const connections = new Connections(guard, opts.maxOrigins ?? 1_000, opts.connectionsPerOrigin ?? 128);
-  const running = new Set<Attempt>();
-  const unread = new Set<Attempt>();
-  let closed = false;
-
-  return {
-    post(req) {
-      if (closed) return Promise.resolve(refusal);
-      const attempt = new Attempt(req, connections, timeoutMs, {
-        settled: () => {
-          running.delete(attempt);
-          unread.add(attempt);
-        },
-        finished: () => unread.delete(attempt),
-      });
-      running.add(attempt);
-      return attempt.run();
-    },
-    inFlight: () => running.size,
-    async close() {
-      closed = true;
-      await Promise.allSettled([...running].map((attempt) => attempt.result));
-      for (const attempt of unread) attempt.drop();
-      connections.destroy();
-    },
-  };
+  /** Instead of the system's. */
+  names?: Names;
+  hasRoute?: HasRoute;
 }
 
-const refusal: PostResult = { ok: false, error: 'connect', detail: 'the sender is closed', milliseconds: 0 };
+/** @throws Error when a range of the policy is no CIDR */
+export function createSender(settings: SenderSettings): Sender {
+  checkPolicy(settings.policy);
+  return new ConnectionsSender(settings);
+}
+
+class ConnectionsSender implements Sender, Ledger {
+  readonly timeoutMs: number;
+  readonly #connections: Connections;
+  /** All that are not over; of those that were posted, until their answer is read. */
+  readonly #places = new Set<OriginPlace>();
+  #unposted = 0;
+  #inFlight = 0;
+  #closing: Promise<void> | undefined;
+  #onQuiet: () => void = () => undefined;
+
+  constructor(settings: SenderSettings) {
+    const { policy, ca, names = systemNames } = settings;
+    const guard = { policy, names, hasRoute: settings.hasRoute ?? hasRoute, ...(ca !== undefined && { ca }) };
+    const { connectionsPerOrigin = 128, maxSockets = 4_096 } = settings;
+    this.#connections = new Connections(guard, connectionsPerOrigin, maxSockets);
+    this.timeoutMs = settings.timeoutMs;
+  }
+
+  place(url: string, client: string, signal?: AbortSignal): Promise<Place> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    if (this.#closing !== undefined) return refuse('connect', 'the sender is closed');
+    const target = URL.canParse(url) ? new URL(url) : undefined;
+    if (target === undefined) return refuse('protocol', 'not a URL');
+    const secure = target.protocol === 'https:';
+    if (!secure && !(target.protocol === 'http:' && this.#connections.guard.policy.allowHttp)) {
+      return refuse('blocked_address', 'the scheme is not allowed');
+    }
+    const origin = this.#connections.of(target.origin, () => ({
+      host: hostOf(target),
+      port: portOf(target),
+      secure,
+    }));
+    const place = new OriginPlace(origin, target.pathname + target.search, client, signal, this);
+    this.#places.add(place);
+    this.#unposted++;
+    return place.wait();
+  }
+
+  async post({ url, client, headers, body, signal }: PostRequest & { client: string }): Promise<PostResult> {
+    const place = await this.place(url, client, signal);
+    return place.post({ headers, body });
+  }
+
+  inFlight(): number {
+    return this.#inFlight;
+  }
+
+  waiting(): number {
+    return this.#connections.waiting;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  posted(): void {
+    this.#unposted--;
+    this.#inFlight++;
+  }
+
+  answered(): void {
+    this.#inFlight--;
+    if (this.#isQuiet()) this.#onQuiet();
+  }
+
+  givenBack(place: OriginPlace): void {
+    this.#unposted--;
+    this.#places.delete(place);
+    if (this.#isQuiet()) this.#onQuiet();
+  }
+
+  ended(place: OriginPlace): void {
+    this.#places.delete(place);
+  }
+
+  async #close(): Promise<void> {
+    if (!this.#isQuiet()) {
+      await new Promise<void>((resolve) => {
+        this.#onQuiet = resolve;
+      });
+    }
+    for (const place of this.#places) place.drop();
+    this.#connections.destroy();
+  }
+
+  #isQuiet(): boolean {
+    return this.#unposted === 0 && this.#inFlight === 0;
+  }
+}
+
+function refuse(error: AttemptError, detail: string): Promise<Place> {
+  const result: PostResult = { ok: false, error, detail, milliseconds: 0 };
+  return Promise.resolve({ post: () => Promise.resolve(result), release: () => undefined });
+}

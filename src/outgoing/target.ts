@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { type AddressVerdict, judgeAddress, type TargetPolicy } from './address.js';
-import { type Lookup, resolveHost, saysUnknownHost } from './resolve.js';
+import { systemNames } from './names.js';
+import { type Lookup, saysUnknownHost } from './resolve.js';
 
 export type { Lookup } from './resolve.js';
 
@@ -69,7 +70,7 @@ export async function checkTarget(
   const host = hostOf(parsed);
   if (isIP(host) !== 0) return;
   const port = portOf(parsed);
-  const found = await lookUp(host, policy, opts.lookup ?? resolveHost, opts.timeoutMs ?? 5_000);
+  const found = await lookUp(host, policy, opts.lookup ?? systemNames.lookup, opts.timeoutMs ?? 5_000);
   if (found.length === 0) throw new TargetRefused('unknown_host', policy);
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, policy), policy);
 }

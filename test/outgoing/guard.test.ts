@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { TargetPolicy } from '../../src/outgoing/address.js';
 import { createSender, type PostResult } from '../../src/outgoing/post.js';
 import { checkTarget, type Lookup } from '../../src/outgoing/target.js';
+import { namesBy } from './names-by.js';
 import { loopbackPolicy, type RawReceiver, startRawReceiver } from './raw-receiver.js';
 
 /** http is allowed, so that nothing but the address can be what refuses. */
@@ -27,8 +28,8 @@ describe('outgoing guard: at connect time', () => {
   });
 
   const post = async (url: string, policy = publicOnly, lookup?: Lookup): Promise<PostResult> => {
-    const sender = createSender({ policy, timeoutMs: 5_000, ...(lookup === undefined ? {} : { lookup }) });
-    const result = await sender.post({ url, headers: {}, body: '{}' });
+    const sender = createSender({ policy, timeoutMs: 5_000, ...(lookup && { names: namesBy(lookup) }) });
+    const result = await sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' });
     await sender.close();
     return result;
   };

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { createSender, type PostResult, type Sender } from '../../src/outgoing/post.js';
+import { loopbackNames, namesBy } from './names-by.js';
 import {
   certificate,
   expired,
@@ -205,7 +206,12 @@ describe('an attempt whose receiver', () => {
 
   const post = async (at: RawReceiver, withinMs: number): Promise<PostResult> => {
     sender = createSender({ policy: loopbackPolicy, timeoutMs: withinMs, ca: certificate });
-    const result = await sender.post({ url: at.url, headers: { 'webhook-id': 'n-1' }, body: '{"a":1}' });
+    const result = await sender.post({
+      url: at.url,
+      client: 'SITE0042',
+      headers: { 'webhook-id': 'n-1' },
+      body: '{"a":1}',
+    });
     assert.equal(sender.inFlight(), 0);
     assert.ok(!JSON.stringify(result).includes('hidden-in-query'));
     return result;
@@ -268,7 +274,12 @@ describe('an attempt whose receiver', () => {
     });
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
     for (const [date, least, most] of dates) {
-      const { retryAfterMs } = await sender.post({ url: receiver.url, headers: {}, body: '{}' });
+      const { retryAfterMs } = await sender.post({
+        url: receiver.url,
+        client: 'SITE0042',
+        headers: {},
+        body: '{}',
+      });
       assert.ok(retryAfterMs !== undefined && retryAfterMs >= least && retryAfterMs <= most, date);
     }
   });
@@ -282,7 +293,7 @@ describe('an attempt whose receiver', () => {
     });
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
     for (const value of values) {
-      const result = await sender.post({ url: receiver.url, headers: {}, body: '{}' });
+      const result = await sender.post({ url: receiver.url, client: 'SITE0042', headers: {}, body: '{}' });
       assert.equal(result.status, 503);
       assert.ok(!('retryAfterMs' in result), value);
     }
@@ -291,7 +302,7 @@ describe('an attempt whose receiver', () => {
   it('shows a self-signed certificate ends as tls', async () => {
     receiver = await startRawReceiver({ tls: true });
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
-    assertEnds(await sender.post({ url: receiver.url, headers: {}, body: '{}' }), {
+    assertEnds(await sender.post({ url: receiver.url, client: 'SITE0042', headers: {}, body: '{}' }), {
       ok: false,
       error: 'tls',
       detail: 'DEPTH_ZERO_SELF_SIGNED_CERT',
@@ -305,9 +316,14 @@ describe('an attempt whose receiver', () => {
       policy: loopbackPolicy,
       timeoutMs: longTimeoutMs,
       ca: certificate,
-      lookup: async () => [{ address: '127.0.0.1', family: 4 }],
+      names: loopbackNames,
     });
-    const at = (host: string) => ({ url: `https://${host}:${receiver?.port}/`, headers: {}, body: '{}' });
+    const at = (host: string) => ({
+      url: `https://${host}:${receiver?.port}/`,
+      client: 'SITE0042',
+      headers: {},
+      body: '{}',
+    });
     assertEnds(await sender.post(at('other.example')), {
       ok: false,
       error: 'tls',
@@ -321,7 +337,7 @@ describe('an attempt whose receiver', () => {
   it('shows an expired certificate ends as tls', async () => {
     receiver = await startRawReceiver({ tls: expired });
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs, ca: expired.cert });
-    assertEnds(await sender.post({ url: receiver.url, headers: {}, body: '{}' }), {
+    assertEnds(await sender.post({ url: receiver.url, client: 'SITE0042', headers: {}, body: '{}' }), {
       ok: false,
       error: 'tls',
       detail: 'CERT_HAS_EXPIRED',
@@ -350,7 +366,7 @@ describe('an attempt whose receiver', () => {
     });
     sender = createSender({ policy: loopbackPolicy, timeoutMs });
     const url = receiver.url.replace('http:', 'https:');
-    const result = await sender.post({ url, headers: {}, body: '{}' });
+    const result = await sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' });
     assert.ok(result.error === 'timeout' || result.error === 'tls', result.error);
     assert.equal(sender.inFlight(), 0);
     await until(() => receiver?.open() === 0);
@@ -362,21 +378,30 @@ describe('an attempt whose receiver', () => {
     });
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
     const url = receiver.url.replace('http:', 'https:');
-    assertEnds(await sender.post({ url, headers: {}, body: '{}' }), { ok: false, error: 'tls' });
+    assertEnds(await sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' }), {
+      ok: false,
+      error: 'tls',
+    });
   });
 
   it('breaks off the TLS handshake ends as tls', async () => {
     receiver = await startRawReceiver({ onConnection: (s) => s.once('data', () => s.end()) });
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
     const url = receiver.url.replace('http:', 'https:');
-    assertEnds(await sender.post({ url, headers: {}, body: '{}' }), { ok: false, error: 'tls' });
+    assertEnds(await sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' }), {
+      ok: false,
+      error: 'tls',
+    });
   });
 
   it('stalls in the TLS handshake ends as timeout, and its connection is cut', async () => {
     receiver = await startRawReceiver({});
     sender = createSender({ policy: loopbackPolicy, timeoutMs });
     const url = receiver.url.replace('http:', 'https:');
-    assertEnds(await sender.post({ url, headers: {}, body: '{}' }), { ok: false, error: 'timeout' });
+    assertEnds(await sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' }), {
+      ok: false,
+      error: 'timeout',
+    });
     await until(() => receiver?.open() === 0);
   });
 
@@ -386,7 +411,7 @@ describe('an attempt whose receiver', () => {
     await receiver.close();
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
     for (const at of [url, url.replace('http:', 'https:')]) {
-      assertEnds(await sender.post({ url: at, headers: {}, body: '{}' }), {
+      assertEnds(await sender.post({ url: at, client: 'SITE0042', headers: {}, body: '{}' }), {
         ok: false,
         error: 'connect',
         detail: 'ECONNREFUSED',
@@ -396,20 +421,39 @@ describe('an attempt whose receiver', () => {
 
   it('has no name ends as dns', async () => {
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
-    const result = await sender.post({ url: 'https://nowhere.invalid/', headers: {}, body: '{}' });
+    const result = await sender.post({
+      url: 'https://nowhere.invalid/',
+      client: 'SITE0042',
+      headers: {},
+      body: '{}',
+    });
     assertEnds(result, { ok: false, error: 'dns' });
   });
 
   it('has a name server that breaks ends as dns', async () => {
-    const lookup = () => Promise.reject(Object.assign(new Error('broken'), { code: 'ESERVFAIL' }));
-    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs, lookup });
-    const result = await sender.post({ url: 'https://hooks.example/', headers: {}, body: '{}' });
+    const names = namesBy(() => Promise.reject(Object.assign(new Error('broken'), { code: 'ESERVFAIL' })));
+    sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs, names });
+    const result = await sender.post({
+      url: 'https://hooks.example/',
+      client: 'SITE0042',
+      headers: {},
+      body: '{}',
+    });
     assertEnds(result, { ok: false, error: 'dns', detail: 'no answer (ESERVFAIL)' });
   });
 
   it('has a name server that keeps silent ends as timeout', async () => {
-    sender = createSender({ policy: loopbackPolicy, timeoutMs, lookup: () => new Promise(() => undefined) });
-    const result = await sender.post({ url: 'https://hooks.example/', headers: {}, body: '{}' });
+    sender = createSender({
+      policy: loopbackPolicy,
+      timeoutMs,
+      names: namesBy(() => new Promise(() => undefined)),
+    });
+    const result = await sender.post({
+      url: 'https://hooks.example/',
+      client: 'SITE0042',
+      headers: {},
+      body: '{}',
+    });
     assertEnds(result, { ok: false, error: 'timeout' });
   });
 });

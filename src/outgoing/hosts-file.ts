@@ -1,0 +1,54 @@
+import { readFileSync, statSync } from 'node:fs';
+import { isIP } from 'node:net';
+import type { ResolvedAddress } from './resolve.js';
+
+/**
+ * The system's list of names (hosts(5)), read again when the file has changed. It is read in place, not on
+ * one of libuv's threads: it is small, in the page cache, and changes with the machine.
+ */
+export class HostsFile {
+  #version = '';
+  #names = new Map<string, ResolvedAddress[]>();
+
+  constructor(readonly path = systemPath) {}
+
+  /**
+   * @param name in lower case, without a final dot
+   * @returns in the order of the file, IPv4 first; empty where it is not listed
+   * @throws what the file system throws, unless there is no such file or it may not be read
+   */
+  addressesOf(name: string): readonly ResolvedAddress[] {
+    try {
+      const { mtimeMs, size, ino } = statSync(this.path);
+      const version = `${mtimeMs} ${size} ${ino}`;
+      if (version !== this.#version) {
+        this.#names = parse(readFileSync(this.path, 'utf8'));
+        this.#version = version;
+      }
+    } catch (error) {
+      if (!absentCodes.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      this.#names.clear();
+      this.#version = '';
+    }
+    return this.#names.get(name) ?? [];
+  }
+}
+
+const systemPath = process.platform === 'win32' ? 'C:\\Windows\\System32\\drivers\\etc\\hosts' : '/etc/hosts';
+const absentCodes = new Set(['ENOENT', 'EACCES']);
+
+function parse(text: string): Map<string, ResolvedAddress[]> {
+  const names = new Map<string, ResolvedAddress[]>();
+  for (const line of text.split('\n')) {
+    const [address = '', ...listed] = line.replace(/#.*/, '').trim().split(/\s+/);
+    const family = isIP(address);
+    if (family === 0) continue;
+    for (const name of listed) {
+      const addresses = names.get(name.toLowerCase()) ?? [];
+      addresses.push({ address, family: family === 6 ? 6 : 4 });
+      addresses.sort((a, b) => a.family - b.family);
+      names.set(name.toLowerCase(), addresses);
+    }
+  }
+  return names;
+}

@@ -1,0 +1,114 @@
+import { Connection } from './connection.js';
+import type { Connections } from './connections.js';
+import type { Destination } from './open-socket.js';
+import { Turns } from './turns.js';
+
+/** Who asks for a place at an origin. */
+export interface Waiter {
+  /** With whom the origin's places are shared in turn. */
+  readonly client: string;
+  /** Called once. @param connection one that is open, where there is one */
+  granted(connection: Connection | undefined): void;
+}
+
+/**
+ * The places of one origin: those in use, at most as many as the bound, and connections that are kept idle.
+ * Who finds no place waits; the clients who wait are served in turn.
+ *
+ * While somebody waits, the bound is reached or no socket is to be had: nobody overtakes.
+ */
+export class Origin {
+  readonly #idle: Connection[] = [];
+  readonly #waiting = new Turns<Waiter>();
+  #inUse = 0;
+
+  constructor(
+    readonly name: string,
+    readonly to: Destination,
+    readonly all: Connections,
+  ) {}
+
+  /** It lacks nothing but a socket for who is next. */
+  get wantsSocket(): boolean {
+    return this.#waiting.size > 0 && this.#inUse < this.all.perOrigin;
+  }
+
+  /** Grants a place at once, or queues the waiter. */
+  acquire(waiter: Waiter): void {
+    if (this.#waiting.size === 0 && this.#inUse < this.all.perOrigin) {
+      if (this.#grant(waiter)) return;
+      this.all.queueForSocket(this);
+    }
+    this.#waiting.add(waiter.client, waiter);
+    this.all.waiting++;
+  }
+
+  /** A waiter gives up before its turn. */
+  leave(waiter: Waiter): void {
+    this.#waiting.delete(waiter.client, waiter);
+    this.all.waiting--;
+    if (!this.wantsSocket) this.all.leaveQueueForSocket(this);
+    this.#forgetIfUnused();
+  }
+
+  /** @returns false where there is no socket for it */
+  grantNext(): boolean {
+    if (this.#idle.length === 0 && !this.all.hasSocket()) return false;
+    const next = this.#waiting.next();
+    if (next === undefined) return false;
+    this.all.waiting--;
+    return this.#grant(next);
+  }
+
+  /** A connection for a place that was granted without one. */
+  connect(): Connection {
+    const connection = new Connection(this.name, this.to, this.all.guard);
+    connection.onIdleClose = () => this.closeIdle(connection);
+    return connection;
+  }
+
+  /** In the place of a connection that turned out to be stale: a new one. */
+  replace(stale: Connection): Connection {
+    stale.destroy();
+    return this.connect();
+  }
+
+  /** @param reusable the connection is open and between two requests; otherwise it is closed */
+  release(connection: Connection | undefined, reusable: boolean): void {
+    this.#inUse--;
+    if (connection !== undefined && reusable) {
+      connection.rest();
+      this.#idle.push(connection);
+      this.all.keepIdle(connection, this);
+    } else {
+      connection?.destroy();
+      this.all.giveBackSocket();
+    }
+    this.all.serve(this);
+    this.#forgetIfUnused();
+  }
+
+  /** Closes a connection, unless it is in use. */
+  closeIdle(connection: Connection): void {
+    const at = this.#idle.indexOf(connection);
+    if (at === -1) return;
+    this.#idle.splice(at, 1);
+    connection.destroy();
+    this.all.dropIdle(connection);
+    this.all.giveBackSocket();
+    this.#forgetIfUnused();
+  }
+
+  #grant(waiter: Waiter): boolean {
+    const connection = this.#idle.pop();
+    if (connection !== undefined) this.all.dropIdle(connection);
+    else if (!this.all.takeSocket()) return false;
+    this.#inUse++;
+    waiter.granted(connection);
+    return true;
+  }
+
+  #forgetIfUnused(): void {
+    if (this.#inUse === 0 && this.#idle.length === 0 && this.#waiting.size === 0) this.all.forget(this);
+  }
+}

@@ -1,0 +1,50 @@
+import type { HasRoute } from './routes.js';
+
+/**
+ * What a failure says about this process or its host:
+ * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
+ * - `resolver`: the resolver answers nobody (see dns.ts)
+ * - `network`: no interface, no route to anywhere, or no local port left
+ */
+export type Ours = 'descriptors' | 'resolver' | 'network';
+
+const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
+const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
+
+/** Where the code alone tells. */
+export function oursByCode(code: string): Ours | undefined {
+  if (descriptorCodes.has(code)) return 'descriptors';
+  return code === 'ENETDOWN' ? 'network' : undefined;
+}
+
+/** Whether the failure may be ours, and only the codes of a receiver's other addresses or the routes can tell. */
+export function mayBeOurs(code: string): boolean {
+  return routeCodes.has(code) || oursByCode(code) !== undefined;
+}
+
+/**
+ * Tells whose failure it is that a connection could not be opened. "Unreachable" has three causes with the
+ * same codes, and the kernel's routes tell them apart:
+ * - there is a route to the address: a router on the way or a neighbour said so, which is the receiver's
+ *   failure; but EADDRNOTAVAIL then means that all local ports are taken, which is ours
+ * - there is no route to it, and one to elsewhere: the receiver's failure (such as one with IPv6 only, where
+ *   this host has only IPv4)
+ * - there is no route to anywhere, in neither family: ours
+ *
+ * @param addresses all that were tried
+ */
+export async function oursWhileConnecting(
+  code: string,
+  addresses: readonly string[],
+  hasRoute: HasRoute,
+): Promise<Ours | undefined> {
+  if (!routeCodes.has(code)) return oursByCode(code);
+  for (const address of addresses) {
+    if (await hasRoute(address)) return code === 'EADDRNOTAVAIL' ? 'network' : undefined;
+  }
+  for (const address of anywhere) if (await hasRoute(address)) return undefined;
+  return 'network';
+}
+
+/** Public addresses that belong to nobody: the blocks for documentation (RFC 5737, RFC 3849). */
+const anywhere = ['203.0.113.1', '2001:db8::1'];

@@ -1,0 +1,24 @@
+import { createSocket } from 'node:dgram';
+import { isIPv6 } from 'node:net';
+
+/** Whether the kernel has a route, and an address of this host, for a connection to this IP address. */
+export type HasRoute = (address: string) => Promise<boolean>;
+
+const noRouteCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'EAFNOSUPPORT', 'ENETDOWN']);
+
+/**
+ * Asks the kernel by connecting a datagram socket, which looks up the route and sends nothing. Whatever else
+ * goes wrong counts as a route, so that a receiver is not excused by accident.
+ */
+export const hasRoute: HasRoute = (address) =>
+  new Promise((resolve) => {
+    const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
+    const end = (error?: NodeJS.ErrnoException): void => {
+      socket.close();
+      resolve(!noRouteCodes.has(error?.code ?? ''));
+    };
+    socket.once('error', end);
+    socket.connect(anyPort, address, end as () => void);
+  });
+
+const anyPort = 443;

@@ -1,0 +1,9 @@
+import type { Lookup, Names } from '../../src/outgoing/resolve.js';
+
+/** Names by a test's own lookup, whose resolver is never to blame. */
+export function namesBy(lookup: Lookup): Names {
+  return { lookup, isSilentFor: async () => false };
+}
+
+/** Every name is 127.0.0.1. */
+export const loopbackNames = namesBy(async () => [{ address: '127.0.0.1', family: 4 }]);
