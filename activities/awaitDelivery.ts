@@ -13,13 +13,19 @@ const heartbeatMs = 3000;
  * once all that is left waits for a later retry, so that Temporal shows the last failure and times the next attempt.
  * What is owed after the short retries, or may not be sent now, is handed to catch-up.
  *
+ * @param known what has become of each so far
  * @throws ApplicationFailure its type is the contract's error class, or why it waits
  */
-export async function awaitDelivery(deps: ActivityDeps, events: ClaimedEvent[]): Promise<Report> {
+export async function awaitDelivery(
+  deps: ActivityDeps,
+  events: ClaimedEvent[],
+  known: Waiting[] = [],
+): Promise<Report> {
   const context = Context.current();
   const heartbeat = setInterval(() => context.heartbeat(), heartbeatMs);
   try {
-    const outcomes = await seeThrough(deps, events, context.cancellationSignal);
+    const first = context.info.attempt === 1 ? known : [];
+    const outcomes = await seeThrough(deps, events, first, context.cancellationSignal);
     const later = outcomes.filter(isRetriedShortly);
     if (later.length > 0) throw failureOf(events, outcomes, later);
     await handOverRest(deps, events, outcomes);
@@ -33,6 +39,7 @@ export async function awaitDelivery(deps: ActivityDeps, events: ClaimedEvent[]):
 async function seeThrough(
   { engine }: ActivityDeps,
   events: ClaimedEvent[],
+  known: Waiting[],
   cancelled: AbortSignal,
 ): Promise<Outcome[]> {
   let active = events.length;
@@ -45,10 +52,15 @@ async function seeThrough(
   };
   cancelled.addEventListener('abort', () => end(), { once: true });
 
-  async function see(event: ClaimedEvent): Promise<Outcome> {
-    for (;;) {
-      const outcome = await engine.join({ ...event, event }, 'retry');
-      engine.forget([event.notificationId]);
+  async function ask(event: ClaimedEvent): Promise<Outcome> {
+    const outcome = await engine.join({ ...event, event }, 'retry');
+    engine.forget([event.notificationId]);
+    return outcome;
+  }
+
+  async function see(event: ClaimedEvent, before: Waiting | undefined): Promise<Outcome> {
+    for (let last = before; ; last = undefined) {
+      const outcome = last === undefined || last.reason === 'under_way' ? await ask(event) : last;
       if (!isRetriedShortly(outcome)) {
         rest();
         return outcome;
@@ -63,7 +75,7 @@ async function seeThrough(
       active++;
     }
   }
-  return await Promise.all(events.map(see));
+  return await Promise.all(events.map((event, i) => see(event, known[i])));
 }
 
 async function handOverRest(

@@ -20,7 +20,9 @@ export async function deliver({ engine }: ActivityDeps, events: ClaimedEvent[]):
   });
   await Promise.race([Promise.all(all), late]);
   clearTimeout(timer);
-  engine.forget(events.filter((_, i) => outcomes[i] !== underWay).map(({ notificationId }) => notificationId));
+  engine.forget(
+    events.filter((_, i) => outcomes[i] !== underWay).map(({ notificationId }) => notificationId),
+  );
   return reportOf(outcomes);
 }
 

@@ -80,7 +80,8 @@ function beginAll(
 
 function count(outcome: Outcome, done: { delivered: number; failed: number }): void {
   if (outcome.state === 'delivered') done.delivered++;
-  else if (outcome.state === 'failed' || (outcome.state === 'waiting' && outcome.reason === 'retry')) done.failed++;
+  else if (outcome.state === 'failed' || (outcome.state === 'waiting' && outcome.reason === 'retry'))
+    done.failed++;
 }
 
 async function resultOf(

@@ -1,3 +1,4 @@
+import type { Waiting } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/store/claim.js';
 import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';
@@ -12,7 +13,7 @@ export function createActivities(deps: ActivityDeps) {
   return {
     ...firstReleaseActivities(deps),
     deliver: (events: ClaimedEvent[]) => deliver(deps, events),
-    awaitDelivery: (events: ClaimedEvent[]) => awaitDelivery(deps, events),
+    awaitDelivery: (events: ClaimedEvent[], known: Waiting[]) => awaitDelivery(deps, events, known),
     handOver: (clientTokens: string[]) => handOver(deps, clientTokens),
     drain: (clientToken: string) => drain(deps, clientToken),
     attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),

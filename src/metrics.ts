@@ -17,7 +17,7 @@ const watched = {
   asset_update_unaccounted: 'Accepted events that are neither ended nor owed nor in progress; must stay 0',
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
   asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow to be started',
-  asset_update_queued_attempts: 'Notifications that wait in this process for one of their client\'s places',
+  asset_update_queued_attempts: "Notifications that wait in this process for one of their client's places",
   asset_update_posts_waiting: 'POSTs that wait for a connection or a socket',
   asset_update_retries_under_way: 'Activities of enrichment workflows under way in this process',
   asset_update_upkeep_under_way:

@@ -8,11 +8,11 @@ import {
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { isRetriedShortly, type Outcome } from '../src/delivery/outcome.js';
+import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import type { Report } from '../src/delivery/report.js';
 import type { ClaimedEvent } from '../src/store/claim.js';
-import { enrichmentOfFirstRelease, type FirstReleaseInput, isOfFirstRelease } from './firstRelease.js';
 import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';
+import { enrichmentOfFirstRelease, type FirstReleaseInput, isOfFirstRelease } from './firstRelease.js';
 import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
 
 const { deliver } = proxyLocalActivities<Activities>({
@@ -37,20 +37,28 @@ export interface EnrichmentInput {
  * One event, or a group of them, each claimed already: delivered, retried for some minutes, then handed to catch-up.
  * Cancelling or terminating it loses nothing: what is claimed is owed, and what is owed is picked up.
  */
-export async function enrichment(input: EnrichmentInput | FirstReleaseInput): Promise<EnrichmentResult | undefined> {
+export async function enrichment(
+  input: EnrichmentInput | FirstReleaseInput,
+): Promise<EnrichmentResult | undefined> {
   if (isOfFirstRelease(input)) {
     await enrichmentOfFirstRelease(input);
     return undefined;
   }
   const { events } = input;
   const first = await CancellationScope.nonCancellable(() => deliver(events));
-  const unfinished = first.rest.filter(({ outcome }) => isRetriedShortly(outcome)).map(({ index }) => index);
+  const unfinished: number[] = [];
+  const known: Waiting[] = [];
+  for (const { index, outcome } of first.rest) {
+    if (!isRetriedShortly(outcome)) continue;
+    unfinished.push(index);
+    known.push(outcome);
+  }
   if (unfinished.length === 0) return finish(events, first);
 
   describe(events, first);
   const left = unfinished.map((index) => events[index] as ClaimedEvent);
   try {
-    return finish(events, merged(first, unfinished, await awaitDelivery(left)));
+    return finish(events, merged(first, unfinished, await awaitDelivery(left, known)));
   } catch (err) {
     if (!isCancellation(err)) throw err;
     upsertSearchAttributes([{ key: notificationStateKey, value: 'waiting' }]);

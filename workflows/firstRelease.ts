@@ -68,7 +68,11 @@ export async function enrichmentOfFirstRelease({ events }: FirstReleaseInput): P
   }
 }
 
-async function finish(events: ClaimableEvent[], outcomes: FirstReleaseOutcome[], indexes: number[]): Promise<void> {
+async function finish(
+  events: ClaimableEvent[],
+  outcomes: FirstReleaseOutcome[],
+  indexes: number[],
+): Promise<void> {
   const unclaimed = indexes.filter((i) => outcomes[i]?.kind === 'unclaimed');
   if (unclaimed.length > 0) {
     const claimed = await CancellationScope.nonCancellable(() =>
@@ -87,7 +91,11 @@ async function finish(events: ClaimableEvent[], outcomes: FirstReleaseOutcome[],
 }
 
 /** Until Redis holds on its disk what is left; what it has lost before that is claimed again. */
-async function leave(events: ClaimableEvent[], outcomes: FirstReleaseOutcome[], indexes: number[]): Promise<void> {
+async function leave(
+  events: ClaimableEvent[],
+  outcomes: FirstReleaseOutcome[],
+  indexes: number[],
+): Promise<void> {
   for (let left = stillOwed(outcomes, indexes); left.length > 0; ) {
     const lost = await upkeep().leaveToCatchUp(leftOf(events, outcomes, left));
     // A worker of an earlier release answers nothing.

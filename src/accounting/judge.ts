@@ -14,7 +14,11 @@ export function longestDelayMs(delivery: DeliverySettings): number {
 }
 
 /** Whether record and owed agree. Undefined: they do, or there is neither. */
-export function disagreementOf(standing: Standing, now: number, delivery: DeliverySettings): Problem | undefined {
+export function disagreementOf(
+  standing: Standing,
+  now: number,
+  delivery: DeliverySettings,
+): Problem | undefined {
   const { state, owed, owedSince, due } = standing;
   if (!owed) return state === 'waiting' ? 'waiting_but_not_owed' : undefined;
   if (state === undefined) return 'owed_without_record';

@@ -1,6 +1,6 @@
 import type { Context } from 'koa';
-import type { Logger } from '../log.js';
 import { TooBusy } from '../delivery/accept.js';
+import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { ApiError, unavailable } from './apiError.js';

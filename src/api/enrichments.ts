@@ -134,11 +134,7 @@ function heldOf(held: Held | undefined): { held?: Held } {
 }
 
 function isUnknown(err: unknown): boolean {
-  return (
-    isRedisUnavailable(err) ||
-    err instanceof TooBusy ||
-    (err instanceof ApiError && err.status === 503)
-  );
+  return isRedisUnavailable(err) || err instanceof TooBusy || (err instanceof ApiError && err.status === 503);
 }
 
 async function within<T>(work: Promise<T>): Promise<T> {

@@ -105,7 +105,10 @@ export class ClientAttempts {
         extend: () => this.#extend(lease),
       });
     } catch (err) {
-      this.deps.log.warn({ err, notification_id: work.delivery.notificationId }, 'an attempt failed to begin');
+      this.deps.log.warn(
+        { err, notification_id: work.delivery.notificationId },
+        'an attempt failed to begin',
+      );
       attempted = { kind: 'own_failure', cause: 'the signing secret' };
     }
     this.#underWay--;
@@ -348,7 +351,10 @@ export class ClientAttempts {
     if (!result.ok) {
       const { status, error } = result;
       const { notificationId: notification_id } = work.delivery;
-      deps.log.info({ client_token: clientToken, notification_id, status, error, outcome, failures }, 'attempt failed');
+      deps.log.info(
+        { client_token: clientToken, notification_id, status, error, outcome, failures },
+        'attempt failed',
+      );
     }
     if (outcome === 'delivered' || outcome === 'failed') deps.metrics.ended(outcome);
     if (settled.change !== undefined) tellStateChange(deps, { clientToken, ...settled.change });

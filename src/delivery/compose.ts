@@ -50,7 +50,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     log,
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
-  const engine = role === 'api' ? undefined : createEngine({ ...options, delivery, wakeCatchUp: catchUps.signal });
+  const engine =
+    role === 'api' ? undefined : createEngine({ ...options, delivery, wakeCatchUp: catchUps.signal });
   const outbox = createOutbox({
     temporal,
     taskQueue,
@@ -71,7 +72,17 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     engine,
     outbox,
     accepting,
-    activityDeps: (its) => ({ db, durability, engine: its, delivery, temporal, catchUps, taskQueue, log, metrics }),
+    activityDeps: (its) => ({
+      db,
+      durability,
+      engine: its,
+      delivery,
+      temporal,
+      catchUps,
+      taskQueue,
+      log,
+      metrics,
+    }),
     async close() {
       await engine?.close();
       durability.close();

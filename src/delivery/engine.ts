@@ -2,8 +2,9 @@
  * The one engine of a process that delivers: takes, POSTs and settles. Whoever asks for the same notification again, the
  * workflow after the API or a drain beside both, finds it begun.
  */
-import type { Sender } from '../outgoing/post.js';
+
 import type { Logger } from '../log.js';
+import type { Sender } from '../outgoing/post.js';
 import type { Db } from '../store/db.js';
 import type { SecretBox } from '../store/secretBox.js';
 import type { Take, TakeMode } from '../store/take.js';

@@ -28,7 +28,10 @@ const schema = z.strictObject({
 });
 
 /** @returns the event with its ids, or what is wrong with it, the path named from `at` on */
-export function readEnrichmentEvent(raw: unknown, at: string): Omit<ArrivedEvent, 'acceptedAt' | 'group'> | { problem: string } {
+export function readEnrichmentEvent(
+  raw: unknown,
+  at: string,
+): Omit<ArrivedEvent, 'acceptedAt' | 'group'> | { problem: string } {
   const parsed = schema.safeParse(raw);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;

@@ -225,7 +225,11 @@ function newStart(workflowId: string, group: string | undefined): Start {
   return { workflowId, group, events: [], bytes: 0, reserved: 0, open: 0, isClosed: false };
 }
 
-async function startWorkflow(options: OutboxOptions, workflowId: string, events: ClaimedEvent[]): Promise<void> {
+async function startWorkflow(
+  options: OutboxOptions,
+  workflowId: string,
+  events: ClaimedEvent[],
+): Promise<void> {
   const input: EnrichmentInput = { events };
   await options.temporal.workflow.start('enrichment', {
     workflowId,

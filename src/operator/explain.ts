@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
 import type { ClientToken } from '../ids.js';
 import { type AssetExplanation, explainAsset } from '../store/decisions.js';
+import { workflowIds } from '../temporal/workflowIds.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { moment } from './moment.js';
-import { workflowIds } from '../temporal/workflowIds.js';
 import type { Operator } from './operator.js';
 import { presentNotification } from './presentNotification.js';
 import { facts, table } from './table.js';

@@ -84,7 +84,12 @@ export function openSession(options: () => GlobalOptions): Session {
       try {
         if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
         const { createCatchUps } = await import('../temporal/catchUps.js');
-        const deps = { temporal: await temporal(), db: await db(), taskQueue: config().TASK_QUEUE, log: createLogger('silent', 'operator') };
+        const deps = {
+          temporal: await temporal(),
+          db: await db(),
+          taskQueue: config().TASK_QUEUE,
+          log: createLogger('silent', 'operator'),
+        };
         await createCatchUps(deps).wakeNow(clientToken);
       } catch (err) {
         warn(

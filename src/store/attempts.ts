@@ -3,7 +3,7 @@ import { assetSlot } from '../ids.js';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
 import { knownLua, notificationLua } from './notificationLua.js';
-import { packedScript, runPacked } from './script.js';
+import { runTable, tableScript } from './script.js';
 import {
   type DeliverySchedule,
   type Settled,
@@ -54,11 +54,12 @@ export interface Turned {
 
 /**
  * q: lease, bound, drain, nonce (see `takeLua`), schedule, verdicts (see `settleLua`), given_back: lists of asset, token,
- * in ms; extended: lists of asset, token; wanted: lists of asset, id, mode, claim (0: not known), bucket, field, share.
+ * in ms; extended: lists of asset, token; wanted: lists of asset, id, mode, claim (0: not known), bucket, share.
+ * Bytes of each wanted: its asset's field in the bucket (8).
  *
  * Answers {url, signing secrets, wake catch-up, settled, extended, takes}.
  */
-const turn = packedScript(
+const turn = tableScript(
   `
 local settled, extended, takes, has_taken = {}, {}, {}, false
 local done, failure = pcall(function()
@@ -66,7 +67,7 @@ local done, failure = pcall(function()
   for _, g in ipairs(q.given_back) do give_back(g[1], g[2], now + g[3]) end
   for i, x in ipairs(q.extended) do extended[i] = extend_lease(x[1], x[2]) end
   for i, w in ipairs(q.wanted) do
-    takes[i] = take_attempt(w[1], w[2], w[3], w[4], w[5], w[6], w[7])
+    takes[i] = take_attempt(w[1], w[2], w[3], w[4], w[5], bytes(8), w[6])
     has_taken = has_taken or takes[i][1] == 'taken'
   end
 end)
@@ -90,7 +91,8 @@ export async function turnAttempts(
   bounds: Bounds,
   schedule: DeliverySchedule,
 ): Promise<Turned> {
-  const answer = await runPacked(db, turn, clientToken, {
+  const bytes: Buffer[] = [];
+  const q = {
     lease: bounds.leaseMs,
     bound: bounds.maxInFlight,
     drain: bounds.drainPerSecond,
@@ -101,9 +103,11 @@ export async function turnAttempts(
     extended: extended.map(({ platformId, token }) => [platformId, token]),
     wanted: wanted.map((one) => {
       const { bucket, field } = assetSlot(one.platformId);
-      return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, field, one.share === true];
+      bytes.push(field);
+      return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, one.share === true];
     }),
-  });
+  };
+  const answer = await runTable(db, turn, clientToken, q, bytes);
   const [url, flat, wake, settled, kept, takes] = answer as [
     string,
     string[],

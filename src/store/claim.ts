@@ -3,7 +3,7 @@ import { assetSlot, idToBytes, segmentFingerprints } from '../ids.js';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
 import { knownLua, notificationLua } from './notificationLua.js';
-import { packedScript, runPacked } from './script.js';
+import { runTable, tableScript } from './script.js';
 import { type Bounds, fieldsOf, type Take, takeLua, takeOf } from './take.js';
 
 /** An event as it arrives. */
@@ -48,22 +48,22 @@ export type Claim =
 /**
  * Lua of a claim (rule 1 of docs/architecture.md). Safe to repeat: an event that claimed its asset last finds it so.
  *
- * q: lease, bound, drain, nonce (see `takeLua`), take (whether to take what is claimed), events: lists of bucket, field,
- * fingerprints, id's bytes, id, asset, event id, lane, accepted at, silent, group ('' for none), looked-up claim number
- * (-1: not claimed before).
+ * q: lease, bound, drain, nonce (see `takeLua`), take (whether to take what is claimed), events: lists of bucket, length
+ * of the fingerprints, id, asset, event id, lane, accepted at, silent, group ('' for none), looked-up claim number (-1:
+ * not claimed before). Bytes of each event: its field in the bucket (8), its id (16), its fingerprints.
  *
  * Answers {url, signing secrets, wake catch-up, answer of each event}.
  */
-const claim = packedScript(
+const claim = tableScript(
   `
 local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
 local function write_claim(e, claimed, segments)
-  local bucket, slot, _, id_bytes, id, asset, event, lane, accepted_at, _, group = unpack(e)
+  local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   lane = owe(asset, id, lane)
-  write_known(bucket, slot, claimed, id_bytes, segments)
+  write_known(bucket, e.slot, claimed, e.id_bytes, segments)
   local fields = {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
@@ -72,10 +72,10 @@ local function write_claim(e, claimed, segments)
   return {'claimed', claimed, held()}
 end
 local function claim_again(e, claimed, last, segments, new)
-  local _, _, _, id_bytes, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
+  local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
-  if last == id_bytes then return {'mine', claimed, held()} end
+  if last == e.id_bytes then return {'mine', claimed, held()} end
   if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
   close(id, {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}, 'not_needed', id_text(last))
   list(id, string.format('%d', accepted_at))
@@ -83,20 +83,21 @@ local function claim_again(e, claimed, last, segments, new)
   return {'not_needed', id_text(last) or false}
 end
 local function claim_event(e)
-  local bucket, slot, wanted, id_bytes, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
-  local claimed, last, segments = read_known(bucket, slot)
-  local new = missing(segments, wanted)
+  local bucket, length, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
+  e.slot, e.id_bytes = bytes(8), bytes(16)
+  local claimed, last, segments = read_known(bucket, e.slot)
+  local new = missing(segments, bytes(length))
   if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   local c = common()
   if not c.is_known then return {'unknown_client'} end
-  if last == id_bytes and not is_silent then
+  if last == e.id_bytes and not is_silent then
     local state = state_of(id) or 'ended'
     if state == 'waiting' then return {'mine', claimed, held()} end
     return {'ended', state, held()}
   end
   if not is_silent and c.url and new ~= '' then return write_claim(e, claimed + 1, segments .. new) end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
-  if new ~= '' then write_known(bucket, slot, claimed, last, segments .. new) end
+  if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
   decide(asset, event, reason)
   return {'none', reason}
 end
@@ -109,7 +110,7 @@ local done, failure = pcall(function()
   for i, e in ipairs(q.events) do
     local answer = answers[i]
     if answer[1] == 'claimed' or answer[1] == 'mine' then
-      answer[4] = take_attempt(e[6], e[5], 'first', answer[2], e[1], e[2])
+      answer[4] = take_attempt(e[4], e[3], 'first', answer[2], e[1], e.slot)
       has_taken = has_taken or answer[4][1] == 'taken'
     end
   end
@@ -142,14 +143,16 @@ export async function claimEvents(
   events: readonly (ArrivedEvent | ClaimableEvent)[],
   take?: Bounds & { nonce: string },
 ): Promise<Claims> {
-  const answer = await runPacked(db, claim, clientToken, {
+  const bytes: Buffer[] = [];
+  const q = {
     lease: take?.leaseMs ?? 0,
     bound: take?.maxInFlight ?? 0,
     drain: take?.drainPerSecond ?? 0,
     nonce: take?.nonce ?? '',
     take: take !== undefined,
-    events: events.map(claimArguments),
-  });
+    events: events.map((event) => claimArguments(event, bytes)),
+  };
+  const answer = await runTable(db, claim, clientToken, q, bytes);
   const [url, flat, wake, answers] = answer as [string, string[], number, Answer[]];
   const secrets = fieldsOf(flat);
   return { claims: answers.map((one) => claimOf(one, url, secrets)), wakeCatchUp: wake === 1 };
@@ -161,13 +164,13 @@ export async function claimAgain(db: Db, event: ClaimableEvent): Promise<Claim> 
   return claims[0] as Claim;
 }
 
-function claimArguments(event: ArrivedEvent | ClaimableEvent): unknown[] {
-  const slot = assetSlot(event.platformId);
+function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): unknown[] {
+  const { bucket, field } = assetSlot(event.platformId);
+  const fingerprints = segmentFingerprints(event.segments);
+  bytes.push(field, idToBytes(event.notificationId), fingerprints);
   return [
-    slot.bucket,
-    slot.field,
-    segmentFingerprints(event.segments),
-    idToBytes(event.notificationId),
+    bucket,
+    fingerprints.length,
     event.notificationId,
     event.platformId,
     event.eventId,

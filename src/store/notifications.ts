@@ -126,7 +126,9 @@ async function inFlightNow(
   clientToken: string,
   { platformId, since = 0, until = Number.MAX_SAFE_INTEGER }: NotificationFilter,
 ): Promise<NotificationRecord[]> {
-  const held = Object.values(await db.redis.hgetall(db.client(clientToken).flight)).map((packed) => packed.split(' '));
+  const held = Object.values(await db.redis.hgetall(db.client(clientToken).flight)).map((packed) =>
+    packed.split(' '),
+  );
   const ids = held.map(([, , , , id, newer]) => newer ?? id ?? '');
   const records = await readRecords(db, clientToken, ids, 'waiting');
   return records.filter(

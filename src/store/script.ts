@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { encode } from '@msgpack/msgpack';
 import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
 
@@ -29,10 +28,22 @@ export function clientScript(body: string, ...shared: string[]): Script {
   return script(lines.join('\n'));
 }
 
-/** A script of one client whose arguments are one packed table, `q`. */
-export function packedScript(body: string, ...shared: string[]): Script {
-  return clientScript(body, 'local q = cmsgpack.unpack(ARGV[2])', ...shared);
+/**
+ * A script of one client whose arguments are one table, `q`; what of them is bytes lies one after the other in a second
+ * argument, of which `bytes(n)` reads the next.
+ */
+export function tableScript(body: string, ...shared: string[]): Script {
+  return clientScript(body, tableLua, ...shared);
 }
+
+const tableLua = `
+local q = cjson.decode(ARGV[2])
+local bytes_read = 0
+local function bytes(n)
+  bytes_read = bytes_read + n
+  return string.sub(ARGV[3], bytes_read - n + 1, bytes_read)
+end
+`;
 
 /** Runs a script for one client. Strings come back as Buffers: known segments and ids in them are bytes. */
 export function runScript(
@@ -45,17 +56,16 @@ export function runScript(
   return evalScript(db.redis, given, [base], [db.clockOffsetMs(), ...args], null);
 }
 
-/** Runs a script made by `packedScript`. Strings come back as text. Members that are undefined are left out. */
-export function runPacked(db: Db, given: Script, clientToken: string, q: object): Promise<unknown> {
-  const bytes = encode(q, { ignoreUndefined: true });
-  const packed = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return evalScript(
-    db.redis,
-    given,
-    [db.client(clientToken).base],
-    [db.clockOffsetMs(), packed],
-    'utf8',
-  );
+/** Runs a script made by `tableScript`. Strings come back as text. */
+export function runTable(
+  db: Db,
+  given: Script,
+  clientToken: string,
+  q: object,
+  bytes: readonly Buffer[],
+): Promise<unknown> {
+  const args = [db.clockOffsetMs(), JSON.stringify(q), Buffer.concat(bytes)];
+  return evalScript(db.redis, given, [db.client(clientToken).base], args, 'utf8');
 }
 
 /**

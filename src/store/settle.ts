@@ -236,7 +236,15 @@ export function scheduleArguments(schedule: DeliverySchedule): object {
   };
 }
 
-type Answer = [Settled['outcome'], number, number, EndpointHealth | '', EndpointHealth, string, string | null];
+type Answer = [
+  Settled['outcome'],
+  number,
+  number,
+  EndpointHealth | '',
+  EndpointHealth,
+  string,
+  string | null,
+];
 
 /** What `settle_attempt` answered. */
 export function settledOf(answer: unknown): Settled {

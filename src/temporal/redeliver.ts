@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import { workflowIds } from './workflowIds.js';
 import { clientTokenKey, platformIdKey } from '../../workflows/searchAttributes.js';
+import { workflowIds } from './workflowIds.js';
 
 /** Sends an ended notification again; a second call while one is under way joins it. */
 export async function startRedeliver(

@@ -23,7 +23,11 @@ export function workflowIds(taskQueue: string): WorkflowIds {
 }
 
 /** Which notification a workflow of one event is of, by its id. */
-export function notificationOf(workflowId: string): { clientToken: string; notificationId: string } | undefined {
+export function notificationOf(
+  workflowId: string,
+): { clientToken: string; notificationId: string } | undefined {
   const [, clientToken, notificationId] = /(?:^|\/)enrichment\/([^/]+)\/(msg_[^/]+)$/.exec(workflowId) ?? [];
-  return clientToken === undefined || notificationId === undefined ? undefined : { clientToken, notificationId };
+  return clientToken === undefined || notificationId === undefined
+    ? undefined
+    : { clientToken, notificationId };
 }

@@ -5,6 +5,7 @@ import { createApi } from '../../src/api/app.js';
 import type { ApiDeps } from '../../src/api/deps.js';
 import { listen } from '../../src/api/server.js';
 import { readConfig } from '../../src/config.js';
+import { startDelivering } from '../../src/delivery/compose.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { createMetrics } from '../../src/metrics.js';
 import { createSender } from '../../src/outgoing/post.js';
@@ -12,7 +13,6 @@ import { createAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { openDb, waitForRedis } from '../../src/store/db.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
-import { createIntake } from '../../src/temporal/intake.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export interface RunningApi {
@@ -55,16 +55,30 @@ export async function startApi(
     ownPorts: config.OWN_PORTS,
   };
   const sender = createSender({ policy: targetPolicy, timeoutMs: 2000 });
-  const intake = createIntake({ temporal, taskQueue: config.TASK_QUEUE, log, eager: false });
+  const metrics = createMetrics();
+  const secretBox = createSecretBox(config.SECRETS_KEY);
+  const delivering = await startDelivering({
+    role: 'api',
+    config,
+    db,
+    temporal,
+    sender,
+    secretBox,
+    log,
+    metrics,
+  });
+  const { accepting, catchUps, durability } = delivering;
   const deps: ApiDeps = {
     config,
     db,
     log,
     temporal,
-    intake,
+    accepting,
+    catchUps,
+    durability,
     sender,
-    secretBox: createSecretBox(config.SECRETS_KEY),
-    metrics: createMetrics(),
+    secretBox,
+    metrics,
     targetPolicy,
     ...(options.lookup && { lookup: options.lookup }),
   };
@@ -75,7 +89,8 @@ export async function startApi(
     deps,
     async close() {
       await server.close();
-      await intake.close();
+      await delivering.outbox.close();
+      await delivering.close();
       await sender.close();
       db.redis.disconnect();
       await connection.close();

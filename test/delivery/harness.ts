@@ -8,19 +8,18 @@ import type { Client } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type { ActivityDeps } from '../../activities/deps.js';
 import { readConfig } from '../../src/config.js';
-import { deliveryOf } from '../../src/delivery.js';
-import { readEnrichmentEvent } from '../../src/enrichmentEvent.js';
+import { type Delivering, type Role, startDelivering } from '../../src/delivery/compose.js';
+import type { Engine } from '../../src/delivery/engine.js';
+import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { createLogger } from '../../src/log.js';
 import { createSender } from '../../src/outgoing/post.js';
 import { createAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { type EnrichmentEvent, lookAtEvent } from '../../src/store/look.js';
 import { getNotification, type NotificationRecord } from '../../src/store/notifications.js';
 import { markAnswered, register } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
 import { clientOf } from '../../src/temporal/connection.js';
-import { createIntake, type Intake } from '../../src/temporal/intake.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type Running, type Slots, startWorkers } from '../../src/temporal/worker.js';
 import { servers, uniquePrefix } from '../servers.js';
@@ -90,14 +89,14 @@ export async function startReceiver(): Promise<Receiver> {
 export interface Harness {
   db: Db;
   temporal: Client;
-  intake: Intake;
+  delivering: Delivering;
   deps: ActivityDeps;
   taskQueue: string;
   /** Moves Redis' clock, as the scripts see it, ahead. */
   skip(ms: number): void;
   newClient(url?: string): Promise<string>;
   registerUrl(client: string, url: string): Promise<void>;
-  /** Looks, and starts a workflow where the event brings something new: what the API does. */
+  /** What the API does with an event. */
   publish(
     event: Partial<EventGiven> & { client: string; asset: string },
   ): Promise<{ id: string; kind: string }>;
@@ -119,7 +118,11 @@ interface EventGiven {
 
 let count = 0;
 
-export async function startHarness(env: Record<string, string> = {}): Promise<Harness> {
+/** @param role `all`: as one process; `worker`: events are claimed by one process and delivered by another */
+export async function startHarness(
+  env: Record<string, string> = {},
+  role: Exclude<Role, 'api'> = 'all',
+): Promise<Harness> {
   const prefix = uniquePrefix();
   const config = readConfig({
     REDIS_URL: servers().redisUrl,
@@ -139,29 +142,31 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
   const temporal = clientOf(connection, config);
   const secretBox = createSecretBox(undefined);
-  const delivery = deliveryOf(config);
-  const deps: ActivityDeps = {
-    db,
-    temporal,
-    secretBox,
-    delivery,
-    log,
-    taskQueue: config.TASK_QUEUE,
-    sender: createSender({
-      policy: { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] },
-      timeoutMs: delivery.attemptTimeoutMs,
-    }),
-    metrics: { attempted() {}, ended() {}, entered() {} },
-    underWay: new Set(),
+  const sender = createSender({
+    policy: { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] },
+    timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
+    connectionsPerOrigin: config.CONNECTIONS_PER_ORIGIN,
+  });
+  const metrics = {
+    attempted() {},
+    ended() {},
+    entered() {},
+    ownFailure() {},
+    started() {},
+    withoutWorkflow() {},
   };
-  const intake = createIntake({ temporal, taskQueue: config.TASK_QUEUE, log, eager: true });
+  const parts = { config, db, temporal, sender, secretBox, log, metrics };
+  const delivering = await startDelivering({ ...parts, role });
+  const apart = role === 'all' ? undefined : await startDelivering({ ...parts, role: 'api' });
+  const { accepting } = apart ?? delivering;
+  const deps = delivering.activityDeps(delivering.engine as Engine);
   const account = await createAccount(db, { name: 'A media company', scopes: ['push_notifications'] });
   let running: Running | undefined;
 
   const harness: Harness = {
     db,
     temporal,
-    intake,
+    delivering,
     deps,
     taskQueue: config.TASK_QUEUE,
     skip(ms) {
@@ -191,7 +196,9 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
         '',
       );
       if ('problem' in event) throw new Error(event.problem);
-      return await publishEvent(db, intake, event);
+      const claim = await accepting.accept({ ...event, acceptedAt: Date.now() + offsetMs });
+      const kind = claim.kind === 'none' ? claim.reason : claim.kind === 'claimed' ? 'queued' : claim.kind;
+      return { id: event.notificationId, kind };
     },
     async notification(client, id) {
       return await getNotification(db, client, id);
@@ -211,29 +218,16 @@ export async function startHarness(env: Record<string, string> = {}): Promise<Ha
       });
     },
     async close() {
-      await intake.close();
+      await Promise.all([delivering.outbox.close(), apart?.outbox.close()]);
       await harness.stopWorker();
-      await Promise.allSettled(deps.underWay);
-      await deps.sender.close();
+      await delivering.close();
+      await apart?.close();
+      await sender.close();
       await connection.close();
       db.redis.disconnect();
     },
   };
   return harness;
-}
-
-/** Looks, and gives the intake what brings something new. */
-export async function publishEvent(
-  db: Db,
-  intake: Intake,
-  event: EnrichmentEvent,
-): Promise<{ id: string; kind: string }> {
-  const look = await lookAtEvent(db, event);
-  if (look.kind !== 'new')
-    return { id: event.notificationId, kind: look.kind === 'none' ? look.reason : look.kind };
-  const { notify: _, ...rest } = event;
-  await intake.accept({ ...rest, lookedUpClaim: look.claim, acceptedAt: Date.now() });
-  return { id: event.notificationId, kind: 'queued' };
 }
 
 /** Waits for a fact, and says which one did not come about. */
