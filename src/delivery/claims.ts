@@ -49,7 +49,7 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
         takes ? { ...take, nonce: newNonce() } : undefined,
       );
       const [{ claims, wakeCatchUp }] = await Promise.all([claiming, announced]);
-      some.forEach(({ resolve }, i) => resolve(claims[i] as Claim));
+      for (const [i, { resolve }] of some.entries()) resolve(claims[i] as Claim);
       if (wakeCatchUp) options.wakeCatchUp(clientToken);
     } catch (err) {
       for (const { reject } of some) reject(err);
