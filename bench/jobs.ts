@@ -13,9 +13,15 @@ export interface EventsRequest {
   /** Every fifth event of the turns for it (`isDownTurn`) goes to this one instead. */
   downClientToken?: string;
   batchSize: number;
+  /** Events in a row for one client; 1 by default. */
+  eventsPerTurn?: number;
+  /** How many events there are; as many as the time allows by default. */
+  total?: number;
   segments: number;
   /** Assets per client that the events are spread over, in turn; 0: every event has an asset of its own. */
   assets: number;
+  /** Begins the ids of assets whose segments the service has already (with `assets`): no event is to bring a notification. */
+  known?: string;
   /** Tells the rounds' assets and events apart. */
   round: string;
 }
