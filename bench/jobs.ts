@@ -86,13 +86,29 @@ export type FromPublisher =
   | { kind: 'measured' }
   | { kind: 'published'; published: Published };
 
+/** The POSTs that the receiver has answered with 204. */
 export interface Arrivals {
   ids: string[];
   at: number[];
+  /** When each was answered. */
+  endedAt: number[];
   /** `<path> <body>` of each: which asset of which client. */
   assets: string[];
+  /** Ids whose first POST was answered with 503. */
+  refused: string[];
+  /** POSTs without an answer at one time, of the path that had the most. */
+  mostInFlight: number;
 }
 
-/** `collect` hands over what arrived since the last time, and forgets it. */
-export type ToReceiver = { kind: 'latency'; latencyMs: number } | { kind: 'collect' };
+export interface ReceiverBehaviour {
+  /** Before it answers. */
+  latencyMs: number;
+  /** Every answer says `Connection: close`. */
+  closesConnections: boolean;
+  /** One in ten ids is answered 503 at first. */
+  refusesOneInTen: boolean;
+}
+
+/** `collect` hands over what was answered since the last time, and forgets it. */
+export type ToReceiver = { kind: 'behave'; behaviour: ReceiverBehaviour } | { kind: 'collect' };
 export type FromReceiver = { kind: 'ready'; port: number } | { kind: 'collected'; arrivals: Arrivals };
