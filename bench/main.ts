@@ -12,6 +12,7 @@ import { markdown, type Report } from './report.js';
 import { beginRunRecord, resultsFolder } from './runRecord.js';
 import { runScenario } from './runScenario.js';
 import { curve, type Scenario, scenarios } from './scenarios.js';
+import { shapesCommand } from './shapesCommand.js';
 import { studyCommand } from './studyCommand.js';
 import { startTheatre, type TheatreOptions } from './theatre.js';
 
@@ -44,6 +45,7 @@ const program = new Command('bench')
   .option('--out <folder>', 'for results.json, results.md and the pictures')
   .enablePositionalOptions()
   .addCommand(studyCommand())
+  .addCommand(shapesCommand())
   .action(run);
 
 await program.parseAsync();

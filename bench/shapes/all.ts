@@ -1,0 +1,21 @@
+import { callerShapes } from './callers.js';
+import { nothingNew } from './nothingNew.js';
+import { oneClientShapes } from './oneClient.js';
+import { origin } from './origin.js';
+import { paused } from './paused.js';
+import { rateShapes } from './rates.js';
+import { receiverShapes } from './receivers.js';
+import { roleShapes } from './roles.js';
+import type { Shape } from './shape.js';
+
+/** In the order of the table. */
+export const shapes: readonly Shape[] = [
+  ...callerShapes,
+  ...rateShapes,
+  ...oneClientShapes,
+  origin,
+  paused,
+  nothingNew,
+  ...receiverShapes,
+  ...roleShapes,
+];
