@@ -61,9 +61,7 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
     events.notificationIds.push(result.notification_id);
     events.at.push(at);
     events.down.push(down);
-    events.assets.push(
-      `/${event.client_token} {"event":"asset-update","platform_id":"${event.platform_id}"}`,
-    );
+    events.assets.push(assetText(event.client_token, event.platform_id));
     return [];
   };
   const next = (): Outgoing | undefined => {
@@ -86,6 +84,11 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
     };
   };
   return { next, events };
+}
+
+/** As `Arrivals.assets`, of a client whose URL is `<receiver>/<client token>`. */
+export function assetText(clientToken: string, platformId: string): string {
+  return `/${clientToken} {"event":"asset-update","platform_id":"${platformId}"}`;
 }
 
 /** The event with this number. Each asset belongs to one client. */
