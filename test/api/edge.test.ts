@@ -105,7 +105,7 @@ describe('the HTTP edge', () => {
     const customer = await newCustomer(api);
     await newToken(api, customer);
     const { metrics, db, temporal } = api.deps;
-    metrics.watch('asset_update_intake_waiting_events', () => 3);
+    metrics.watch('asset_update_claims_under_way', () => 3);
     metrics.watch('asset_update_owed_notifications', () => Promise.reject(new Error('away')));
     const admin = await listenAdmin({ HOST: '127.0.0.1', ADMIN_PORT: 0 }, metrics, () =>
       checkReadiness(db, temporal),
@@ -117,7 +117,7 @@ describe('the HTTP edge', () => {
       /asset_update_http_request_duration_seconds_count\{method="POST",route="\/oauth\/access_token",status="200"\} 1/,
     );
     assert.match(text, /asset_update_access_tokens_minted_total 1/);
-    assert.match(text, /asset_update_intake_waiting_events 3/);
+    assert.match(text, /asset_update_claims_under_way 3/);
     assert.doesNotMatch(text, /asset_update_owed_notifications \d/);
     for (const name of [customer.client_token, customer.client_id, customer.account_id]) {
       assert.ok(!text.includes(name));
