@@ -50,6 +50,8 @@ export const environmentSchema = z.object({
   KEY_PREFIX: z.string().max(64).default(''),
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
+  /** Where people look workflows up: the operator's commands lead there. */
+  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
   TEMPORAL_API_KEY: z.string().optional(),
   TEMPORAL_TLS: flag.optional(),
   TEMPORAL_TLS_CLIENT_CERT_PATH: z.string().optional(),

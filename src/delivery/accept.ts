@@ -1,5 +1,5 @@
 /** The way of an event into the service: claimed, on Redis' disk, answered. Its delivery and its workflow follow. */
-import type { ArrivedEvent, Claim, ClaimedEvent } from '../store/claim.js';
+import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } from '../store/claim.js';
 import type { Durability } from '../store/durable.js';
 import type { Engine } from './engine.js';
 import type { Outbox } from './outbox.js';
@@ -37,7 +37,8 @@ export function createAccepting(deps: AcceptDeps): Accepting {
     const ticket = event.notify ? deps.outbox.reserve(event) : undefined;
     let claim: Claim;
     try {
-      claim = await deps.claim(ticket?.group === undefined ? event : { ...event, group: ticket.group });
+      const group = ticket === undefined ? withoutWorkflow : ticket.group;
+      claim = await deps.claim(group === undefined ? event : { ...event, group });
     } catch (err) {
       ticket?.leave();
       throw err;

@@ -66,7 +66,7 @@ export function openSession(options: () => GlobalOptions): Session {
     config,
     db,
     temporal,
-    temporalUi: () => running()?.temporalUiUrl,
+    temporalUi: () => config().TEMPORAL_UI_URL ?? running()?.temporalUiUrl,
     api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
     admin: () => (isGiven('ADMIN_PORT') || running() ? `http://127.0.0.1:${config().ADMIN_PORT}` : undefined),
     answer(value, forPeople) {

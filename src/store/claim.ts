@@ -18,9 +18,12 @@ export interface ArrivedEvent {
   notify: boolean;
   /** ms */
   acceptedAt: number;
-  /** Of the workflow that it will share with others; absent: it has one of its own, or none. */
+  /** Of the workflow that it will share with others; absent: it has one of its own. */
   group?: string;
 }
+
+/** Stands for the group of an event that has no workflow. */
+export const withoutWorkflow = '-';
 
 /** An event whose asset is owed: what its workflow carries. */
 export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
