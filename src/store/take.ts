@@ -83,10 +83,12 @@ local function place(at, rate, kept_ms)
   if next_at > now then return nil, math.ceil(next_at - now) end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
+-- Later than any time until which catch-up sleeps.
+local ANY_TIME = 8640000000000000
 -- A client that may not be sent anything now is catch-up's, at a time that is known or once somebody changes something.
 local function refuse_all(mode, reason, in_ms)
   if mode == 'first' or mode == 'retry' then
-    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and now + 2592000000 or now + in_ms))
+    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and ANY_TIME or now + in_ms))
   end
   return {reason, in_ms}
 end
@@ -116,9 +118,10 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   if c.not_before > now then return refuse_all(mode, 'not_before', c.not_before - now) end
   if (mode == 'retry' or mode == 'drain') and w and w.due > now then return {'not_due', w.due - now} end
   if c.state == 'failing' and not redeliver then
-    if mode ~= 'probe' or c.probe_at > now then return refuse_all(mode, 'failing', math.max(c.probe_at - now, 0)) end
+    -- While a probe is under way, its end is what there is to wait for.
     local other = not is_own and probe_end(c.probe)
-    if other then return {'failing', other - now} end
+    local next_at = math.max(c.probe_at, other or now, now)
+    if mode ~= 'probe' or next_at > now then return refuse_all(mode, 'failing', next_at - now) end
   end
   local token = q.nonce
   if not is_own then
