@@ -140,7 +140,11 @@ local function settle_attempt(v)
   local newer
   local function answer(outcome, in_ms)
     if #changed > 0 then redis.call('HSET', record(id), unpack(changed)) end
-    if has_recovered then pull_forward() end
+    if has_recovered then
+      -- Also what an earlier verdict of this call has put off.
+      write_waiting()
+      pull_forward()
+    end
     return {outcome, in_ms, failures, entered, left, why, newer or false}
   end
   local function ended(outcome, reason)
