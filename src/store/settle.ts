@@ -148,7 +148,11 @@ local function settle_attempt(v)
     return {outcome, in_ms, failures, entered, left, why, newer or false}
   end
   local function ended(outcome, reason)
-    if f and current then redis.call('HDEL', base .. 'flight', asset)
+    if f and current and (redeliver or not counted) and f.lease > now then
+      -- Another attempt is under way, and keeps its place until it ends.
+      f.newer = NOTHING
+      write_flight(asset, f)
+    elseif f and current then redis.call('HDEL', base .. 'flight', asset)
     elseif current then stop_waiting(asset, w) end
     if exists then
       close(id, changed, outcome, nil, reason)
