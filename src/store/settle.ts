@@ -62,7 +62,8 @@ local function settle_attempt(v)
   else counted = f ~= nil and f.token == token end
   local w = not f and waiting_of(asset) or nil
   local current = owed_id(asset, f, w) == id
-  local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures')
+  local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures',
+    'state')
   local exists, failures = r[4], tonumber(r[2] or '0')
   -- What this verdict changes of the record: names and values, written at once at its end.
   local changed = {}
@@ -176,7 +177,8 @@ local function settle_attempt(v)
       newer = owed_id(asset, f)
       land(asset, f, math.min(now, tonumber(f.since)))
     end
-    return answer('gone', -1)
+    -- Settled before, and the answer was lost; or by another attempt.
+    return answer(ok and r[6] == 'delivered' and 'delivered' or 'gone', -1)
   end
   if ok and same_url then return ended('delivered') end
   if not counted then
