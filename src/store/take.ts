@@ -92,11 +92,17 @@ local function refuse_all(mode, reason, in_ms)
   end
   return {reason, in_ms}
 end
+-- What this call holds by one of its answers: who asks for the same in it waits for that one.
+local held_here = {}
 -- claim: its number, 0 where it is not known; share: backfill whose turn it is may use every place
 local function take_attempt(asset, id, mode, claim, bucket, slot, share)
-  local redeliver = mode == 'redeliver'
+  local redeliver, token = mode == 'redeliver', q.nonce
+  local resend = token .. ' ' .. id
+  if held_here[redeliver and resend or id] then return {'leased', q.lease} end
   local f = not to_wait[asset] and flight_of(asset) or nil
-  local is_own = f and f.token == q.nonce and f.id == id and not f.newer
+  local is_own
+  if redeliver then is_own = redis.call('HEXISTS', base .. 'resends', resend) == 1
+  else is_own = f and f.token == token and f.id == id and not f.newer end
   local w
   if f and f.lease <= now and not is_own then
     land(asset, f, math.min(now, tonumber(f.since)))
@@ -123,7 +129,6 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
     local next_at = math.max(c.probe_at, other or now, now)
     if mode ~= 'probe' or next_at > now then return refuse_all(mode, 'failing', next_at - now) end
   end
-  local token = q.nonce
   if not is_own then
     c.in_flight = c.in_flight or in_flight()
     local lane, bound = w and w.lane or 'L', c.bound
@@ -153,17 +158,22 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
       c.drain_at = drain_next
     end
     c.in_flight = c.in_flight + 1
-    if redeliver then
-      redis.call('HSET', base .. 'resends', token .. ' ' .. id, now + q.lease)
-    else
+    if not redeliver then
       stop_waiting(asset, w)
-      write_flight(asset, {token = token, lease = now + q.lease, since = w.since, lane = w.lane, id = id})
+      f = {token = token, since = w.since, lane = w.lane, id = id}
       if c.state == 'failing' then
         c.probe = token .. ' ' .. asset
         redis.call('HSET', E, 'probe', c.probe)
       end
     end
   end
+  -- The lease of one's own begins anew: its attempt has not begun, or nobody would ask.
+  if redeliver then redis.call('HSET', base .. 'resends', resend, now + q.lease)
+  else
+    f.lease = now + q.lease
+    write_flight(asset, f)
+  end
+  held_here[redeliver and resend or id] = true
   return {'taken', token, c.generation, c.epoch}
 end
 local function signing_secrets() return redis.call('HGETALL', base .. 'signing-secrets') end
