@@ -6,7 +6,13 @@ import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { createAccount } from '../../src/store/accounts.js';
 import { type Turn, type Turned, turnAttempts, type Wanted } from '../../src/store/attempts.js';
-import { type ArrivedEvent, type Claim, type Claims, claimAgain, claimEvents } from '../../src/store/claim.js';
+import {
+  type ArrivedEvent,
+  type Claim,
+  type Claims,
+  claimAgain,
+  claimEvents,
+} from '../../src/store/claim.js';
 import { createClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
 import { register } from '../../src/store/registrations.js';
