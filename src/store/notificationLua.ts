@@ -143,6 +143,8 @@ local function owe(asset, id, lane)
   local before = owed_id(asset, f, w)
   if before and before ~= id then finish(before, 'superseded', id) end
   if before and (f or w).lane == 'L' then lane = 'L' end
+  -- What was cancelled while it was in flight is owed no longer.
+  if f and not before then f.since = now end
   if f and f.lease > now then
     f.newer, f.lane = id, lane
     write_flight(asset, f)

@@ -62,7 +62,8 @@ local function settle_attempt(v)
   else counted = f ~= nil and f.token == token end
   local w = not f and waiting_of(asset) or nil
   local current = owed_id(asset, f, w) == id
-  local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures')
+  local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures',
+    'state')
   local exists, failures = r[4], tonumber(r[2] or '0')
   -- What this verdict changes of the record: names and values, written at once at its end.
   local changed = {}
@@ -140,11 +141,19 @@ local function settle_attempt(v)
   local newer
   local function answer(outcome, in_ms)
     if #changed > 0 then redis.call('HSET', record(id), unpack(changed)) end
-    if has_recovered then pull_forward() end
+    if has_recovered then
+      -- Also what an earlier verdict of this call has put off.
+      write_waiting()
+      pull_forward()
+    end
     return {outcome, in_ms, failures, entered, left, why, newer or false}
   end
   local function ended(outcome, reason)
-    if f and current then redis.call('HDEL', base .. 'flight', asset)
+    if f and current and (redeliver or not counted) and f.lease > now then
+      -- Another attempt is under way, and keeps its place until it ends.
+      f.newer = NOTHING
+      write_flight(asset, f)
+    elseif f and current then redis.call('HDEL', base .. 'flight', asset)
     elseif current then stop_waiting(asset, w) end
     if exists then
       close(id, changed, outcome, nil, reason)
@@ -168,7 +177,8 @@ local function settle_attempt(v)
       newer = owed_id(asset, f)
       land(asset, f, math.min(now, tonumber(f.since)))
     end
-    return answer('gone', -1)
+    -- Settled before, and the answer was lost; or by another attempt.
+    return answer(ok and r[6] == 'delivered' and 'delivered' or 'gone', -1)
   end
   if ok and same_url then return ended('delivered') end
   if not counted then
