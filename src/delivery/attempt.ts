@@ -51,12 +51,15 @@ export async function makeAttempt(
       throw err;
     }
   }
-  const result = await place.post(notificationRequest(item, secrets, Date.now()));
+  const { clientToken, platformId, notificationId } = item;
+  // Named one by one: a delivery's own `event` is not the body's.
+  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, Date.now());
+  const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
   const target = withoutQuery(take.url);
   const verdict: Verdict = {
-    platformId: item.platformId,
-    notificationId: item.notificationId,
+    platformId,
+    notificationId,
     taken: take,
     ok: result.ok,
     attempt: recordOf(at, target, result),
