@@ -95,7 +95,10 @@ async function measureShapes(chosen: readonly Shape[], options: Options, out: st
       const targets = { service: serviceIn(theatre), floor };
       const stage = shapeStage(shape.name, targets, shapeOptions, measured.results, besides);
       try {
-        for (const row of await shape.run(stage)) measured.rows.push({ shape: shape.name, ...row });
+        for (const row of await shape.run(stage)) {
+          // A run that is stopped has no values for what it never came to.
+          if (row.values.length > 0) measured.rows.push({ shape: shape.name, ...row });
+        }
       } catch (err) {
         measured.failures.push(`${shape.name}: ${err instanceof Error ? err.message : String(err)}`);
       } finally {
