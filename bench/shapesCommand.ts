@@ -46,57 +46,68 @@ function choose(names: readonly string[], command: Command): readonly Shape[] {
   return names.length === 0 ? shapes : shapes.filter((shape) => names.includes(shape.name));
 }
 
-/** A shape that fails is told and leaves the others; the exit status is then 1. */
 async function run(chosen: readonly Shape[], options: Options): Promise<void> {
   const record = beginRunRecord();
   const out = await resultsFolder(record, options.out);
-  const rows: (Row & { shape: string })[] = [];
-  const results: ScenarioResult[] = [];
-  const failures: string[] = [];
-  const stopped = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
-  const shapeOptions: ShapeOptions = {
-    rounds: options.rounds,
-    warmUpMs: options.warmUp * 1000,
-    durationMs: options.duration * 1000,
-    stopped: stopped.signal,
-    theatre: {
-      split: false,
-      receiverLatencyMs: 0,
-      givenPids: options.pid,
-      profileDir: options.profile ? out : undefined,
-    },
-  };
-  const started = stopList();
-  try {
-    const theatre = await startTheatre(shapeOptions.theatre);
-    started.add(theatre);
-    const floor = await startFloor(theatre, shapeOptions.theatre.profileDir);
-    started.add(floor);
-    for (const shape of chosen) {
-      if (stopped.signal.aborted) break;
-      process.stderr.write(`${shape.name} `);
-      const startedForShape = stopList();
-      const targets = { service: serviceIn(theatre), floor };
-      const stage = shapeStage(shape.name, targets, shapeOptions, results, startedForShape);
-      try {
-        for (const row of await shape.run(stage)) rows.push({ shape: shape.name, ...row });
-      } catch (err) {
-        failures.push(`${shape.name}: ${err instanceof Error ? err.message : String(err)}`);
-      } finally {
-        await startedForShape.stop();
-      }
-      process.stderr.write('\n');
-    }
-  } finally {
-    await started.stop();
-  }
-  const head = `${runRecordLine(record)} ${roundsNote}`;
-  const figures = [head, rowsMarkdown(rows), ...failures.map((failure) => `Failed: ${failure}`)].join('\n\n');
+  const { rows, results, failures } = await measureShapes(chosen, options, out);
+  const figures = [
+    `${runRecordLine(record)} ${roundsNote}`,
+    rowsMarkdown(rows),
+    ...failures.map((failure) => `Failed: ${failure}`),
+  ].join('\n\n');
   const judged = rows.map((row) => ({ ...row, reached: isReached(row) }));
   const json = { ...record, rows: judged, results, failures };
   await writeFile(join(out, 'results.json'), `${JSON.stringify(json, null, 1)}\n`);
   await writeFile(join(out, 'results.md'), `${[figures, ...resultTables(results)].join('\n\n')}\n`);
   console.log(`${figures}\n\nResults: ${out}`);
   if (failures.length > 0) process.exitCode = 1;
+}
+
+interface Measured {
+  rows: (Row & { shape: string })[];
+  results: ScenarioResult[];
+  failures: string[];
+}
+
+/** One shape after the other; one that fails is told, and leaves the others. */
+async function measureShapes(chosen: readonly Shape[], options: Options, out: string): Promise<Measured> {
+  const measured: Measured = { rows: [], results: [], failures: [] };
+  const stopped = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+  const profileDir = options.profile ? out : undefined;
+  const shapeOptions: ShapeOptions = {
+    rounds: options.rounds,
+    warmUpMs: options.warmUp * 1000,
+    durationMs: options.duration * 1000,
+    stopped: stopped.signal,
+    theatre: { split: false, receiverLatencyMs: 0, givenPids: options.pid, profileDir },
+  };
+  const started = stopList();
+  try {
+    const theatre = await startTheatre(shapeOptions.theatre);
+    started.add(theatre);
+    const floor = await startFloor(theatre, profileDir);
+    started.add(floor);
+    for (const shape of chosen) {
+      if (stopped.signal.aborted) break;
+      process.stderr.write(`${shape.name} `);
+      const besides = stopList();
+      const targets = { service: serviceIn(theatre), floor };
+      const stage = shapeStage(shape.name, targets, shapeOptions, measured.results, besides);
+      try {
+        for (const row of await shape.run(stage)) {
+          // A run that is stopped has no values for what it never came to.
+          if (row.values.length > 0) measured.rows.push({ shape: shape.name, ...row });
+        }
+      } catch (err) {
+        measured.failures.push(`${shape.name}: ${err instanceof Error ? err.message : String(err)}`);
+      } finally {
+        await besides.stop();
+      }
+      process.stderr.write('\n');
+    }
+  } finally {
+    await started.stop();
+  }
+  return measured;
 }

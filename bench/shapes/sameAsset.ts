@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { account } from '../accounting.js';
 import { drain } from '../drain.js';
 import type { Arrivals, PublishedEvents } from '../jobs.js';
@@ -10,6 +11,8 @@ import type { Target } from './target.js';
 const pairs = 20;
 const postMs = 300;
 const secondAfterMs = 150;
+/** From one pair to the next, so that the first POST begins at once. */
+const apartMs = 100;
 
 /** A newer event of an asset waits for the POST that is under way, and for nothing else. */
 export const sameAsset: Shape = {
@@ -26,11 +29,12 @@ export const sameAsset: Shape = {
         kind: 'behave',
         behaviour: { latencyMs: postMs, closesConnections: false, refusesOneInTen: false },
       });
-      const beginning = publishOfEach(stage.service, clientTokens, label, 'first');
-      await new Promise((resolve) => setTimeout(resolve, secondAfterMs));
-      const second = await publishOfEach(stage.service, clientTokens, label, 'second');
-      const first = await beginning;
-      const both = joined(first, second);
+      const sent = await Promise.all(
+        clientTokens.map((clientToken, i) => sendPair(stage.service, clientToken, label, i * apartMs)),
+      );
+      const first = joined(sent.map((pair) => pair.first));
+      const second = joined(sent.map((pair) => pair.second));
+      const both = joined([first, second]);
       const arrivals = await drain(receiver, both);
       const waits = waitsMs(first, second, arrivals);
       counted += waits.length;
@@ -52,27 +56,33 @@ export const sameAsset: Shape = {
   },
 };
 
-/** One event for each client, all of them at once. */
-async function publishOfEach(
+/** Two events of an asset, the second without waiting for the answer to the first. */
+async function sendPair(target: Target, clientToken: string, platformId: string, afterMs: number) {
+  await sleep(afterMs);
+  const first = publishOne(target, clientToken, platformId, 'first');
+  await sleep(secondAfterMs);
+  const second = await publishOne(target, clientToken, platformId, 'second');
+  return { first: await first, second };
+}
+
+async function publishOne(
   { baseUrls, accessToken }: Target,
-  clientTokens: readonly string[],
+  clientToken: string,
   platformId: string,
   nth: string,
 ): Promise<PublishedEvents> {
   const at = monotonicMs();
-  const options = { baseUrl: baseUrls[0] ?? '', accessToken, batchSize: 1, lanes: clientTokens.length };
-  const notificationIds = await publishEvents(options, clientTokens.length, (i) => ({
-    event_id: `${platformId}-${nth}-${i}`,
-    client_token: clientTokens[i] ?? '',
-    platform_id: platformId,
-    segments: [`iab:${nth}`],
-  }));
-  return {
-    notificationIds,
-    at: notificationIds.map(() => at),
-    down: notificationIds.map(() => false),
-    assets: clientTokens.map((clientToken) => assetText(clientToken, platformId)),
-  };
+  const notificationIds = await publishEvents(
+    { baseUrl: baseUrls[0] ?? '', accessToken, batchSize: 1, lanes: 1 },
+    1,
+    () => ({
+      event_id: `${platformId}-${nth}`,
+      client_token: clientToken,
+      platform_id: platformId,
+      segments: [`iab:${nth}`],
+    }),
+  );
+  return { notificationIds, at: [at], down: [false], assets: [assetText(clientToken, platformId)] };
 }
 
 /**
@@ -97,11 +107,11 @@ export function waitsMs(
   });
 }
 
-function joined(a: PublishedEvents, b: PublishedEvents): PublishedEvents {
+function joined(parts: readonly PublishedEvents[]): PublishedEvents {
   return {
-    notificationIds: [...a.notificationIds, ...b.notificationIds],
-    at: [...a.at, ...b.at],
-    down: [...a.down, ...b.down],
-    assets: [...a.assets, ...b.assets],
+    notificationIds: parts.flatMap((part) => part.notificationIds),
+    at: parts.flatMap((part) => part.at),
+    down: parts.flatMap((part) => part.down),
+    assets: parts.flatMap((part) => part.assets),
   };
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { nodeFlags } from '../../src/embedded/nodeFlags.js';
 import { type Child, startChild } from '../child.js';
 import type { Pids } from '../processUsage.js';
@@ -28,7 +29,8 @@ export async function startFloor(
   theatre: Theatre,
   profileDir?: string,
 ): Promise<Target & Pick<Child<never, never>, 'stop'>> {
-  const profiling = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
+  const profiling =
+    profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${join(profileDir, 'floor')}`];
   const { child, ready } = await startChild<never, { kind: 'ready'; port: number }>(
     'floor',
     { NODE_ENV: 'production', REDIS_URL: theatre.stack.redisUrl, RECEIVER_URL: theatre.receiverUrl },
