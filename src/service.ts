@@ -11,6 +11,7 @@ import { deliveryOf } from './delivery.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
+import { targetPolicyOf } from './outgoing/targetPolicy.js';
 import { closeDb, openDb, waitForRedis } from './store/db.js';
 import { warnUnlessDurable } from './store/durable.js';
 import { unaccountedNow } from './store/findings.js';
@@ -45,11 +46,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   const native = role === 'api' ? undefined : await connectNative(config, log, line);
   const connection = native ?? (await connect(config, log, line));
   const temporal = clientOf(connection, config);
-  const targetPolicy = {
-    allowHttp: config.ALLOW_HTTP_TARGETS,
-    allowedCidrs: config.ALLOWED_TARGET_CIDRS,
-    ownPorts: [config.PORT, config.ADMIN_PORT, line.port, ...config.OWN_PORTS],
-  };
+  const targetPolicy = targetPolicyOf(config, [line.port]);
   const delivery = deliveryOf(config);
   const sender = createSender({ policy: targetPolicy, timeoutMs: delivery.attemptTimeoutMs });
   const secretBox = createSecretBox(config.SECRETS_KEY);
