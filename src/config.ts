@@ -66,6 +66,8 @@ const secretsKey = list
 export const environmentSchema = z.object({
   PORT: port.default(3000),
   HOST: z.string().default('127.0.0.1'),
+  /** Metrics and health, of every role: not where callers are, unless somebody says so. */
+  ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
   REDIS_URL: z
     .string()

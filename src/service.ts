@@ -4,7 +4,7 @@ import { beginAttempts } from '../activities/claimAndAttempt.js';
 import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
 import { createApi } from './api/app.js';
-import { checkReadiness } from './api/readiness.js';
+import { createReadiness, lookEveryMs } from './api/readiness.js';
 import { listen } from './api/server.js';
 import type { Config } from './config.js';
 import { deliveryOf } from './delivery.js';
@@ -20,6 +20,7 @@ import { checkLayout } from './store/layout.js';
 import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
 import { createAhead } from './temporal/ahead.js';
+import { askServer } from './temporal/askServer.js';
 import { runningCatchUps } from './temporal/catchUp.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { createIntake } from './temporal/intake.js';
@@ -95,7 +96,12 @@ export async function run(role: Role, config: Config): Promise<void> {
     ...(pace === undefined ? {} : { pace }),
     ...(ahead === undefined ? {} : { ahead }),
   });
-  const readiness = () => checkReadiness(db, temporal);
+  let ending = false;
+  const readiness = createReadiness({
+    redis: () => db.redis.ping(),
+    temporal: () => askServer(connection, lookEveryMs),
+    ending: () => ending,
+  });
   metrics.watch('asset_update_intake_waiting_events', () => intake.waiting());
   metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
   if (workers !== undefined) {
@@ -108,7 +114,6 @@ export async function run(role: Role, config: Config): Promise<void> {
     );
   }
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
-  let ending = false;
   const api =
     role === 'worker'
       ? undefined
@@ -124,7 +129,7 @@ export async function run(role: Role, config: Config): Promise<void> {
             secretBox,
             metrics,
             targetPolicy,
-            ending: () => ending,
+            readiness,
           }),
         );
   const admin = await listenAdmin(config, metrics, readiness);

@@ -377,7 +377,7 @@ export const openapi = {
     },
     '/readyz': {
       get: {
-        summary: 'Redis and Temporal are reachable',
+        summary: 'Redis is reachable and this process was not told to end; whether Temporal is reachable',
         responses: {
           '200': answer('Ready', ref('Readiness')),
           '503': answer('Not ready', ref('Readiness')),
@@ -452,7 +452,11 @@ export const openapi = {
         },
         ...notificationOptional,
       ),
-      Readiness: object({ status: text, redis: { type: 'boolean' }, temporal: { type: 'boolean' } }),
+      Readiness: object({
+        status: oneOf('ready', 'not ready'),
+        redis: { type: 'boolean' },
+        temporal: { type: 'boolean' },
+      }),
     },
   },
 } as const;

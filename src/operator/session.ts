@@ -68,7 +68,10 @@ export function openSession(options: () => GlobalOptions): Session {
     temporal,
     temporalUi: () => running()?.temporalUiUrl,
     api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
-    admin: () => (isGiven('ADMIN_PORT') || running() ? `http://127.0.0.1:${config().ADMIN_PORT}` : undefined),
+    admin: () =>
+      isGiven('ADMIN_PORT') || running()
+        ? `http://${hostInUrl(config().ADMIN_HOST)}:${config().ADMIN_PORT}`
+        : undefined,
     answer(value, forPeople) {
       const shown = options().json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);

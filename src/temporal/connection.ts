@@ -3,6 +3,7 @@ import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { addressAndTls } from './addressAndTls.js';
+import { askServer } from './askServer.js';
 import type { Line } from './line.js';
 
 /**
@@ -48,13 +49,7 @@ async function untilThere<T extends Connection | NativeConnection>(
   for (let tries = 0; ; tries++) {
     try {
       const connection = await connectOnce();
-      line.watch(() => {
-        const ask = () => connection.workflowService.getSystemInfo({});
-        const asked = connection.withDeadline(Date.now() + askWithinMs, ask);
-        // It has read its deadline; why it is closed, see closeContext.ts.
-        connection.callContextStorage.disable();
-        return asked;
-      });
+      line.watch(() => askServer(connection, askWithinMs));
       return connection;
     } catch (err) {
       if (tries % 20 === 0) {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { createApi } from '../../src/api/app.js';
 import type { ApiDeps } from '../../src/api/deps.js';
+import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
 import { listen } from '../../src/api/server.js';
 import { readConfig } from '../../src/config.js';
 import { createLogger, type Logger } from '../../src/log.js';
@@ -12,6 +13,7 @@ import { createAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { openDb, waitForRedis } from '../../src/store/db.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
+import { askServer } from '../../src/temporal/askServer.js';
 import { createIntake } from '../../src/temporal/intake.js';
 import { servers, uniquePrefix } from '../servers.js';
 
@@ -66,6 +68,11 @@ export async function startApi(
     secretBox: createSecretBox(config.SECRETS_KEY),
     metrics: createMetrics(),
     targetPolicy,
+    readiness: createReadiness({
+      redis: () => db.redis.ping(),
+      temporal: () => askServer(connection, lookEveryMs),
+      ending: () => false,
+    }),
     ...(options.lookup && { lookup: options.lookup }),
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
