@@ -56,6 +56,9 @@ const clientToken = query('client_token', 'The client, a child of the account', 
 const longHead = { '431': answer('The path, the query and the headers are over 32 KiB') };
 const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
 const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
+const withoutScope = {
+  '403': problem('The account has the scope signing_secrets, and the token was minted without it'),
+};
 const publisherProblems = {
   '400': problem('A parameter is missing, empty, repeated, unknown or wrong'),
   '401': problem('The access token is no longer valid, or the client token is not valid for this account'),
@@ -257,10 +260,18 @@ export const openapi = {
       ),
     },
     '/push_notifications/signing_secret': {
-      get: publisherCall('The client’s signing secret', answer('It', object({ signing_secret: text }))),
+      get: publisherCall('The client’s signing secret', answer('It', object({ signing_secret: text })), {
+        responses: withoutScope,
+      }),
       post: publisherCall(
-        'A new signing secret; previous ones sign along for 24 h each',
+        'A new signing secret; previous ones sign along for 24 h each, ten of them at most',
         answer('It', object({ signing_secret: text, previous_valid_until: optionalTime })),
+        {
+          responses: {
+            ...withoutScope,
+            '429': problem('Ten previous ones sign along: try again after Retry-After'),
+          },
+        },
       ),
     },
     '/push_notifications/test': {

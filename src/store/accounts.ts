@@ -39,6 +39,8 @@ export const previousSecretMs = 24 * 3600 * 1000;
 export const defaultScopes: readonly string[] = ['push_notifications'];
 /** Opens the publishing of enrichment events. */
 export const platformScope = 'enrichments';
+/** Where an account has it, only tokens with it read and rotate signing secrets. */
+export const signingSecretsScope = 'signing_secrets';
 
 /** Makes an account. Its secret (256 bits) is in the answer and nowhere else: only its hash is kept. */
 export async function createAccount(
@@ -141,6 +143,30 @@ const disableLua = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'disabled', ARGV[1])
 redis.call('HINCRBY', KEYS[1], 'generation', 1)
+return 1
+`;
+
+/**
+ * Gives an account these scopes in the place of those it has. Tokens go on with what they have, unless a scope is taken
+ * away: then every token ends.
+ * @throws UnknownAccount
+ */
+export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
+  const done = await db.redis.eval(scopesLua, 1, db.global.account(accountId), scopes.join(' '));
+  if (done !== 1) throw new UnknownAccount('there is no such account');
+}
+
+const scopesLua = `
+local before = redis.call('HGET', KEYS[1], 'scopes')
+if not before then return 0 end
+local given = ' ' .. ARGV[1] .. ' '
+for scope in string.gmatch(before, '%S+') do
+  if not string.find(given, ' ' .. scope .. ' ', 1, true) then
+    redis.call('HINCRBY', KEYS[1], 'generation', 1)
+    break
+  end
+end
+redis.call('HSET', KEYS[1], 'scopes', ARGV[1])
 return 1
 `;
 

@@ -143,6 +143,7 @@ describe('operator: export, import', () => {
       await importFact(into.db, the('client'));
       const rotated = await rotateSigningSecret(into.db, box, 'RACE');
       assert.equal(await importFact(into.db, the('client')), 'different');
+      assert.equal(rotated.outcome, 'rotated');
       assert.equal((await signingSecrets(into.db, box, 'RACE'))[0], rotated.signingSecret);
     });
 
