@@ -85,6 +85,8 @@ export const environmentSchema = z.object({
   TASK_QUEUE: z.string().default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
+  /** Of one account: calls that look a name up, and apart from them those that read many records; over all processes. */
+  ACCOUNT_RATE_PER_SECOND: z.coerce.number().positive().default(10),
   TRUSTED_PROXIES: cidrs.or(z.literal('').transform(() => [])).default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
   ALLOWED_TARGET_CIDRS: cidrs.or(z.literal('').transform(() => [])).default([]),

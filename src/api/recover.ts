@@ -2,6 +2,7 @@ import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { shortened } from '../shortened.js';
 import { recoverFailed } from '../store/notifications.js';
+import { limitAccount } from './accountRate.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
 import { badParameter } from './ownClient.js';
@@ -20,6 +21,7 @@ export function recoverEndpoint(deps: ApiDeps): Middleware[] {
     readJson,
     readRange,
     limitSends(deps.db),
+    limitAccount(deps, 'records'),
     recover(deps),
   );
 }

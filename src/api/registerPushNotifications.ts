@@ -6,6 +6,7 @@ import { isRedisUnavailable } from '../store/db.js';
 import { unconfirmedMs, waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
+import { limitAccount } from './accountRate.js';
 import { ApiError, unavailable } from './apiError.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from './bearer.js';
 import { checkUrl } from './checkUrl.js';
@@ -21,6 +22,7 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
     checkAccessToken(deps),
     checkClientToken(deps),
     refuseRegistered(deps),
+    limitAccount(deps, 'names'),
     checkTheUrl(deps),
     storeUrl(deps),
   );

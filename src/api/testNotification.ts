@@ -4,6 +4,7 @@ import { idFromBytes } from '../ids.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { getRegistration } from '../store/registrations.js';
 import { createSigningSecret, signingSecrets } from '../store/signingSecrets.js';
+import { limitAccount } from './accountRate.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
@@ -16,6 +17,7 @@ import { limitSends } from './sendLimit.js';
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(
     ...publisherSteps<TestState>(deps.db),
+    limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db),
     sendTest(deps),

@@ -10,6 +10,7 @@
  *   access-token:{<account's key>}:<sha256>  string: generation and scopes, with a TTL
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
+ *   account-rate:<names|records>:<account id>  number: dear calls of an account in the window that ends with the key
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
  *   audit                         stream of operators' changes
  *   audit-told                    id of its last entry that is in the service's log
@@ -54,6 +55,8 @@ export function globalKeys(prefix: string) {
     reclaimFailed: `${prefix}reclaim-failed`,
     unaccounted: `${prefix}unaccounted`,
     accountingCursor: `${prefix}accounting-cursor`,
+    /** Before the keys that count an account's dear calls. */
+    accountRate: `${prefix}account-rate`,
     /** Before the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
     /** Written before each wait for the disk (durable.ts). */
