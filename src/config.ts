@@ -147,6 +147,16 @@ export function isGiven(
   return (env[name] ?? '') !== '';
 }
 
+/** Under which name the operator's commands are recorded, where `--as` does not say. */
+export function operatorName(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env.OPERATOR_NAME || undefined;
+}
+
+/** Set by the image: its login is nobody's name. */
+export function isInContainer(env: NodeJS.ProcessEnv = process.env): boolean {
+  return env.IN_CONTAINER === 'true';
+}
+
 /** The login of the person behind `sudo`, where there is one. */
 export function sudoLogin(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env.SUDO_USER || undefined;

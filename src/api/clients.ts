@@ -17,7 +17,7 @@ import { readQuery } from './readQuery.js';
 export function clientsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<TokenState>(noStore, requireToken(db), limitAccount(deps, 'records'), async (ctx) => {
-    const page = await pageOfClients(db, ctx.state.token.accountId, readPage(ctx as unknown as Context));
+    const page = await pageOfClients(db, ctx.state.token.accountId, readPage(ctx));
     ctx.body = {
       clients: await mapInPages(page.clients, atOnce, (client) => presentClient(db, client)),
       ...(page.next !== undefined && { next_cursor: page.next }),
@@ -25,7 +25,7 @@ export function clientsEndpoint(deps: ApiDeps): Middleware[] {
   });
 }
 
-function readPage(ctx: Context): { after?: string; limit: number } {
+function readPage(ctx: Pick<Context, 'query'>): { after?: string; limit: number } {
   const { cursor, limit } = readQuery(ctx, ['cursor', 'limit']);
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw unknownCursor();
   return { limit: readLimit(limit), ...(cursor !== undefined && { after: cursor }) };

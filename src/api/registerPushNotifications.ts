@@ -6,8 +6,10 @@ import { isRedisUnavailable } from '../store/db.js';
 import { unconfirmedMs, waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
 import { limitAccount } from './accountRate.js';
 import { ApiError, unavailable } from './apiError.js';
+import { auditCall } from './auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from './bearer.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
@@ -24,11 +26,16 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
     refuseRegistered(deps),
     limitAccount(deps, 'names'),
     checkTheUrl(deps),
+    auditCall<RegistrationState>(deps, {
+      what: 'registration',
+      about: ({ parameters }) => ({ url: urlWithoutQuery(parameters.url) }),
+    }),
     storeUrl(deps),
   );
 }
 
 interface RegistrationState {
+  requestId: string;
   parameters: { access_token: string; client_token: string; url: string };
   token: AccessToken;
   client: Client;

@@ -38,6 +38,8 @@ export function addExportCommands(program: Command, operator: Operator): void {
     .description('accounts, clients, registrations and secrets (as they are stored) as JSON lines')
     .action(async () => {
       const lines: (Fact | End)[] = [];
+      // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
+      await operator.record({ what: 'export', target: 'everything', before: null, after: null });
       for await (const fact of exportFacts(await operator.db())) lines.push(fact);
       lines.push({ type: 'end', layout: layoutVersion, lines: lines.length });
       operator.answer(lines, () => lines.map((line) => JSON.stringify(line)).join('\n'));

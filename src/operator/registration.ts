@@ -18,12 +18,12 @@ import {
   type Registration,
   resetRegistration,
 } from '../store/registrations.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { fromNow, moment } from './moment.js';
 import type { Operator } from './operator.js';
 import { Refused } from './refused.js';
 import { facts, table } from './table.js';
-import { urlWithoutQuery } from './urlWithoutQuery.js';
 
 export function addRegistrationCommands(program: Command, operator: Operator): void {
   const registration = program

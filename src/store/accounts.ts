@@ -176,7 +176,9 @@ export const secretHash = (secret: string): string => hash('sha256', secret);
 export const clientIdOf = (accountId: string): ClientId => accountId.replace(/^acc_/, 'cid_') as ClientId;
 /** A client id that cannot be one belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
-  clientIdPattern.test(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
+  isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
+/** Whether it has the form of one. */
+export const isClientId = (text: string): boolean => clientIdPattern.test(text);
 const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
 
 function toAccount(accountId: string, record: Record<string, string>): Account | undefined {

@@ -63,12 +63,20 @@ export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: s
     previousSigningSecretMs,
     randomBytes(4).toString('hex'),
     previousSigningSecretsAtMost,
+    1,
   ])) as [number, number | null];
   if (done === 0) return { outcome: 'too_many', waitMs: Number(number) };
   return { outcome: 'rotated', signingSecret, previousValidUntilMs: number ?? undefined };
 }
 
-// ARGV 2 the sealed secret, 3 how long one signs along (ms), 4 a name, 5 how many may. Answers {1, until when the last
+/** How long until the secret may be rotated, ms; 0 where it may be now. */
+export async function rotationWaitMs(db: Db, clientToken: string): Promise<number> {
+  const asked = ['', previousSigningSecretMs, '', previousSigningSecretsAtMost, 0];
+  const [may, waitMs] = (await runScript(db, rotateScript, clientToken, asked)) as [number, number];
+  return may === 1 ? 0 : Number(waitMs);
+}
+
+// ARGV 2 the sealed secret, 3 how long one signs along (ms), 4 a name, 5 how many may, 6 '0': only to ask. Answers {1, until when the last
 // one signs along} ({1} where there was none), or {0, ms until there is room}.
 const rotateScript = clientScript(`
 local S = base .. 'signing-secrets'
@@ -76,14 +84,15 @@ local old = redis.call('HGET', S, 'current')
 local signing, first = 0, nil
 for _, name in ipairs(redis.call('HKEYS', S)) do
   local till = tonumber(string.match(name, '^previous:(%d+)'))
-  if till and till <= now then
+  if till and till <= now and ARGV[6] == '1' then
     redis.call('HDEL', S, name)
-  elseif till then
+  elseif till and till > now then
     signing = signing + 1
     first = math.min(first or till, till)
   end
 end
 if old and signing >= tonumber(ARGV[5]) then return {0, first - now} end
+if ARGV[6] == '0' then return {1} end
 redis.call('HSET', S, 'current', ARGV[2])
 if not old then return {1} end
 local till = now + tonumber(ARGV[3])

@@ -77,6 +77,7 @@ describe('POST /oauth/access_token', () => {
           scope: 'push_notifications reports',
         });
         assert.deepEqual(await findAccessToken(api.deps.db, String(token)), {
+          fingerprint: createHash('sha256').update(String(token)).digest('hex').slice(0, 12),
           accountId: account.account_id,
           scopes: ['push_notifications', 'reports'],
         });
