@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context, Middleware } from 'koa';
+import { needsLookup } from '../outgoing/target.js';
 import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
@@ -24,7 +25,7 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
     checkAccessToken(deps),
     checkClientToken(deps),
     refuseRegistered(deps),
-    limitAccount(deps, 'names'),
+    limitLookups(deps),
     checkTheUrl(deps),
     auditCall<RegistrationState>(deps, {
       what: 'registration',
@@ -125,6 +126,11 @@ const refuseRegistered =
 
 const alreadyRegistered = (contact: string): ApiError =>
   new ApiError(400, 'already_registered', `A url is already registered. Please contact ${contact}`);
+
+function limitLookups(deps: ApiDeps): Step<RegistrationState> {
+  const limit = limitAccount(deps, 'names');
+  return (ctx, next) => (needsLookup(ctx.state.parameters.url) ? limit(ctx, next) : next());
+}
 
 const checkTheUrl =
   (deps: ApiDeps): Step<RegistrationState> =>

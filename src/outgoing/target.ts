@@ -90,6 +90,11 @@ async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeout
   );
 }
 
+/** Whether checking this URL has a name looked up: not for an address, nor for what is no URL. */
+export function needsLookup(url: string): boolean {
+  return URL.canParse(url) && isIP(hostOf(new URL(url))) === 0;
+}
+
 /** Host name or IP literal, without the brackets of an IPv6 address. */
 export function hostOf(url: URL): string {
   return url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname;

@@ -68,6 +68,17 @@ describe('a rate per account', () => {
     assert.equal(new Set(asked).size, quota);
   });
 
+  it('a url that has an address, or is none, costs nothing', async () => {
+    const customer = await newCustomer(api);
+    const token = await newToken(api, customer);
+    const query = { client_token: customer.client_token, url: 'http://127.0.0.1:9/hook' };
+    const answers = await Promise.all(
+      Array.from({ length: 3 * quota }, () => call(token, 'POST', '/register_push_notifications', query)),
+    );
+    const statuses = answers.map(({ status }) => status);
+    assert.deepEqual(statuses.sort(), [200, ...Array(3 * quota - 1).fill(400)]);
+  });
+
   it('the two are counted apart, and each account by itself', async () => {
     const [one, other] = [await newCustomer(api), await newCustomer(api)];
     const [ofOne, ofOther] = [await newToken(api, one), await newToken(api, other)];
