@@ -98,8 +98,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       OWN_PORTS: [...ports, ...adminPorts, ...workerAdminPorts, redis?.port, temporal?.port]
         .filter(Boolean)
         .join(','),
-      // The limit is looked at on every request all the same.
+      // The limits are looked at on every request all the same.
       TOKEN_RATE_PER_SECOND: '1000000',
+      ACCOUNT_RATE_PER_SECOND: '1000000',
       ...options.settings,
     };
     const config = readConfig(env);

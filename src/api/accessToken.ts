@@ -1,5 +1,6 @@
 import type { Middleware } from 'koa';
 import { mintAccessToken } from '../store/accessTokens.js';
+import { isClientId } from '../store/accounts.js';
 import { ApiError } from './apiError.js';
 import { clientAddress } from './clientAddress.js';
 import type { ApiDeps } from './deps.js';
@@ -16,6 +17,7 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
     acceptForm,
     readBody(formAtMostBytes),
     readForm,
+    logRefusal(deps),
     readParameters,
     checkGrantType,
     refuseTooMany(deps, limits),
@@ -35,6 +37,31 @@ const noStore: Step = (ctx, next) => {
   ctx.res.setHeader('Pragma', 'no-cache');
   return next();
 };
+
+/** Who fails to get a token, and from where: the request's own line names neither. */
+const logRefusal =
+  ({ log, config }: ApiDeps): Step<TokenState> =>
+  async (ctx, next) => {
+    try {
+      await next();
+    } catch (err) {
+      if (err instanceof ApiError) {
+        const [given = ''] = ctx.state.form.get('client_id') ?? [];
+        log.info(
+          {
+            // Anything else may be a secret in the wrong field.
+            client_id: isClientId(given) ? given : 'malformed',
+            address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
+            error: err.code,
+            status: err.status,
+            request_id: ctx.state.requestId,
+          },
+          'a token call was refused',
+        );
+      }
+      throw err;
+    }
+  };
 
 const readParameters: Step<TokenState> = (ctx, next) => {
   const read = (name: string): string => {

@@ -5,16 +5,19 @@ import {
   type NotificationState,
   notificationStates,
 } from '../store/notifications.js';
+import { limitAccount } from './accountRate.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
 import { badParameter } from './ownClient.js';
 import { presentNotification } from './presentNotification.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
+import { readLimit, unknownCursor } from './readLimit.js';
 import { readQuery, readTime } from './readQuery.js';
 
 /** GET /notifications: newest first, page by page. */
-export function notificationsEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<PublisherState>(...publisherSteps(db), async (ctx) => {
+export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
+  const { db } = deps;
+  return endpoint<PublisherState>(...publisherSteps(db), limitAccount(deps, 'records'), async (ctx) => {
     const filter = readFilter(ctx as unknown as Context);
     const page = await listNotifications(db, ctx.state.client.clientToken, filter);
     ctx.body = {
@@ -25,8 +28,6 @@ export function notificationsEndpoint({ db }: ApiDeps): Middleware[] {
 }
 
 const parameterNames = ['state', 'platform_id', 'since', 'until', 'cursor', 'limit'];
-const defaultLimit = 50;
-const maxLimit = 200;
 
 function readFilter(ctx: Context): NotificationFilter {
   const given = readQuery(ctx, parameterNames);
@@ -36,14 +37,10 @@ function readFilter(ctx: Context): NotificationFilter {
     throw badParameter(`state must be one of ${notificationStates.join(', ')}`);
   }
   if (given.cursor !== undefined && !/^\d{1,16}(\.\d{1,16})?\.\d{1,9}$/.test(given.cursor)) {
-    throw badParameter('cursor is not one that this call has answered');
-  }
-  const limit = given.limit === undefined ? defaultLimit : Number(given.limit);
-  if (!/^\d{1,3}$/.test(given.limit ?? '1') || limit < 1 || limit > maxLimit) {
-    throw badParameter(`limit must be a number from 1 to ${maxLimit}`);
+    throw unknownCursor();
   }
   return {
-    limit,
+    limit: readLimit(given.limit),
     ...(given.state !== undefined && { state: given.state as NotificationState }),
     ...(given.platform_id !== undefined && { platformId: given.platform_id }),
     ...(since !== undefined && { since }),

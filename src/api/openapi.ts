@@ -56,6 +56,14 @@ const clientToken = query('client_token', 'The client, a child of the account', 
 const longHead = { '431': answer('The path, the query and the headers are over 32 KiB') };
 const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
 const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
+const pageLimit: Schema = { type: 'integer', minimum: 1, maximum: 200, default: 50 };
+/** Of one account; the answer's fields RateLimit and RateLimit-Policy say how many are left. */
+const rated = (calls: string) => ({
+  '429': problem(`Too many calls of this account that ${calls}: try again after Retry-After`),
+});
+const withoutScope = {
+  '403': problem('The account has the scope signing_secrets, and the token was minted without it'),
+};
 const publisherProblems = {
   '400': problem('A parameter is missing, empty, repeated, unknown or wrong'),
   '401': problem('The access token is no longer valid, or the client token is not valid for this account'),
@@ -164,6 +172,7 @@ export const openapi = {
           '200': answer('Registered', object({ success: { const: true }, url: text })),
           '400': problem('A wrong parameter, a URL that is not allowed, or a URL is already registered'),
           '401': publisherProblems['401'],
+          ...rated('look a host name up'),
           ...longHead,
           '503': problem('Unknown whether it was registered: repeat the same call after Retry-After'),
         },
@@ -208,28 +217,37 @@ export const openapi = {
     },
     '/clients': {
       get: {
-        summary: 'The account’s clients',
+        summary: 'The account’s clients, by client token',
         security: bearer,
+        parameters: [
+          query('cursor', 'next_cursor of the page before', clientTokenText),
+          query('limit', 'At most so many', pageLimit),
+        ],
         responses: {
           '200': answer(
-            'The clients',
-            object({
-              clients: listOf(
-                object(
-                  {
-                    client_token: text,
-                    name: text,
-                    state: oneOf('not_registered', 'active', 'failing', 'paused', 'suspended'),
-                    url: text,
-                    owed: number,
-                  },
-                  'url',
+            'One page; there are more while it has next_cursor',
+            object(
+              {
+                clients: listOf(
+                  object(
+                    {
+                      client_token: text,
+                      name: text,
+                      state: oneOf('not_registered', 'active', 'failing', 'paused', 'suspended'),
+                      url: text,
+                      owed: number,
+                    },
+                    'url',
+                  ),
                 ),
-              ),
-            }),
+                next_cursor: clientTokenText,
+              },
+              'next_cursor',
+            ),
           ),
-          '400': problem('The access token is given in two ways'),
+          '400': problem('A parameter is unknown or wrong, or the access token is given in two ways'),
           '401': problem('The access token is no longer valid'),
+          ...rated('read many records'),
           ...longHead,
           ...away,
         },
@@ -257,10 +275,18 @@ export const openapi = {
       ),
     },
     '/push_notifications/signing_secret': {
-      get: publisherCall('The client’s signing secret', answer('It', object({ signing_secret: text }))),
+      get: publisherCall('The client’s signing secret', answer('It', object({ signing_secret: text })), {
+        responses: withoutScope,
+      }),
       post: publisherCall(
-        'A new signing secret; previous ones sign along for 24 h each',
+        'A new signing secret; previous ones sign along for 24 h each, ten of them at most',
         answer('It', object({ signing_secret: text, previous_valid_until: optionalTime })),
+        {
+          responses: {
+            ...withoutScope,
+            '429': problem('Ten previous ones sign along: try again after Retry-After'),
+          },
+        },
       ),
     },
     '/push_notifications/test': {
@@ -303,8 +329,9 @@ export const openapi = {
             query('since', 'Accepted at this time or later', time),
             query('until', 'Accepted at this time or earlier', time),
             query('cursor', 'next_cursor of the page before', cursorText),
-            query('limit', 'At most so many', { type: 'integer', minimum: 1, maximum: 200, default: 50 }),
+            query('limit', 'At most so many', pageLimit),
           ],
+          responses: rated('read many records'),
         },
       ),
     },
@@ -377,7 +404,7 @@ export const openapi = {
     },
     '/readyz': {
       get: {
-        summary: 'Redis and Temporal are reachable',
+        summary: 'Redis is reachable and this process was not told to end; whether Temporal is reachable',
         responses: {
           '200': answer('Ready', ref('Readiness')),
           '503': answer('Not ready', ref('Readiness')),
@@ -452,7 +479,11 @@ export const openapi = {
         },
         ...notificationOptional,
       ),
-      Readiness: object({ status: text, redis: { type: 'boolean' }, temporal: { type: 'boolean' } }),
+      Readiness: object({
+        status: oneOf('ready', 'not ready'),
+        redis: { type: 'boolean' },
+        temporal: { type: 'boolean' },
+      }),
     },
   },
 } as const;

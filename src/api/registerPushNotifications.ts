@@ -1,11 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context, Middleware } from 'koa';
+import { needsLookup } from '../outgoing/target.js';
 import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
+import { limitAccount } from './accountRate.js';
 import { ApiError, unavailable } from './apiError.js';
+import { auditCall } from './auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from './bearer.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
@@ -20,12 +24,18 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
     checkAccessToken(deps),
     checkClientToken(deps),
     refuseRegistered(deps),
+    limitLookups(deps),
     checkTheUrl(deps),
+    auditCall<RegistrationState>(deps, {
+      what: 'registration',
+      about: ({ parameters }) => ({ url: urlWithoutQuery(parameters.url) }),
+    }),
     storeUrl(deps),
   );
 }
 
 interface RegistrationState {
+  requestId: string;
   parameters: { access_token: string; client_token: string; url: string };
   token: AccessToken;
   client: Client;
@@ -115,6 +125,11 @@ const refuseRegistered =
 
 const alreadyRegistered = (contact: string): ApiError =>
   new ApiError(400, 'already_registered', `A url is already registered. Please contact ${contact}`);
+
+function limitLookups(deps: ApiDeps): Step<RegistrationState> {
+  const limit = limitAccount(deps, 'names');
+  return (ctx, next) => (needsLookup(ctx.state.parameters.url) ? limit(ctx, next) : next());
+}
 
 const checkTheUrl =
   (deps: ApiDeps): Step<RegistrationState> =>

@@ -4,6 +4,9 @@ import { idFromBytes } from '../ids.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { getRegistration } from '../store/registrations.js';
 import { createSigningSecret, signingSecrets } from '../store/signingSecrets.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
+import { limitAccount } from './accountRate.js';
+import { auditCall } from './auditCall.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
@@ -16,8 +19,10 @@ import { limitSends } from './sendLimit.js';
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(
     ...publisherSteps<TestState>(deps.db),
+    limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db),
+    auditCall<TestState>(deps, { what: 'test', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
     sendTest(deps),
   );
 }

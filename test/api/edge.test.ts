@@ -8,10 +8,7 @@ import { pino } from 'pino';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import type { openapi } from '../../src/api/openapi.js';
-import { checkReadiness } from '../../src/api/readiness.js';
 import { listen } from '../../src/api/server.js';
-import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
 describe('the HTTP edge', () => {
@@ -82,34 +79,13 @@ describe('the HTTP edge', () => {
     assert.match(Buffer.concat(chunks).toString(), /^HTTP\/1\.1 400/);
   });
 
-  it('GET /healthz and /readyz', async () => {
-    assert.equal((await fetch(`${api.url}/healthz`)).status, 200);
-    const ready = await fetch(`${api.url}/readyz`);
-    assert.deepEqual(await ready.json(), { status: 'ready', redis: true, temporal: true });
-  });
-
-  it('GET /readyz is 503 while Redis is away, and 200 when it is back', async () => {
-    const proxy = await startProxy(servers().redisUrl);
-    const cut = await startApi({ redisUrl: proxy.url });
-    proxy.hang();
-    const away = await fetch(`${cut.url}/readyz`);
-    assert.equal(away.status, 503);
-    assert.deepEqual(await away.json(), { status: 'not ready', redis: false, temporal: true });
-    proxy.release();
-    while ((await fetch(`${cut.url}/readyz`)).status !== 200);
-    await cut.close();
-    await proxy.close();
-  });
-
   it('GET /metrics on the admin port: requests by route, no labels of accounts or clients', async () => {
     const customer = await newCustomer(api);
     await newToken(api, customer);
-    const { metrics, db, temporal } = api.deps;
+    const { metrics, readiness } = api.deps;
     metrics.watch('asset_update_claims_under_way', () => 3);
     metrics.watch('asset_update_owed_notifications', () => Promise.reject(new Error('away')));
-    const admin = await listenAdmin({ HOST: '127.0.0.1', ADMIN_PORT: 0 }, metrics, () =>
-      checkReadiness(db, temporal),
-    );
+    const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.1', ADMIN_PORT: 0 }, metrics, readiness);
     const get = async (path: string) => (await fetch(`http://127.0.0.1:${admin.port}${path}`)).text();
     const text = await get('/metrics');
     assert.match(
