@@ -4,7 +4,6 @@ import { createLogger } from '../../src/log.js';
 import { createAccount, setDisabled } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { waitForDisk } from '../../src/store/durable.js';
 import { getEndpoint } from '../../src/store/endpoint.js';
 import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
 import {
@@ -123,12 +122,5 @@ describe('a client’s signing secrets', () => {
     for (const client of [before, during]) {
       assert.equal((await getEndpoint(db, client.clientToken)).held, false);
     }
-  });
-
-  it('waiting for the disk: many waits share one, and each is answered', async () => {
-    assert.deepEqual(
-      await Promise.all(Array.from({ length: 50 }, () => waitForDisk(db))),
-      Array(50).fill(true),
-    );
   });
 });
