@@ -37,11 +37,13 @@ export interface Received {
   at: number;
 }
 
+type Answer = number | 'hang' | { status: number; headers: Record<string, string> };
+
 export interface Receiver {
   url: string;
   received: Received[];
   /** What the next requests are answered; `hang` never is. */
-  answer: (request: Received) => number | 'hang' | { status: number; headers: Record<string, string> };
+  answer: (request: Received) => Answer | Promise<Answer>;
   /** Each answer is given so much later. */
   delayMs: number;
   /** Requests without an answer at one time, at most. */
@@ -72,10 +74,10 @@ export async function startReceiver(): Promise<Receiver> {
     req.on('data', (chunk: Buffer) => {
       body += chunk.toString();
     });
-    req.on('end', () => {
+    req.on('end', async () => {
       const one = { path: req.url ?? '', headers: req.headers, body, at: Date.now() };
       received.push(one);
-      const answer = receiver.answer(one);
+      const answer = await receiver.answer(one);
       if (answer === 'hang') return;
       setTimeout(() => {
         if (typeof answer === 'number') res.writeHead(answer).end();
@@ -272,6 +274,15 @@ export async function startHarness(
     },
   };
   return harness;
+}
+
+/** Answers of a receiver that wait until they are let go. */
+export function startGate(): { closed: Promise<void>; open(): void } {
+  let open: () => void = () => undefined;
+  const closed = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { closed, open };
 }
 
 /** Waits for a fact, and says which one did not come about. */
