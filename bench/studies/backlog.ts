@@ -1,5 +1,5 @@
 import { notificationId } from '../../src/ids.js';
-import { claimEvent } from '../../src/store/claim.js';
+import { type ArrivedEvent, claimEvents } from '../../src/store/claim.js';
 import type { Db } from '../../src/store/db.js';
 import { getEndpoint } from '../../src/store/endpoint.js';
 import { announceClaims } from '../../src/store/owed.js';
@@ -93,19 +93,18 @@ export const backlog: Study<Size> = {
 /** By the store's own claim, not through API and worker: what these hold afterwards is the backlog's alone. */
 async function owe(db: Db, clientToken: string, assets: number): Promise<void> {
   await announceClaims(db, [clientToken]);
-  for (let from = 0; from < assets; from += 1000) {
-    const page = Array.from({ length: Math.min(1000, assets - from) }, (_, k) => from + k);
-    await Promise.all(
-      page.map((i) => {
-        const event = { clientToken, platformId: `owed-${i}`, eventId: `owed-${i}`, segments: [`iab:${i}`] };
-        return claimEvent(db, {
-          ...event,
-          notificationId: notificationId(event),
-          priority: 'live',
-          lookedUpClaim: 0,
-          acceptedAt: Date.now(),
-        });
-      }),
-    );
+  for (let from = 0; from < assets; from += 200) {
+    const page = Array.from({ length: Math.min(200, assets - from) }, (_, k): ArrivedEvent => {
+      const name = `owed-${from + k}`;
+      const event = { clientToken, platformId: name, eventId: name, segments: [`iab:${from + k}`] };
+      return {
+        ...event,
+        notificationId: notificationId(event),
+        priority: 'live',
+        notify: true,
+        acceptedAt: Date.now(),
+      };
+    });
+    await claimEvents(db, clientToken, page);
   }
 }

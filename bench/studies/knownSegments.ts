@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { notificationId } from '../../src/ids.js';
+import { type ArrivedEvent, claimEvents } from '../../src/store/claim.js';
 import type { Db } from '../../src/store/db.js';
-import { lookAtEvent } from '../../src/store/look.js';
 
 export const segmentsOf = (i: number, count: number): string[] =>
   Array.from({ length: count }, (_, s) => `iab:${(i * 7 + s * 13) % 700}:${s}`);
@@ -12,27 +12,30 @@ export async function importCatalogue(
   clientToken: string,
   assets: { from: number; to: number; segments: number },
 ): Promise<void> {
-  const atOnce = 1000;
+  const atOnce = 200;
   for (let from = assets.from; from < assets.to; from += atOnce) {
-    const page = Array.from({ length: Math.min(atOnce, assets.to - from) }, (_, k) => from + k);
-    await Promise.all(
-      page.map(async (i) => {
-        const event = {
-          clientToken,
-          platformId: `video-${i}`,
-          eventId: `import-${i}`,
-          segments: segmentsOf(i, assets.segments),
-        };
-        const look = await lookAtEvent(db, {
-          ...event,
-          notificationId: notificationId(event),
-          priority: 'live',
-          notify: false,
-        });
-        if (look.kind !== 'none') throw new Error(`the import answered ${look.kind}`);
-      }),
+    const page = Array.from({ length: Math.min(atOnce, assets.to - from) }, (_, k) =>
+      silentEvent(clientToken, from + k, assets.segments),
     );
+    const { claims } = await claimEvents(db, clientToken, page);
+    for (const { kind } of claims) if (kind !== 'none') throw new Error(`the import answered ${kind}`);
   }
+}
+
+function silentEvent(clientToken: string, i: number, segments: number): ArrivedEvent {
+  const event = {
+    clientToken,
+    platformId: `video-${i}`,
+    eventId: `import-${i}`,
+    segments: segmentsOf(i, segments),
+  };
+  return {
+    ...event,
+    notificationId: notificationId(event),
+    priority: 'live',
+    notify: false,
+    acceptedAt: Date.now(),
+  };
 }
 
 /** Removes a client's decisions ("why did I get nothing"), which are kept for 14 days. */

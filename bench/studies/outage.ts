@@ -1,6 +1,5 @@
 import { createLogger } from '../../src/log.js';
 import { getEndpoint } from '../../src/store/endpoint.js';
-import { catchUpId, startCatchUp } from '../../src/temporal/catchUp.js';
 import { installRuntime } from '../../src/temporal/worker.js';
 import { type Harness, type Receiver, startHarness, startReceiver } from '../../test/delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown } from '../../test/servers.js';
@@ -99,8 +98,7 @@ function skippingClock(h: Harness) {
 /** Wakes catch-up, whose workflow sleeps by the real clock, and waits until what it then tries is settled. */
 async function attempt(h: Harness, receiver: Receiver, client: string): Promise<void> {
   const before = receiver.received.length;
-  await startCatchUp(h.temporal, client, h.taskQueue);
-  await h.temporal.workflow.getHandle(catchUpId(client)).signal('wake');
+  h.delivering.catchUps.signal(client);
   await until('an attempt', 30_000, () => receiver.received.length > before);
   await until('it is settled', 30_000, async () => (await getEndpoint(h.db, client)).inFlight === 0);
 }

@@ -19,6 +19,8 @@ export interface OutboxOptions {
   workflowsPerSecond: number;
   /** The worker shares this process: its first workflow task comes back with the start. */
   eager: boolean;
+  /** Events that wait for their workflow, at most (20,000). */
+  waitingAtMost?: number;
   log: Logger;
   metrics: OutboxMetrics;
 }
@@ -48,7 +50,6 @@ export interface Outbox {
   close(): Promise<void>;
 }
 
-const waitingAtMost = 20_000;
 const groupAtMost = 500;
 /** Temporal takes 2 MB per payload. */
 const groupBytes = 512 * 1024;
@@ -71,7 +72,7 @@ interface Start {
 }
 
 export function createOutbox(options: OutboxOptions): Outbox {
-  const { workflowsPerSecond: perSecond } = options;
+  const { workflowsPerSecond: perSecond, waitingAtMost = 20_000 } = options;
   const ids = workflowIds(options.taskQueue);
   const burst = Math.max(1, perSecond);
   let places = burst;

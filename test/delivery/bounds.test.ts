@@ -5,7 +5,6 @@ import { createAccount } from '../../src/store/accounts.js';
 import { createClient, setClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
 import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
-import { wakeCatchUp } from '../../src/temporal/catchUp.js';
 import { mintedToken } from '../api/credentials.js';
 import { type Service, startService } from '../e2e/service.js';
 import { servers, uniquePrefix } from '../servers.js';
@@ -105,7 +104,7 @@ describe('Catch-up of one client', () => {
     await until('all are owed', async () => (await getEndpoint(h.db, client)).owed === 100);
     receiver.answer = (request) => (request.body.includes('"vid-0"') ? 'hang' : 200);
     await unpauseEndpoint(h.db, client);
-    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    await h.wake(client);
     const { inFlight } = await until('all but that one are delivered', async () => {
       const endpoint = await getEndpoint(h.db, client);
       return endpoint.owed === 1 && endpoint;

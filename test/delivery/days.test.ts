@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { getEndpoint } from '../../src/store/endpoint.js';
-import { wakeCatchUp } from '../../src/temporal/catchUp.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 const hourMs = 3_600_000;
@@ -21,7 +20,7 @@ describe('Schedules of days', () => {
     await receiver.close();
   });
 
-  const wake = (client: string) => wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+  const wake = (client: string) => h.wake(client);
 
   it('an endpoint that fails for 5 days is suspended; what it is owed fails after 30', async () => {
     const client = await h.newClient(receiver.url);

@@ -1,27 +1,33 @@
 /**
- * What a delivery test needs of the real thing: a key prefix and task queue of its own, a worker and an intake in this
- * process, an account with clients, and a receiver that keeps what it got.
+ * What a delivery test needs of the real thing: a key prefix and task queue of its own, a worker and what accepts
+ * events in this process, an account with clients, and a receiver that keeps what it got.
  */
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Client } from '@temporalio/client';
+import type { Client, WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type { ActivityDeps } from '../../activities/deps.js';
 import { readConfig } from '../../src/config.js';
-import { type Delivering, type Role, startDelivering } from '../../src/delivery/compose.js';
+import {
+  type Delivering,
+  type DeliveryOptions,
+  type Role,
+  startDelivering,
+} from '../../src/delivery/compose.js';
 import type { Engine } from '../../src/delivery/engine.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
-import { createLogger } from '../../src/log.js';
-import { createSender } from '../../src/outgoing/post.js';
+import { createLogger, type Logger } from '../../src/log.js';
+import { createSender, type Sender } from '../../src/outgoing/post.js';
 import { createAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
 import { getNotification, type NotificationRecord } from '../../src/store/notifications.js';
 import { markAnswered, register } from '../../src/store/registrations.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
 import { clientOf } from '../../src/temporal/connection.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type Running, type Slots, startWorkers } from '../../src/temporal/worker.js';
+import { type WorkflowIds, workflowIds } from '../../src/temporal/workflowIds.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export interface Received {
@@ -31,11 +37,13 @@ export interface Received {
   at: number;
 }
 
+type Answer = number | 'hang' | { status: number; headers: Record<string, string> };
+
 export interface Receiver {
   url: string;
   received: Received[];
   /** What the next requests are answered; `hang` never is. */
-  answer: (request: Received) => number | 'hang' | { status: number; headers: Record<string, string> };
+  answer: (request: Received) => Answer | Promise<Answer>;
   /** Each answer is given so much later. */
   delayMs: number;
   /** Requests without an answer at one time, at most. */
@@ -66,10 +74,10 @@ export async function startReceiver(): Promise<Receiver> {
     req.on('data', (chunk: Buffer) => {
       body += chunk.toString();
     });
-    req.on('end', () => {
+    req.on('end', async () => {
       const one = { path: req.url ?? '', headers: req.headers, body, at: Date.now() };
       received.push(one);
-      const answer = receiver.answer(one);
+      const answer = await receiver.answer(one);
       if (answer === 'hang') return;
       setTimeout(() => {
         if (typeof answer === 'number') res.writeHead(answer).end();
@@ -92,9 +100,11 @@ export interface Harness {
   delivering: Delivering;
   deps: ActivityDeps;
   taskQueue: string;
+  ids: WorkflowIds;
   /** Moves Redis' clock, as the scripts see it, ahead. */
   skip(ms: number): void;
-  newClient(url?: string): Promise<string>;
+  /** @param clientToken of another installation's client; a new one without it */
+  newClient(url?: string, clientToken?: string): Promise<string>;
   registerUrl(client: string, url: string): Promise<void>;
   /** What the API does with an event. */
   publish(
@@ -102,6 +112,10 @@ export interface Harness {
   ): Promise<{ id: string; kind: string }>;
   /** Undefined until it is claimed. */
   notification(client: string, id: string): Promise<NotificationRecord | undefined>;
+  /** Has catch-up look at what the client is owed. */
+  wake(client: string): Promise<void>;
+  /** The workflow that an event is in, alone or with others, once it is started. */
+  workflowOf(client: string, id: string): Promise<WorkflowHandle>;
   startWorker(slots?: Slots): Promise<void>;
   stopWorker(): Promise<void>;
   /** One run of the sweep, to its end. */
@@ -116,12 +130,24 @@ interface EventGiven {
   notify: boolean;
 }
 
+/** In the place of what the harness makes. */
+export interface Given {
+  log?: Logger;
+  metrics?: Partial<Metrics>;
+  /** Of the deliveries; `newClient` stores signing secrets as they are. */
+  secretBox?: SecretBox;
+  sender?: (real: Sender) => Sender;
+}
+
+type Metrics = DeliveryOptions['metrics'];
+
 let count = 0;
 
 /** @param role `all`: as one process; `worker`: events are claimed by one process and delivered by another */
 export async function startHarness(
   env: Record<string, string> = {},
   role: Exclude<Role, 'api'> = 'all',
+  given: Given = {},
 ): Promise<Harness> {
   const prefix = uniquePrefix();
   const config = readConfig({
@@ -134,26 +160,29 @@ export async function startHarness(
     LOG_LEVEL: 'warn',
     ...env,
   });
-  const log = createLogger(process.env.TEST_LOG ?? 'silent', 'test');
+  const log = given.log ?? createLogger(process.env.TEST_LOG ?? 'silent', 'test');
   let offsetMs = 0;
-  const db = openDb({ url: config.REDIS_URL, prefix, log, clockOffsetMs: () => offsetMs });
+  const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log, clockOffsetMs: () => offsetMs });
   await waitForRedis(db, 5000);
   const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS });
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
   const temporal = clientOf(connection, config);
-  const secretBox = createSecretBox(undefined);
-  const sender = createSender({
+  const plain = createSecretBox(undefined);
+  const secretBox = given.secretBox ?? plain;
+  const real = createSender({
     policy: { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] },
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
     connectionsPerOrigin: config.CONNECTIONS_PER_ORIGIN,
   });
-  const metrics = {
+  const sender = given.sender?.(real) ?? real;
+  const metrics: Metrics = {
     attempted() {},
     ended() {},
     entered() {},
     ownFailure() {},
     started() {},
     withoutWorkflow() {},
+    ...given.metrics,
   };
   const parts = { config, db, temporal, sender, secretBox, log, metrics };
   const delivering = await startDelivering({ ...parts, role });
@@ -169,17 +198,17 @@ export async function startHarness(
     delivering,
     deps,
     taskQueue: config.TASK_QUEUE,
+    ids: workflowIds(config.TASK_QUEUE),
     skip(ms) {
       offsetMs += ms;
     },
-    async newClient(url) {
-      const clientToken = `SITE${prefix}${++count}`;
+    async newClient(url, clientToken = `SITE${prefix}${++count}`) {
       await createClient(db, { accountId: account.account_id, name: 'A site', clientToken });
       if (url !== undefined) await harness.registerUrl(clientToken, url);
       return clientToken;
     },
     async registerUrl(clientToken, url) {
-      const stored = await register(db, secretBox, { clientToken, accountId: account.account_id, url });
+      const stored = await register(db, plain, { clientToken, accountId: account.account_id, url });
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
       await markAnswered(db, clientToken, stored.nonce);
     },
@@ -202,6 +231,23 @@ export async function startHarness(
     },
     async notification(client, id) {
       return await getNotification(db, client, id);
+    },
+    async wake(client) {
+      await delivering.catchUps.wakeNow(client);
+    },
+    async workflowOf(client, id) {
+      const group = (await harness.notification(client, id))?.group;
+      const { ids } = harness;
+      const handle = temporal.workflow.getHandle(
+        group === undefined ? ids.enrichment(client, id) : ids.group(group),
+      );
+      await until('its workflow is started', () =>
+        handle.describe().then(
+          () => true,
+          () => false,
+        ),
+      );
+      return handle;
     },
     async startWorker(slots) {
       running = await startWorkers(config, connection, deps, slots);
@@ -228,6 +274,15 @@ export async function startHarness(
     },
   };
   return harness;
+}
+
+/** Answers of a receiver that wait until they are let go. */
+export function startGate(): { closed: Promise<void>; open(): void } {
+  let open: () => void = () => undefined;
+  const closed = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { closed, open };
 }
 
 /** Waits for a fact, and says which one did not come about. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import { CancelledFailure } from '@temporalio/common';
 import { getEndpoint, pauseEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
-import { catchUpId, wakeCatchUp } from '../../src/temporal/catchUp.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Terminating, cancelling or resetting any workflow loses nothing', () => {
@@ -30,26 +30,31 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     return { client, id };
   }
 
-  it('enrichment cancelled while it waits for its retry: left to catch-up', async () => {
+  it('enrichment cancelled while it waits for its retry: shown as cancelled, left to catch-up', async () => {
     const { client, id } = await retrying();
-    const handle = h.temporal.workflow.getHandle(`enrichment/${client}/${id}`);
+    const handle = await h.workflowOf(client, id);
+    await until(
+      'it waits for its retry',
+      async () => (await handle.describe()).raw.pendingActivities?.length,
+    );
     await handle.cancel();
-    await handle.result();
+    await assert.rejects(handle.result(), (err: Error) => err.cause instanceof CancelledFailure);
+    assert.equal((await handle.describe()).status.name, 'CANCELLED');
     await until('catch-up runs', async () =>
       h.temporal.workflow
-        .getHandle(catchUpId(client))
+        .getHandle(h.ids.catchUp(client))
         .describe()
         .then((d) => d.status.name === 'RUNNING')
         .catch(() => false),
     );
     h.skip(30_000);
-    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    await h.wake(client);
     await delivered(client, id);
   });
 
   it('enrichment terminated: the sweep finds what is owed and overdue', async () => {
     const { client, id } = await retrying();
-    await h.temporal.workflow.getHandle(`enrichment/${client}/${id}`).terminate('by a test');
+    await (await h.workflowOf(client, id)).terminate('by a test');
     h.skip(120_000);
     await h.sweep();
     await delivered(client, id);
@@ -58,8 +63,8 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
 
   it('enrichment reset to its first task: it goes on, with the same notification', async () => {
     const { client, id } = await retrying();
-    const workflowId = `enrichment/${client}/${id}`;
-    const { runId } = await h.temporal.workflow.getHandle(workflowId).describe();
+    const handle = await h.workflowOf(client, id);
+    const { workflowId, runId } = await handle.describe();
     // The first task ends a moment after the attempt that it held.
     const task = await until('the first task is completed', async () => {
       const { history } = await h.temporal.workflowService.getWorkflowExecutionHistory({
@@ -82,40 +87,53 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     assert.equal(new Set(receiver.idsOf('a')).size, 1);
   });
 
-  it('enrichment terminated before its claim: the sweep claims its events, once', async () => {
-    const clients = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
-    await h.stopWorker();
-    const published = await Promise.all(
-      clients.flatMap((client) => [
-        h.publish({ client, asset: 'a' }),
-        h.publish({ client, asset: 'b', priority: 'backfill' }),
-      ]),
-    );
-    assert.deepEqual(new Set(published.map((p) => p.kind)), new Set(['queued']));
-    const query = `TaskQueue = '${h.taskQueue}' AND WorkflowType = 'enrichment' AND ExecutionStatus = 'Running'`;
-    const running = () => h.temporal.workflow.count(query).then(({ count }) => count);
-    await until('they are listed', async () => (await running()) > 0);
-    for await (const { workflowId } of h.temporal.workflow.list({ query })) {
-      await h.temporal.workflow.getHandle(workflowId).terminate('by a test');
-    }
-    await until('none is listed as running', async () => (await running()) === 0);
-    await h.startWorker();
-    await h.sweep();
-    for (const [i, { id }] of published.entries()) await delivered(clients[i < 2 ? 0 : 1] as string, id);
-    const received = receiver.received.length;
-    assert.equal(received, 4);
-    await h.sweep();
-    assert.equal((await getEndpoint(h.db, clients[0] as string)).owed, 0);
-    assert.equal(receiver.received.length, received);
-  });
+  describe('while no worker runs', () => {
+    let apart: Harness;
+    beforeEach(async () => {
+      apart = await startHarness({}, 'worker');
+    });
+    afterEach(() => apart.close());
 
-  it('enrichment cancelled before its first task: it claims all the same', async () => {
-    const client = await h.newClient(receiver.url);
-    await h.stopWorker();
-    const { id } = await h.publish({ client, asset: 'a' });
-    await h.temporal.workflow.getHandle(`enrichment/${client}/${id}`).cancel();
-    await h.startWorker();
-    await delivered(client, id);
+    const deliveredApart = (client: string, id: string) =>
+      until(`${id} is delivered`, async () => (await apart.notification(client, id))?.state === 'delivered');
+
+    it('enrichment terminated, and its claim lost with Redis’ last second: the sweep claims its events again, once', async () => {
+      const clients = [await apart.newClient(receiver.url), await apart.newClient(receiver.url)];
+      const published = await Promise.all(
+        clients.flatMap((client) =>
+          (['live', 'backfill'] as const).map(async (priority) => ({
+            client,
+            ...(await apart.publish({ client, asset: priority, priority })),
+          })),
+        ),
+      );
+      for (const { client, id } of published) {
+        await (await apart.workflowOf(client, id)).terminate('by a test');
+      }
+      const lost = ['owed*', 'due:*', 'known:*', 'notification*', 'endpoint'];
+      for (const client of clients) await forget(apart, client, lost);
+      const query = `TaskQueue = '${apart.taskQueue}' AND WorkflowType = 'enrichment' AND ExecutionStatus = 'Terminated'`;
+      await until(
+        'they are listed as terminated',
+        async () => (await apart.temporal.workflow.count(query)).count === published.length,
+      );
+      await apart.startWorker();
+      await apart.sweep();
+      for (const { client, id } of published) await deliveredApart(client, id);
+      const received = receiver.received.length;
+      assert.equal(received, 4);
+      await apart.sweep();
+      for (const client of clients) assert.equal((await getEndpoint(apart.db, client)).owed, 0);
+      assert.equal(receiver.received.length, received);
+    });
+
+    it('enrichment cancelled before its first task: it delivers all the same', async () => {
+      const client = await apart.newClient(receiver.url);
+      const { id } = await apart.publish({ client, asset: 'a' });
+      await (await apart.workflowOf(client, id)).cancel();
+      await apart.startWorker();
+      await deliveredApart(client, id);
+    });
   });
 
   for (const how of ['cancel', 'terminate'] as const) {
@@ -123,7 +141,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
       const client = await h.newClient(receiver.url);
       await pauseEndpoint(h.db, client);
       const { id } = await h.publish({ client, asset: 'a' });
-      const handle = h.temporal.workflow.getHandle(catchUpId(client));
+      const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));
       await until('catch-up waits', async () =>
         handle
           .describe()
@@ -155,3 +173,11 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     assert.equal(await resumeEndpoint(h.db, client), false);
   });
 });
+
+/** As a Redis that has gone back to a moment before them. */
+async function forget({ db }: Harness, client: string, patterns: string[]): Promise<void> {
+  for (const pattern of patterns) {
+    const keys = await db.redis.keys(`${db.client(client).base}${pattern}`);
+    if (keys.length > 0) await db.redis.del(keys);
+  }
+}

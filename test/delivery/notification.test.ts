@@ -4,7 +4,6 @@ import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/end
 import { changeRegistration, resetRegistration } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
 import { createSigningSecret } from '../../src/store/signingSecrets.js';
-import { catchUpId, wakeCatchUp } from '../../src/temporal/catchUp.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('3. The notification', () => {
@@ -17,8 +16,6 @@ describe('3. The notification', () => {
       PROBE_SCHEDULE_SECONDS: '0.3,0.5',
       ATTEMPT_TIMEOUT_SECONDS: '1',
     });
-    // What waits for the end of a lease waits 3 s, not 6.
-    h.deps.delivery = { ...h.deps.delivery, leaseMs: 3000 };
     await h.startWorker();
   });
   after(async () => await h.close());
@@ -80,7 +77,6 @@ describe('3. The notification', () => {
     const all = await Promise.all(Array.from({ length: 20 }, () => h.publish(event)));
     assert.equal(new Set(all.map((r) => r.id)).size, 1);
     await stateOf(client, all[0]?.id ?? '', 'delivered');
-    await h.intake.close();
     await until('no enrichment workflow of this client runs', async () => {
       const query = `WorkflowType = 'enrichment' AND ExecutionStatus = 'Running' AND TaskQueue = '${h.taskQueue}'`;
       return (await h.temporal.workflow.count(query)).count === 0;
@@ -88,18 +84,17 @@ describe('3. The notification', () => {
     assert.equal(receiver.received.length, 1);
   });
 
-  it('two events with the same segments: one notification, the other is not_needed', async () => {
+  it('two events with the same segments at once: one notification, the other brings nothing new', async () => {
     const client = await h.newClient(receiver.url);
     const both = await Promise.all(
       ['an-1', 'an-2'].map((eventId) => h.publish({ client, asset: 'a', eventId, segments: ['x'] })),
     );
-    const states = await until('both have ended', async () => {
-      const found = await Promise.all(both.map((b) => h.notification(client, b.id)));
-      return found.every((f) => f !== undefined && f.state !== 'waiting') && found;
-    });
-    assert.deepEqual(states.map((s) => s?.state).sort(), ['delivered', 'not_needed']);
-    const notNeeded = states.find((s) => s?.state === 'not_needed');
-    assert.equal(notNeeded?.by, states.find((s) => s?.state === 'delivered')?.notificationId);
+    assert.deepEqual(
+      both.map(({ kind }) => kind),
+      ['queued', 'no_new_segments'],
+    );
+    await stateOf(client, both[0]?.id ?? '', 'delivered');
+    assert.equal(await h.notification(client, both[1]?.id ?? ''), undefined);
     assert.equal(receiver.received.length, 1);
   });
 
@@ -153,7 +148,7 @@ describe('3. The notification', () => {
     assert.equal(second.kind, 'queued');
     await until('catch-up waits', async () => {
       const described = await h.temporal.workflow
-        .getHandle(catchUpId(client))
+        .getHandle(h.ids.catchUp(client))
         .describe()
         .catch(() => undefined);
       return described?.status.name === 'RUNNING';
@@ -163,7 +158,7 @@ describe('3. The notification', () => {
     receiver.answer = () => 200;
     const { resumeEndpoint } = await import('../../src/store/endpoint.js');
     assert.equal(await resumeEndpoint(h.db, client), true);
-    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    await h.wake(client);
     await stateOf(client, first.id, 'delivered');
     await stateOf(client, second.id, 'delivered');
     assert.equal((await getEndpoint(h.db, client)).state, 'active');
@@ -174,7 +169,7 @@ describe('3. The notification', () => {
     receiver.answer = () =>
       receiver.received.length === 1 ? { status: 503, headers: { 'retry-after': '2' } } : 200;
     const first = await h.publish({ client, asset: 'a' });
-    await until('answered once', () => receiver.received.length === 1);
+    await until('its answer is settled', async () => (await getEndpoint(h.db, client)).failures === 1);
     const second = await h.publish({ client, asset: 'b' });
     await stateOf(client, first.id, 'delivered');
     await stateOf(client, second.id, 'delivered');
@@ -197,7 +192,7 @@ describe('3. The notification', () => {
     const [first] = events;
     assert.equal((await stateOf(client, first?.id ?? '', 'superseded')).by, events[1]?.id);
     await unpauseEndpoint(h.db, client);
-    await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+    await h.wake(client);
     await stateOf(client, events[4]?.id ?? '', 'delivered');
     assert.deepEqual(receiver.idsOf('a'), [events[4]?.id]);
   });
@@ -231,7 +226,7 @@ describe('3. The notification', () => {
     const next = await startReceiver();
     try {
       await h.registerUrl(client, next.url);
-      await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+      await h.wake(client);
       await stateOf(client, id, 'delivered');
       assert.deepEqual(next.idsOf('a'), [id]);
       assert.equal(receiver.received.length, 0);
@@ -270,7 +265,7 @@ describe('3. The notification', () => {
         await until('all are owed', async () => (await getEndpoint(h.db, client)).owed === 4);
         await changeRegistration(h.db, client, next.url);
         await unpauseEndpoint(h.db, client);
-        await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+        await h.wake(client);
         for (const { id } of [first, ...others]) await stateOf(client, id, 'delivered');
         assert.deepEqual(
           ['a', 'b', 'c', 'd'].map((asset) => next.idsOf(asset)),
@@ -298,7 +293,7 @@ describe('3. The notification', () => {
         return found?.attempts[0]?.status === 200 && found.state === 'waiting';
       });
       await h.registerUrl(client, next.url);
-      await wakeCatchUp(h.temporal, h.db, client, { taskQueue: h.taskQueue });
+      await h.wake(client);
       await stateOf(client, id, 'delivered');
       assert.deepEqual(next.idsOf('a'), [id]);
     } finally {

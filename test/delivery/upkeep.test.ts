@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
-import { catchUpId } from '../../src/temporal/catchUp.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
@@ -35,7 +34,7 @@ describe('Nobody waits for somebody else: every slot for retries is held by rece
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
     const { id } = await h.publish({ client, asset: 'nobody works on it' });
-    const catchUp = h.temporal.workflow.getHandle(catchUpId(client));
+    const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
     await until('it is left to catch-up', () =>
       catchUp.terminate('by a test').then(
         () => true,

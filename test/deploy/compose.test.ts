@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { Ajv } from 'ajv';
 import { environmentSchema, readConfig } from '../../src/config.js';
-import { deliveryOf } from '../../src/delivery.js';
+import { deliveryOf } from '../../src/delivery/settings.js';
 import { MissingVariable, readCompose } from './compose.js';
 
 const required = {

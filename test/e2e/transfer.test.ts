@@ -22,8 +22,7 @@ describe('export and import restore a working service on empty servers', () => {
     receiver = await startReceiver();
     oldApi = await startApi({ env: { SECRETS_KEY: secretsKey } });
     oldCli = await openCli({ KEY_PREFIX: oldApi.prefix });
-    h = await startHarness();
-    h.deps.secretBox = box;
+    h = await startHarness({}, 'all', { secretBox: box });
     await h.startWorker();
     newApi = await startApi({
       prefix: h.db.prefix,

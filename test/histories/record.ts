@@ -12,8 +12,6 @@ import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
-import { catchUpId } from '../../src/temporal/catchUp.js';
-import { enrichmentId } from '../../src/temporal/intake.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown } from '../servers.js';
@@ -22,21 +20,21 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
   'enrichment-delivered': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'a' });
-    return enrichmentId(client, id);
+    return h.ids.enrichment(client, id);
   },
 
   'enrichment-retried-then-left-to-catch-up': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
     const { id } = await h.publish({ client, asset: 'a' });
-    return enrichmentId(client, id);
+    return h.ids.enrichment(client, id);
   },
 
   'enrichment-delivered-by-a-retry': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => (receiver.received.length === 1 ? 503 : 200);
     const { id } = await h.publish({ client, asset: 'a' });
-    return enrichmentId(client, id);
+    return h.ids.enrichment(client, id);
   },
 
   'enrichment-cancelled-while-it-retries': async (h, receiver) => {
@@ -44,8 +42,8 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
     receiver.answer = () => ({ status: 503, headers: { 'retry-after': '600' } });
     const { id } = await h.publish({ client, asset: 'a' });
     await until('attempted', () => receiver.received.length === 1);
-    await h.temporal.workflow.getHandle(enrichmentId(client, id)).cancel();
-    return enrichmentId(client, id);
+    await h.temporal.workflow.getHandle(h.ids.enrichment(client, id)).cancel();
+    return h.ids.enrichment(client, id);
   },
 
   'enrichment-group-of-several-clients': async (h, receiver) => {
@@ -77,7 +75,7 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
     await until('probed', () => receiver.received.length >= before + 2);
     receiver.answer = () => 200;
     return await until('catch-up runs', async () => {
-      const id = catchUpId(client);
+      const id = h.ids.catchUp(client);
       return (
         (await h.temporal.workflow
           .getHandle(id)
@@ -97,7 +95,7 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
       { clientToken: client, platformId: 'a', notificationId: id },
       h.taskQueue,
     );
-    return `redeliver/${client}/${id}`;
+    return h.ids.redeliver(client, id);
   },
 
   sweep: async (h, receiver) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { createAccount } from '../../src/store/accounts.js';
-import { claimEvent } from '../../src/store/claim.js';
+import { claimAgain } from '../../src/store/claim.js';
 import { createClient } from '../../src/store/clients.js';
 import { pauseEndpoint } from '../../src/store/endpoint.js';
 import { announceClaims } from '../../src/store/owed.js';
@@ -30,7 +30,7 @@ describe('operator: notification, explain, status', () => {
     for (const platformId of assets) {
       const event = { clientToken, platformId, eventId: 'an-1', segments: ['iab:17'] };
       const id = notificationId(event);
-      await claimEvent(cli.db, {
+      await claimAgain(cli.db, {
         ...event,
         notificationId: id,
         priority: 'live',
@@ -85,7 +85,11 @@ describe('operator: notification, explain, status', () => {
     const [id = ''] = await owing('REDELIVERED', 'vid-1');
     assert.equal((await cli.json('notification', 'redeliver', id)).previous_state, 'waiting');
     const { workflows } = await found(() => cli.json('explain', 'REDELIVERED', 'vid-1'));
-    assert.ok(workflows.some((w: { workflow_id: string }) => w.workflow_id === 'catch-up/REDELIVERED'));
+    assert.ok(
+      workflows.some(
+        (w: { workflow_id: string }) => w.workflow_id === `${cli.env.TASK_QUEUE}/catch-up/REDELIVERED`,
+      ),
+    );
     assert.equal((await cli.json('registration', 'reset', 'REDELIVERED')).owed, 1);
     const ran = await cli.run(['notification', 'redeliver', id]);
     assert.deepEqual([ran.status, ran.stderr], [1, 'REDELIVERED has no URL to send it to.\n']);

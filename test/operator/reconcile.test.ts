@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { createAccount } from '../../src/store/accounts.js';
-import { claimEvent } from '../../src/store/claim.js';
+import { claimAgain } from '../../src/store/claim.js';
 import { createClient } from '../../src/store/clients.js';
 import { announceClaims } from '../../src/store/owed.js';
 import { type Cli, openCli } from './cli.js';
@@ -16,7 +16,7 @@ describe('operator: reconcile', () => {
     const { account_id: accountId } = await createAccount(cli.db, { name: 'Acme' });
     await createClient(cli.db, { accountId, name: 'Site', clientToken });
     await announceClaims(cli.db, [clientToken]);
-    await claimEvent(cli.db, {
+    await claimAgain(cli.db, {
       ...{ clientToken, platformId: 'vid-1', eventId: 'an-1', segments: ['iab:17'], notificationId: id },
       ...{ priority: 'live', lookedUpClaim: 0, acceptedAt: Date.now() },
     });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
 import {
   createSigningSecret,
   previousSigningSecretsAtMost,
@@ -19,9 +19,19 @@ describe('operator: secrets', () => {
   let h: Harness;
   let cli: Cli;
   let receiver: Receiver;
+  let box = createSecretBox(undefined);
+  /** The worker's, as if it were started again with other keys. */
+  const its: SecretBox = {
+    get encrypts() {
+      return box.encrypts;
+    },
+    seal: (secret) => box.seal(secret),
+    isOutdated: (sealed) => box.isOutdated(sealed),
+    open: (sealed) => box.open(sealed),
+  };
 
   before(async () => {
-    h = await startHarness();
+    h = await startHarness({}, 'all', { secretBox: its });
     await h.startWorker();
     cli = await openCli({
       KEY_PREFIX: h.db.prefix,
@@ -47,7 +57,7 @@ describe('operator: secrets', () => {
   it('SECRETS_KEY is rotated without a notification that the receiver cannot verify', async () => {
     const client = await h.newClient(receiver.url);
     await h.db.redis.del(h.db.client(client).signingSecrets);
-    const box = createSecretBox([older]);
+    box = createSecretBox([older]);
     const previous = await createSigningSecret(h.db, box, client);
     const rotated = await rotateSigningSecret(h.db, box, client);
     assert.equal(rotated.outcome, 'rotated');
@@ -55,17 +65,16 @@ describe('operator: secrets', () => {
     const sealed = () => h.db.redis.hvals(h.db.client(client).signingSecrets);
     const both = [signingSecret, previous];
 
-    h.deps.secretBox = box;
     await verifies(client, 'under-the-old-key', ...both);
-    h.deps.secretBox = createSecretBox([newer, older]);
+    box = createSecretBox([newer, older]);
     await verifies(client, 'with-both', ...both);
     const bare = await h.newClient(receiver.url);
     assert.deepEqual(await cli.json('secrets', 'reencrypt'), { key_id: 'k2', reencrypted: 3, unchanged: 0 });
     assert.ok((await sealed()).every((one) => one.startsWith('k2:')));
     assert.deepEqual(await cli.json('secrets', 'reencrypt'), { key_id: 'k2', reencrypted: 0, unchanged: 3 });
-    h.deps.secretBox = createSecretBox([newer]);
+    box = createSecretBox([newer]);
     await verifies(client, 'without-the-old-key', ...both);
-    await verifies(bare, 'was-plain', await createSigningSecret(h.db, h.deps.secretBox, bare));
+    await verifies(bare, 'was-plain', await createSigningSecret(h.db, box, bare));
   });
 
   it('a secret whose key is missing is named by its client; the others are done', async () => {

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createAccepting } from '../../src/delivery/accept.js';
+import { createClaims } from '../../src/delivery/claims.js';
+import { createOutbox } from '../../src/delivery/outbox.js';
+import { startTemporal, type TemporalServer } from '../../src/embedded/temporal.js';
+import { notificationId } from '../../src/ids.js';
+import type { ArrivedEvent } from '../../src/store/claim.js';
+import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+
+interface Published {
+  client: string;
+  id: string;
+}
+
+async function publishAll(h: Harness, client: string, name: string, count: number): Promise<Published[]> {
+  return await Promise.all(
+    Array.from({ length: count }, async (_, i) => ({
+      client,
+      ...(await h.publish({ client, asset: `${name}-${i}` })),
+    })),
+  );
+}
+
+/** The notification ids that each workflow of this installation was started with. */
+async function idsByWorkflow(h: Harness): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  for await (const page of enrichmentRuns(h.temporal, h.taskQueue)) {
+    for (const run of page) {
+      const events = (await eventsOf(h.temporal, run)) ?? [];
+      found.set(
+        run.workflowId,
+        events.map((event) => event.notificationId),
+      );
+    }
+  }
+  return found;
+}
+
+describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let client: string;
+
+  before(async () => {
+    h = await startHarness({ WORKFLOWS_PER_SECOND: '2' });
+    await h.startWorker();
+    receiver = await startReceiver();
+    client = await h.newClient(receiver.url);
+  });
+  after(async () => {
+    await h.close();
+    await receiver.close();
+  });
+
+  it('a burst of 50 events shares a few workflows, and each record names the one that its event is in', async () => {
+    const published = await publishAll(h, client, 'burst', 50);
+    for (const { id } of published) await h.workflowOf(client, id);
+    const workflows = await until('all are listed', async () => {
+      const found = await idsByWorkflow(h);
+      return [...found.values()].flat().length >= published.length && found;
+    });
+    assert.ok(workflows.size >= 3 && workflows.size <= 6, `${workflows.size} workflows`);
+    for (const { id } of published) {
+      const { workflowId } = await h.workflowOf(client, id);
+      assert.ok(workflows.get(workflowId)?.includes(id), `${id} is in ${workflowId}`);
+    }
+    const alone = [...workflows.keys()].filter((workflowId) => !workflowId.includes('/group/'));
+    assert.equal(alone.length, 2, 'what may be started at once has a workflow of its own');
+  });
+
+  it('a single event after a pause has its own', async () => {
+    // The load has a pause, in which places are saved up.
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const { id } = await h.publish({ client, asset: 'single' });
+    assert.equal((await h.notification(client, id))?.group, undefined);
+    const handle = h.temporal.workflow.getHandle(h.ids.enrichment(client, id));
+    await until('it has one of its own', () =>
+      handle.describe().then(
+        () => true,
+        () => false,
+      ),
+    );
+    assert.equal((await handle.result()).state, 'delivered');
+  });
+});
+
+describe('Temporal away changes no answer and delays no delivery', function () {
+  this.timeout(120_000);
+  let dir: string;
+  let temporal: TemporalServer;
+  let h: Harness;
+  let receiver: Receiver;
+  let client: string;
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+    temporal = await startTemporal({ dir });
+    h = await startHarness({ TEMPORAL_ADDRESS: temporal.address });
+    await h.startWorker();
+    receiver = await startReceiver();
+    client = await h.newClient(receiver.url);
+  });
+  after(async () => {
+    await h.close();
+    await receiver.close();
+    await temporal.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  async function answeredAndDelivered(name: string): Promise<Published[]> {
+    const published: Published[] = [];
+    for (let i = 0; i < 30; i++) published.push(...(await publishAll(h, client, `${name}-${i}`, 2)));
+    await until('all are delivered', async () => {
+      const found = await Promise.all(published.map(({ id }) => h.notification(client, id)));
+      return found.every((one) => one?.state === 'delivered');
+    });
+    return published;
+  }
+
+  async function inWorkflows(published: Published[]): Promise<void> {
+    await until('nothing waits for Temporal', () => h.delivering.outbox.waiting() === 0, 60_000);
+    for (const { id } of published) {
+      const result = await (await h.workflowOf(client, id)).result();
+      assert.ok(result.state === 'delivered' || result.delivered === result.events, JSON.stringify(result));
+    }
+  }
+
+  it('stopped: events are answered and delivered meanwhile, and in workflows once it goes on', async () => {
+    process.kill(temporal.pid, 'SIGSTOP');
+    let published: Published[];
+    try {
+      published = await answeredAndDelivered('stopped');
+      assert.ok(h.delivering.outbox.waiting() > 0);
+    } finally {
+      process.kill(temporal.pid, 'SIGCONT');
+    }
+    await inWorkflows(published);
+    assert.equal(
+      new Set(receiver.received.map((r) => r.headers['webhook-id'])).size,
+      receiver.received.length,
+    );
+  });
+
+  it('killed: events are answered and delivered meanwhile, and in workflows once it is back', async () => {
+    process.kill(temporal.pid, 'SIGKILL');
+    await temporal.child.exited;
+    const published = await answeredAndDelivered('killed');
+    assert.equal(h.delivering.outbox.waiting(), published.length);
+    temporal = await startTemporal({ dir, port: temporal.port });
+    await inWorkflows(published);
+    assert.equal(
+      new Set(receiver.received.map((r) => r.headers['webhook-id'])).size,
+      receiver.received.length,
+    );
+  });
+
+  it('what the outbox cannot hold is delivered all the same, and counted as without a workflow', async () => {
+    let without = 0;
+    const { engine } = h.deps;
+    const outbox = createOutbox({
+      ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
+      ...{ workflowsPerSecond: 10, eager: true, waitingAtMost: 5 },
+      metrics: {
+        started() {},
+        withoutWorkflow(events) {
+          without += events;
+        },
+      },
+    });
+    const claim = createClaims({
+      db: h.db,
+      take: { ...h.deps.delivery, isQueueing: engine.isQueueing },
+      wakeCatchUp: h.deps.catchUps.signal,
+    });
+    const accepting = createAccepting({ claim, durability: h.deps.durability, outbox, engine });
+    const events = Array.from({ length: 12 }, (_, i): ArrivedEvent => {
+      const event = { clientToken: client, platformId: `beyond-${i}`, eventId: 'an-1', segments: ['x'] };
+      const id = notificationId(event);
+      return { ...event, notificationId: id, priority: 'live', notify: true, acceptedAt: Date.now() };
+    });
+    process.kill(temporal.pid, 'SIGSTOP');
+    try {
+      const claims = await Promise.all(events.map((event) => accepting.accept(event)));
+      assert.deepEqual(new Set(claims.map(({ kind }) => kind)), new Set(['claimed']));
+      for (const { platformId } of events) {
+        await until(`${platformId} is received`, () => receiver.idsOf(platformId).length === 1);
+      }
+      assert.deepEqual([outbox.waiting(), without], [5, 7]);
+    } finally {
+      process.kill(temporal.pid, 'SIGCONT');
+    }
+    await until('the others are in workflows', () => outbox.waiting() === 0, 60_000);
+    assert.equal(without, 7);
+    await outbox.close();
+  });
+});

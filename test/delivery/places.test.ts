@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { setClient } from '../../src/store/clients.js';
+import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
+import { type Proxy as Line, startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
+
+const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
+
+describe("A client's places are a queue", () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let client: string;
+
+  before(async () => {
+    h = await startHarness();
+    await h.startWorker();
+  });
+  after(() => h.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    client = await h.newClient(receiver.url);
+  });
+  afterEach(() => receiver.close());
+
+  const engine = () => h.deps.engine;
+  const publishAll = (assets: string[], priority: 'live' | 'backfill' = 'live') =>
+    Promise.all(assets.map((asset) => h.publish({ client, asset, priority })));
+  const nothingOwed = () =>
+    until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0, 60_000);
+
+  /** Takes all of the client's places with POSTs that are answered once the gate is open. */
+  async function fillPlaces(places: number) {
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    await setClient(h.db, client, { maxInFlight: places });
+    await publishAll(assetsOf('holds', places));
+    await until('all places are taken', () => receiver.received.length === places);
+    return gate;
+  }
+
+  it('500 events: each is delivered once, never more than 16 at a time', async () => {
+    receiver.delayMs = 5;
+    await publishAll(assetsOf('vid', 500));
+    await nothingOwed();
+    assert.equal(receiver.received.length, 500);
+    assert.equal(new Set(receiver.received.map((r) => r.headers['webhook-id'])).size, 500);
+    assert.equal(receiver.mostInFlight, 16);
+  });
+
+  it('where both wait, live and backfill each go on', async () => {
+    const gate = await fillPlaces(4);
+    await publishAll(assetsOf('backfill', 40), 'backfill');
+    await publishAll(assetsOf('live', 40));
+    await until('all wait', () => engine().queued() === 80);
+    gate.open();
+    await nothingOwed();
+    const order = receiver.received
+      .slice(4)
+      .map(({ body }) => (body.includes('"live-') ? 'live' : 'backfill'));
+    // Every fourth place is backfill's, however many live events there are.
+    const whileBothWait = order.slice(0, 40);
+    const live = whileBothWait.filter((one) => one === 'live').length;
+    assert.ok(live >= 24 && live <= 36, `${live} live of the first 40`);
+  });
+
+  it('a queue that is full of backfill refuses no live event', async function () {
+    this.timeout(120_000);
+    const gate = await fillPlaces(1);
+    await publishAll(assetsOf('backfill', 5001), 'backfill');
+    await until('the queue is full', () => engine().queued() === 5000);
+    const { id } = await h.publish({ client, asset: 'live' });
+    assert.equal(engine().queued(), 5001);
+    await setClient(h.db, client, { maxInFlight: 64 });
+    gate.open();
+    await until('the live event is delivered', async () => {
+      return (await h.notification(client, id))?.state === 'delivered';
+    });
+    const before = receiver.received.findIndex(({ body }) => body.includes('"live"'));
+    assert.ok(before < 1000, `${before} were sent before it`);
+    await nothingOwed();
+    assert.equal(receiver.received.length, 5003);
+  });
+
+  it('the same event given again and again waits for one place', async () => {
+    const gate = await fillPlaces(2);
+    const event = { client, asset: 'again', eventId: 'an-1', segments: ['x'] };
+    await Promise.all(Array.from({ length: 20 }, () => h.publish(event)));
+    for (let i = 0; i < 5; i++) assert.equal((await h.publish(event)).kind, 'queued');
+    assert.equal(engine().queued(), 1);
+    gate.open();
+    await nothingOwed();
+    assert.equal(receiver.idsOf('again').length, 1);
+    assert.equal(engine().queued(), 0);
+  });
+
+  it('a second event of an asset, given while the first is sent, follows when that has ended', async () => {
+    const gate = await fillPlaces(1);
+    await setClient(h.db, client, { maxInFlight: 16 });
+    const second = await h.publish({ client, asset: 'holds-0' });
+    assert.equal(receiver.received.length, 1, 'the first has no answer yet');
+    const releasedAt = Date.now();
+    gate.open();
+    const { at } = await until('the second arrives', () => receiver.received[1]);
+    assert.equal(receiver.received[1]?.headers['webhook-id'], second.id);
+    assert.ok(at - releasedAt < h.deps.delivery.leaseMs / 3, `after ${at - releasedAt} ms`);
+    await nothingOwed();
+    assert.equal((await h.notification(client, second.id))?.state, 'delivered');
+  });
+
+  it('of an endpoint that begins to fail no more is tried than makes it failing', async () => {
+    await setClient(h.db, client, { maxInFlight: 2 });
+    receiver.answer = () => 500;
+    await publishAll(assetsOf('vid', 20));
+    await until('failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+    await until('nothing waits in this process', () => engine().queued() === 0);
+    const tried = receiver.received.length;
+    assert.ok(tried >= 5 && tried <= 6, `${tried} attempts`);
+    assert.equal((await getEndpoint(h.db, client)).owed, 20);
+  });
+
+  it('what is catch-up’s from the beginning waits in no queue, and catch-up is awake', async () => {
+    await pauseEndpoint(h.db, client);
+    await h.publish({ client, asset: 'vid-1' });
+    const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+    await until('catch-up runs', () =>
+      catchUp.describe().then(
+        ({ status }) => status.name === 'RUNNING',
+        () => false,
+      ),
+    );
+    assert.equal(engine().queued(), 0);
+    await catchUp.terminate();
+  });
+
+  it('one client’s broken key harms no other client', async () => {
+    const broken = await h.newClient(receiver.url);
+    await h.db.redis.set(h.db.client(broken).owed, 'no hash');
+    const settled = await Promise.allSettled([
+      h.publish({ client: broken, asset: 'vid-1' }),
+      h.publish({ client, asset: 'vid-1' }),
+    ]);
+    assert.deepEqual(
+      settled.map(({ status }) => status),
+      ['rejected', 'fulfilled'],
+    );
+    await until('received', () => receiver.idsOf('vid-1').length === 1);
+    await h.db.redis.del(h.db.client(broken).owed);
+  });
+});
+
+describe("A client's places over two processes", () => {
+  let both: [Harness, Harness];
+  let receiver: Receiver;
+  let client: string;
+
+  before(async () => {
+    const first = await startHarness();
+    both = [first, await startHarness({ KEY_PREFIX: first.db.prefix, TASK_QUEUE: first.taskQueue })];
+    await Promise.all(both.map((h) => h.startWorker()));
+  });
+  after(() => Promise.all(both.map((h) => h.close())));
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    client = await both[0].newClient(receiver.url);
+  });
+  afterEach(() => receiver.close());
+
+  it('500 events: each is delivered once, never more than 16 at a time', async () => {
+    receiver.delayMs = 5;
+    await Promise.all(
+      assetsOf('vid', 500).map((asset, i) => (both[i % 2] as Harness).publish({ client, asset })),
+    );
+    await until('nothing is owed', async () => (await getEndpoint(both[0].db, client)).owed === 0);
+    assert.equal(receiver.received.length, 500);
+    assert.equal(receiver.mostInFlight, 16);
+  });
+
+  it('a second event of an asset, claimed by the other, follows when the first has been sent', async () => {
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    await both[0].publish({ client, asset: 'a' });
+    await until('the first is sent', () => receiver.received.length === 1);
+    const second = await both[1].publish({ client, asset: 'a' });
+    const releasedAt = Date.now();
+    gate.open();
+    const { at } = await until('the second arrives', () => receiver.received[1]);
+    assert.ok(at - releasedAt < both[0].deps.delivery.leaseMs / 3, `after ${at - releasedAt} ms`);
+    await until('nothing is owed', async () => (await getEndpoint(both[0].db, client)).owed === 0);
+    assert.deepEqual(receiver.idsOf('a')[1], second.id);
+    assert.equal(receiver.received.length, 2);
+  });
+});
+
+describe('Claims by one process, deliveries by another', () => {
+  let h: Harness;
+  let receiver: Receiver;
+
+  before(async () => {
+    h = await startHarness({}, 'worker');
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    await h.close();
+    await receiver.close();
+  });
+
+  it('an event is answered without a worker, and delivered once there is one', async () => {
+    const client = await h.newClient(receiver.url);
+    const { id, kind } = await h.publish({ client, asset: 'a' });
+    assert.equal(kind, 'queued');
+    const handle = await h.workflowOf(client, id);
+    assert.equal(receiver.received.length, 0);
+    await h.startWorker();
+    assert.equal((await handle.result()).state, 'delivered');
+    assert.deepEqual(receiver.idsOf('a'), [id]);
+  });
+
+  it('500 events of one client are delivered, never more than 16 at a time', async () => {
+    const client = await h.newClient(receiver.url);
+    const before = receiver.received.length;
+    receiver.delayMs = 5;
+    await Promise.all(assetsOf('vid', 500).map((asset) => h.publish({ client, asset })));
+    await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
+    assert.equal(receiver.received.length - before, 500);
+    assert.equal(receiver.mostInFlight, 16);
+  });
+});
+
+describe('A turn whose answer is lost with the connection to Redis', () => {
+  let line: Line;
+  let h: Harness;
+  let receiver: Receiver;
+
+  before(async () => {
+    line = await startProxy(servers().redisUrl);
+    h = await startHarness({ REDIS_URL: line.url });
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    await h.close();
+    await receiver.close();
+    await line.close();
+  });
+
+  it('is made again: what it took is sent once, long before a lease could end', async () => {
+    const client = await h.newClient(receiver.url);
+    await setClient(h.db, client, { maxInFlight: 1 });
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    await h.publish({ client, asset: 'holds' });
+    await until('the place is taken', () => receiver.received.length === 1);
+    await h.publish({ client, asset: 'lost-answer' });
+    // The one that settles the first and takes the next.
+    const lost = line.cutBeforeReply('"lost-answer"');
+    const releasedAt = Date.now();
+    gate.open();
+    await lost;
+    const { at } = await until('the next is sent', () => receiver.received[1]);
+    assert.ok(at - releasedAt < h.deps.delivery.leaseMs / 2, `after ${at - releasedAt} ms`);
+    await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
+    assert.deepEqual(
+      receiver.received.map(({ body }) => body.includes('"holds"')),
+      [true, false],
+    );
+  });
+});

@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict';
+import type { WorkflowHandle } from '@temporalio/client';
+import { CancelledFailure } from '@temporalio/common';
+import { pauseEndpoint } from '../../src/store/endpoint.js';
+import { httpStatusKey, notificationStateKey } from '../../workflows/searchAttributes.js';
+import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
+
+describe('What Temporal says of an event', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let client: string;
+
+  async function begin(env: Record<string, string>): Promise<void> {
+    h = await startHarness(env);
+    await h.startWorker();
+    receiver = await startReceiver();
+    client = await h.newClient(receiver.url);
+  }
+  afterEach(async () => {
+    await receiver.close();
+    await h.close();
+  });
+
+  const pendingOf = async (handle: WorkflowHandle) => {
+    const [pending] = (await handle.describe()).raw.pendingActivities ?? [];
+    return pending;
+  };
+  const ended = async (handle: WorkflowHandle) => {
+    const { startTime, closeTime, typedSearchAttributes } = await handle.describe();
+    return {
+      tookMs: (closeTime?.getTime() ?? 0) - startTime.getTime(),
+      status: typedSearchAttributes.get(httpStatusKey),
+      state: typedSearchAttributes.get(notificationStateKey),
+    };
+  };
+
+  it('a receiver that takes 2 s: completed when it has answered, with status and milliseconds', async () => {
+    await begin({});
+    receiver.delayMs = 2000;
+    const { id } = await h.publish({ client, asset: 'a' });
+    const handle = await h.workflowOf(client, id);
+    const { milliseconds, ...result } = await handle.result();
+    assert.deepEqual(result, { state: 'delivered', status: 200 });
+    assert.ok(milliseconds >= 1990 && milliseconds < 5000, `${milliseconds} ms`);
+    const { tookMs, ...attributes } = await ended(handle);
+    assert.deepEqual(attributes, { status: 200, state: 'delivered' });
+    assert.ok(tookMs >= 1900 && tookMs < 6000, `the workflow took ${tookMs} ms`);
+  });
+
+  it('a receiver that answers 503 twice: the last failure and the next time while it waits, then the result', async () => {
+    await begin({ RETRY_SCHEDULE_SECONDS: '2,2,2' });
+    receiver.answer = () => (receiver.received.length <= 2 ? 503 : 200);
+    const { id } = await h.publish({ client, asset: 'a' });
+    const handle = await h.workflowOf(client, id);
+    const { host, pathname } = new URL(receiver.url);
+    for (const failures of [1, 2]) {
+      const words = `attempt ${failures} of ${host}${pathname} failed: http_status 503 (a to ${client})`;
+      const pending = await until(words, async () => {
+        const found = await pendingOf(handle);
+        return found?.lastFailure?.message === words && found;
+      });
+      assert.equal(pending.lastFailure?.applicationFailureInfo?.type, 'http_status');
+      const { nextAttemptAt = 0 } = (await h.notification(client, id)) ?? {};
+      const shownAt =
+        Number(pending.scheduledTime?.seconds) * 1000 + (pending.scheduledTime?.nanos ?? 0) / 1e6;
+      assert.ok(Math.abs(shownAt - nextAttemptAt) < 1000, `${shownAt} is shown, ${nextAttemptAt} is due`);
+    }
+    const { milliseconds, ...result } = await handle.result();
+    assert.deepEqual(result, { state: 'delivered', status: 200 });
+    assert.ok(milliseconds < 2000, 'of the attempt that was answered 2xx');
+    assert.equal(receiver.received.length, 3);
+  });
+
+  it('a group of 300 of which 3 fail: counts, the three by name, the worst status', async () => {
+    await begin({
+      WORKFLOWS_PER_SECOND: '0.5',
+      RETRY_SCHEDULE_SECONDS: '0.1,0.1,0.1,60',
+      FAILING_AFTER: '1000',
+    });
+    const failing = ['vid-7', 'vid-150', 'vid-299'];
+    receiver.answer = ({ body }) =>
+      failing.includes((JSON.parse(body) as { platform_id: string }).platform_id) ? 502 : 200;
+    await h.publish({ client, asset: 'has a workflow of its own' });
+    const published = await Promise.all(
+      Array.from({ length: 300 }, async (_, i) => {
+        const asset = `vid-${i}`;
+        return { asset, ...(await h.publish({ client, asset })) };
+      }),
+    );
+    const handle = await h.workflowOf(client, published[0]?.id ?? '');
+    const { not_delivered, slowest_milliseconds, ...counts } = await handle.result();
+    assert.deepEqual(counts, { events: 300, delivered: 297, waiting: 3, worst_status: 502 });
+    assert.ok(slowest_milliseconds >= 0);
+    assert.deepEqual(
+      not_delivered,
+      failing.map((asset) => ({
+        client_token: client,
+        platform_id: asset,
+        notification_id: published.find((one) => one.asset === asset)?.id,
+        ...{ state: 'waiting', status: 502, reason: 'retry', error: 'http_status', failed_attempts: 4 },
+      })),
+    );
+    const { status, state } = await ended(handle);
+    assert.deepEqual([status, state], [502, 'waiting']);
+    const catchUp = await h.temporal.workflow.getHandle(h.ids.catchUp(client)).describe();
+    assert.equal(catchUp.status.name, 'RUNNING', 'the rest is handed to catch-up');
+  });
+
+  it('a catch-up says how much, since when, why and when it looks again, also with no worker running', async () => {
+    await begin({});
+    const before = Date.now();
+    await pauseEndpoint(h.db, client);
+    await Promise.all(['a', 'b', 'c'].map((asset) => h.publish({ client, asset })));
+    await h.wake(client);
+    const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+    const memoNow = async () => (await handle.describe().catch(() => undefined))?.memo;
+    await until('it has looked at all three', async () => (await memoNow())?.owed === 3);
+    await h.stopWorker();
+    const { since, next, ...memo } = (await memoNow()) as Record<string, string>;
+    assert.deepEqual(memo, { what: `Catch-up: what ${client} is owed`, owed: 3, why: 'paused' });
+    assert.ok(Date.parse(since ?? '') >= before && Date.parse(since ?? '') <= Date.now());
+    assert.ok(Date.parse(next ?? '') > Date.now());
+    await handle.terminate();
+  });
+
+  it('a catch-up of a receiver that fails names the last error', async () => {
+    await begin({ FAILING_AFTER: '1', PROBE_SCHEDULE_SECONDS: '600' });
+    receiver.answer = () => 500;
+    await h.publish({ client, asset: 'a' });
+    const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+    await h.wake(client);
+    await until('it says why', async () => {
+      const memo = (await handle.describe().catch(() => undefined))?.memo;
+      return memo?.why === 'failing (last error: http_status 500)';
+    });
+    await handle.terminate();
+  });
+
+  it('cancelled while it is sent: shown as cancelled, and delivered all the same', async () => {
+    await begin({});
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    const { id } = await h.publish({ client, asset: 'a' });
+    const handle = await h.workflowOf(client, id);
+    await until('it is awaited', async () => (await pendingOf(handle)) !== undefined);
+    await handle.cancel();
+    await assert.rejects(handle.result(), (err: Error) => err.cause instanceof CancelledFailure);
+    assert.equal((await handle.describe()).status.name, 'CANCELLED');
+    gate.open();
+    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+    assert.deepEqual(receiver.idsOf('a'), [id]);
+  });
+
+  it('cancelled while it is sent and fails: shown as cancelled, and tried again by catch-up', async () => {
+    await begin({ RETRY_SCHEDULE_SECONDS: '0.2' });
+    const gate = startGate();
+    receiver.answer = async () => {
+      if (receiver.received.length > 1) return 200;
+      await gate.closed;
+      return 500;
+    };
+    const { id } = await h.publish({ client, asset: 'a' });
+    const handle = await h.workflowOf(client, id);
+    await until('it is awaited', async () => (await pendingOf(handle)) !== undefined);
+    await handle.cancel();
+    await assert.rejects(handle.result(), (err: Error) => err.cause instanceof CancelledFailure);
+    gate.open();
+    await until('it has failed', async () => (await h.notification(client, id))?.attempts.length === 1);
+    h.skip(120_000);
+    await h.sweep();
+    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+  });
+});

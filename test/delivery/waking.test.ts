@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { getEndpoint, pauseEndpoint, setHeld } from '../../src/store/endpoint.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+
+describe('Catch-up is woken once for a client that may not be sent anything', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let signals: string[];
+
+  before(async () => {
+    h = await startHarness({ PROBE_SCHEDULE_SECONDS: '600', FAILING_AFTER: '1' });
+    await h.startWorker();
+    const workflows = h.temporal.workflow;
+    const real = workflows.signalWithStart.bind(workflows);
+    workflows.signalWithStart = ((type: string, options: { workflowId: string }) => {
+      signals.push(options.workflowId);
+      return real(type, options as never);
+    }) as typeof workflows.signalWithStart;
+  });
+  after(() => h.close());
+  beforeEach(async () => {
+    signals = [];
+    receiver = await startReceiver();
+  });
+  afterEach(() => receiver.close());
+
+  async function becomes(client: string, status: number, state: string): Promise<void> {
+    receiver.answer = () => status;
+    const { id } = await h.publish({ client, asset: 'first' });
+    await until(state, async () => (await getEndpoint(h.db, client)).state === state);
+    await (await h.workflowOf(client, id)).result();
+  }
+
+  const cases: Record<string, (client: string) => Promise<unknown>> = {
+    paused: (client) => pauseEndpoint(h.db, client),
+    'held with its account': (client) => setHeld(h.db, client, true),
+    suspended: (client) => becomes(client, 410, 'suspended'),
+    'failing, before its next probe': (client) => becomes(client, 500, 'failing'),
+  };
+
+  for (const [name, bring] of Object.entries(cases)) {
+    it(`${name}: 20 events start one catch-up, which is signalled once`, async () => {
+      const client = await h.newClient(receiver.url);
+      await bring(client);
+      const tried = receiver.received.length;
+      const events = [];
+      for (let i = 0; i < 10; i++) events.push(await h.publish({ client, asset: `one-${i}` }));
+      events.push(
+        ...(await Promise.all(
+          Array.from({ length: 10 }, (_, i) => h.publish({ client, asset: `together-${i}` })),
+        )),
+      );
+      // Their workflows have ended: nobody works on them but catch-up.
+      for (const { id } of events) await (await h.workflowOf(client, id)).result();
+      assert.equal((await getEndpoint(h.db, client)).owed, 20 + tried);
+      assert.equal(receiver.received.length, tried);
+      const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+      await until('it has looked', async () => (await catchUp.describe()).memo?.owed !== undefined);
+      assert.deepEqual(signals, [h.ids.catchUp(client)]);
+      const { events: history } = await catchUp.fetchHistory();
+      const signalled = history?.filter((e) => e.workflowExecutionSignaledEventAttributes) ?? [];
+      assert.equal(signalled.length, 1);
+      await catchUp.terminate();
+    });
+  }
+});
+
+describe('Failures of our own', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let isCutOff = true;
+  const causes: string[] = [];
+
+  before(async () => {
+    h = await startHarness({ FAILING_AFTER: '2' }, 'all', {
+      metrics: { ownFailure: (cause) => causes.push(cause) },
+      sender: (real) => ({
+        post: (request) => real.post(request),
+        inFlight: () => real.inFlight(),
+        waiting: () => real.waiting(),
+        close: () => real.close(),
+        place: async (...asked) => {
+          const place = await real.place(...asked);
+          if (!isCutOff) return place;
+          return {
+            async post() {
+              place.release();
+              return { ok: false, error: 'connect', ours: 'network', milliseconds: 1 };
+            },
+            release: () => place.release(),
+          };
+        },
+      }),
+    });
+    await h.startWorker();
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    await h.close();
+    await receiver.close();
+  });
+
+  it('open no endpoint’s failing, count as no attempt, and end by themselves', async () => {
+    const client = await h.newClient(receiver.url);
+    const events = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => h.publish({ client, asset: `vid-${i}` })),
+    );
+    await until('each was tried twice', () => causes.length >= 20);
+    assert.deepEqual(new Set(causes), new Set(['network']));
+    const { state, failures, owed, lastError } = await getEndpoint(h.db, client);
+    assert.deepEqual([state, failures, owed, lastError], ['active', 0, 10, undefined]);
+    for (const { id } of events) assert.deepEqual((await h.notification(client, id))?.attempts, []);
+    isCutOff = false;
+    for (const { id } of events) {
+      await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+      assert.equal((await h.notification(client, id))?.attempts.length, 1);
+    }
+  });
+});
