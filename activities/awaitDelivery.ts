@@ -1,6 +1,7 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
+import { deliveryOf } from '../src/delivery/work.js';
 import type { ClaimedEvent } from '../src/store/claim.js';
 import type { ActivityDeps } from './deps.js';
 
@@ -53,7 +54,7 @@ async function seeThrough(
   cancelled.addEventListener('abort', () => end(), { once: true });
 
   async function ask(event: ClaimedEvent): Promise<Outcome> {
-    const outcome = await engine.join({ ...event, event }, 'retry');
+    const outcome = await engine.join(deliveryOf(event), 'retry');
     engine.forget([event.notificationId]);
     return outcome;
   }
@@ -97,11 +98,14 @@ function failureOf(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]
   const first = later.reduce((a, b) => (b.inMs < a.inMs ? b : a));
   const event = events[outcomes.indexOf(first)] as ClaimedEvent;
   const others = later.length > 1 ? `; ${later.length - 1} more of ${events.length} wait` : '';
-  return ApplicationFailure.create({
+  const failure = ApplicationFailure.create({
     type: first.error ?? first.reason,
     message: `${wordsOf(first)} (${event.platformId} to ${event.clientToken})${others}`,
     nextRetryDelay: Math.max(first.inMs, 1),
   });
+  // It says what a receiver did: where in this code that was noticed helps nobody.
+  failure.stack = '';
+  return failure;
 }
 
 function wordsOf({ reason, error, status, target, failures }: Waiting): string {

@@ -3,6 +3,7 @@ import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } fro
 import type { Durability } from '../store/durable.js';
 import type { Engine } from './engine.js';
 import type { Outbox } from './outbox.js';
+import { deliveryOf } from './work.js';
 
 /** This process holds as much as it may. Nothing of the event was taken. */
 export class TooBusy extends Error {
@@ -49,7 +50,7 @@ export function createAccepting(deps: AcceptDeps): Accepting {
     }
     const { notify: _, group: __, ...rest } = event;
     const claimed: ClaimedEvent = { ...rest, claim: claim.claim };
-    void deps.engine?.begin({ ...claimed, event: claimed }, claim.take);
+    void deps.engine?.begin(deliveryOf(claimed), claim.take);
     if (ticket === undefined) deps.engine?.forget([event.notificationId]);
     try {
       await deps.durability.reached();

@@ -75,7 +75,9 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
         some.map(({ event }) => event),
         takes ? { ...take, nonce: newNonce() } : undefined,
       );
-      const [{ claims, wakeCatchUp }] = await Promise.all([claimed, announced]);
+      const { claims, wakeCatchUp } = announced
+        ? (await Promise.all([claimed, announced]))[0]
+        : await claimed;
       for (const [i, { resolve }] of some.entries()) resolve(claims[i] as Claim);
       if (wakeCatchUp) options.wakeCatchUp(clientToken);
     } catch (err) {

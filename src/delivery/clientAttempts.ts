@@ -197,7 +197,7 @@ export class ClientAttempts {
     this.#isFull = false;
     const back = wanted.filter(({ work }, i) => this.#begin(work, turned.takes[i] as Take) === 'waits');
     for (const { work } of back.reverse()) this.#waiting[work.delivery.priority].unshift(work);
-    if (turned.wakeCatchUp) this.deps.wakeCatchUp(this.clientToken);
+    if (turned.wakeCatchUp) this.deps.catchUps.signal(this.clientToken);
   }
 
   /** As many as may find a place: those of attempts that have ended, and others while places are not known to be full. */
