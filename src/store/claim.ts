@@ -63,6 +63,7 @@ local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
+local has_listed = false
 local function write_claim(e, claimed, segments)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   lane = owe(asset, id, lane)
@@ -72,6 +73,7 @@ local function write_claim(e, claimed, segments)
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
   redis.call('HSET', record(id), unpack(fields))
   list(id, fields[6])
+  has_listed = true
   return {'claimed', claimed, held()}
 end
 local function claim_again(e, claimed, last, segments, new)
@@ -82,6 +84,7 @@ local function claim_again(e, claimed, last, segments, new)
   if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
   close(id, {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}, 'not_needed', id_text(last))
   list(id, string.format('%d', accepted_at))
+  has_listed = true
   decide(asset, event, 'not_needed')
   return {'not_needed', id_text(last) or false}
 end
@@ -108,8 +111,11 @@ end
 -- All are claimed before one is taken: of two events of one asset only the newer is sent.
 local answers, has_taken = {}, false
 local done, failure = pcall(function()
+  local flights = redis.call('HLEN', base .. 'flight')
+  is_empty.flight, is_empty.waiting = flights == 0, redis.call('HLEN', base .. 'owed') == 0
   for i, e in ipairs(q.events) do answers[i] = claim_event(e) end
   if not q.take then return end
+  common().in_flight = flights + redis.call('HLEN', base .. 'resends')
   for i, e in ipairs(q.events) do
     local answer = answers[i]
     if answer[1] == 'claimed' or answer[1] == 'mine' then
@@ -121,6 +127,7 @@ end)
 -- Whatever happens above: what is owed without a time at which it is due would wait for ever.
 write_waiting()
 if not done then error(failure) end
+if has_listed then trim_list() end
 return {common().url or '', has_taken and signing_secrets() or {}, needs_wake, answers}
 `,
   endpointLua,
