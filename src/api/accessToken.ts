@@ -39,10 +39,10 @@ const noStore: Step = (ctx, next) => {
 const readParameters: Step<TokenState> = (ctx, next) => {
   const read = (name: string): string => {
     const values = ctx.state.form.get(name);
-    if (!values) throw new ApiError(400, 'invalid_request', `The parameter ${name} is missing`);
+    if (!values) throw new ApiError('invalid_request', `The parameter ${name} is missing`);
     const [value = '', ...more] = values;
-    if (more.length > 0) throw new ApiError(400, 'invalid_request', `The parameter ${name} is repeated`);
-    if (value === '') throw new ApiError(400, 'invalid_request', `The parameter ${name} is empty`);
+    if (more.length > 0) throw new ApiError('invalid_request', `The parameter ${name} is repeated`);
+    if (value === '') throw new ApiError('invalid_request', `The parameter ${name} is empty`);
     return value;
   };
   ctx.state.parameters = {
@@ -58,13 +58,13 @@ const readParameters: Step<TokenState> = (ctx, next) => {
 /** RFC 6749, section 3.2: no parameter may be given twice, also none that is ignored. */
 function refuseRepeated(form: Form): void {
   for (const values of form.values()) {
-    if (values.length > 1) throw new ApiError(400, 'invalid_request', 'A parameter is repeated');
+    if (values.length > 1) throw new ApiError('invalid_request', 'A parameter is repeated');
   }
 }
 
 const checkGrantType: Step<TokenState> = (ctx, next) => {
   if (ctx.state.parameters.grant_type !== 'none') {
-    throw new ApiError(400, 'unsupported_grant_type', 'The grant_type must be none');
+    throw new ApiError('unsupported_grant_type', 'The grant_type must be none');
   }
   return next();
 };
@@ -88,9 +88,9 @@ const answerToken =
     switch (minted.outcome) {
       case 'invalid_client':
         await limits.countFailure(clientId, clientAddress(ctx.req, config.TRUSTED_PROXIES));
-        throw new ApiError(401, 'invalid_client', 'The client credentials are not valid');
+        throw new ApiError('invalid_client', 'The client credentials are not valid');
       case 'invalid_scope':
-        throw new ApiError(400, 'invalid_scope', 'The account does not have all of the scopes asked for');
+        throw new ApiError('invalid_scope', 'The account does not have all of the scopes asked for');
       case 'minted':
         limits.countToken(clientId);
         metrics.tokenMinted();

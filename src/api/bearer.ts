@@ -28,7 +28,7 @@ export function requireToken(db: Db): Step<TokenState> {
     const token = bearerToken(ctx as Context);
     // RFC 6750, section 2: never more than one way in one request.
     if (token !== undefined && ctx.query.access_token !== undefined) {
-      throw new ApiError(400, 'invalid_request', 'The access_token must be given as a header only');
+      throw new ApiError('invalid_request', 'The access_token must be given as a header only');
     }
     ctx.state.token = await tokenOrRefuse(find, token);
     await next();
@@ -41,7 +41,7 @@ export async function tokenOrRefuse(find: FindToken, token: string | undefined):
   if (found) return found;
   // RFC 6750, section 3.1: no error code where no credentials were given.
   const challenge = token === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
-  throw new ApiError(401, 'invalid_token', 'The access token is no longer valid', {
+  throw new ApiError('invalid_token', 'The access token is no longer valid', {
     'WWW-Authenticate': challenge,
   });
 }

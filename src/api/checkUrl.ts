@@ -10,7 +10,7 @@ export async function checkUrl(
   try {
     await checkTarget(url, targetPolicy, lookup && { lookup });
   } catch (err) {
-    if (err instanceof TargetRefused) throw new ApiError(400, `url_${err.reason}`, err.message);
+    if (err instanceof TargetRefused) throw new ApiError(`url_${err.reason}`, err.message);
     throw err;
   }
 }

@@ -1,13 +1,14 @@
 import type { Middleware } from 'koa';
 import { readEnrichmentEvent } from '../enrichmentEvent.js';
+import { eventIdPattern } from '../ids.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { type EnrichmentEvent, type Look, lookAtEvent } from '../store/look.js';
 import { IntakeUnavailable } from '../temporal/intake.js';
-import { ApiError, unavailable } from './apiError.js';
+import { ApiError, badParameter, unavailable } from './apiError.js';
 import { requireToken, type TokenState } from './bearer.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { badParameter } from './ownClient.js';
+import type { ErrorCode } from './errors.js';
 import { readBody } from './readBody.js';
 import { readJson } from './readJson.js';
 
@@ -38,7 +39,7 @@ const answerWithinMs = 1900;
 
 const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
   if (!ctx.state.token.scopes.includes('enrichments')) {
-    throw new ApiError(403, 'insufficient_scope', 'The access token does not have the scope enrichments', {
+    throw new ApiError('insufficient_scope', 'The access token does not have the scope enrichments', {
       'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="enrichments"',
     });
   }
@@ -47,7 +48,7 @@ const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
 
 const requireJson: Step<EnrichmentState> = async (ctx, next) => {
   if (!ctx.is('application/json')) {
-    throw new ApiError(415, 'unsupported_media_type', 'The body must be application/json');
+    throw new ApiError('unsupported_media_type', 'The body must be application/json');
   }
   await next();
 };
@@ -55,7 +56,7 @@ const requireJson: Step<EnrichmentState> = async (ctx, next) => {
 type ItemAnswer =
   | { event_id: string; notification: 'queued'; notification_id: string; held?: 'paused' | 'suspended' }
   | { event_id: string; notification: 'none'; reason: string }
-  | { code: string; msg: string };
+  | { event_id: string | null; code: ErrorCode; msg: string };
 
 const answerOne =
   (deps: ApiDeps): Step<EnrichmentState> =>
@@ -65,7 +66,7 @@ const answerOne =
     const event = readEnrichmentEvent(body, '');
     if ('problem' in event) throw badParameter(event.problem);
     const answer = await within(take(deps, event, (it) => lookAtEvent(deps.db, it)));
-    if ('code' in answer) throw new ApiError(404, answer.code, answer.msg);
+    if ('code' in answer) throw new ApiError(answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
   };
@@ -90,12 +91,15 @@ const answerBatch =
     const results = await Promise.all(
       events.map(async (raw, i): Promise<ItemAnswer> => {
         const event = readEnrichmentEvent(raw, `events[${i}]`);
-        if ('problem' in event) return { code: 'invalid_event', msg: event.problem };
+        if ('problem' in event) {
+          return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
+        }
         try {
           return await within(take(deps, event, look));
         } catch (err) {
           if (!isUnknown(err)) throw err;
           return {
+            event_id: event.eventId,
             code: 'temporarily_unavailable',
             msg: 'It is not known whether this event was taken; send it again',
           };
@@ -113,6 +117,12 @@ function bodyOf(body: unknown): Record<string, unknown> {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw badParameter('body: must be an object');
   return body as Record<string, unknown>;
+}
+
+/** The id of an event that cannot be taken; null where it gives none that could be one. */
+function givenEventId(raw: unknown): string | null {
+  const given = typeof raw === 'object' && raw !== null && 'event_id' in raw ? raw.event_id : undefined;
+  return typeof given === 'string' && eventIdPattern.test(given) ? given : null;
 }
 
 type Looking = (event: EnrichmentEvent) => Promise<Look>;
@@ -134,7 +144,7 @@ function answerOf(
 ): ItemAnswer {
   switch (look.kind) {
     case 'unknown_client':
-      return { code: 'unknown_client', msg: 'There is no client with this client_token' };
+      return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
     case 'none':
       return { event_id, notification: 'none', reason: look.reason };
     case 'claimed':

@@ -5,9 +5,9 @@ import {
   type NotificationState,
   notificationStates,
 } from '../store/notifications.js';
+import { badParameter } from './apiError.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
-import { badParameter } from './ownClient.js';
 import { presentNotification } from './presentNotification.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
 import { readQuery, readTime } from './readQuery.js';

@@ -1,6 +1,6 @@
 import { type Client, getClient } from '../store/clients.js';
 import type { Db } from '../store/db.js';
-import { ApiError } from './apiError.js';
+import { ApiError, badParameter } from './apiError.js';
 import type { TokenState } from './bearer.js';
 import type { Step } from './endpoint.js';
 
@@ -24,7 +24,5 @@ export const requireOwnClient =
 export async function ownClientOrRefuse(db: Db, clientToken: string, accountId: string): Promise<Client> {
   const client = await getClient(db, clientToken);
   if (client?.accountId === accountId) return client;
-  throw new ApiError(401, 'invalid_client_token', 'The client token is not valid for this account');
+  throw new ApiError('invalid_client_token', 'The client token is not valid for this account');
 }
-
-export const badParameter = (message: string): ApiError => new ApiError(400, 'invalid_request', message);

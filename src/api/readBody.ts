@@ -61,8 +61,8 @@ function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
   });
 }
 
-const brokenOff = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');
-const tooLong = (): ApiError => new ApiError(413, 'invalid_request', 'The body is too long');
+const brokenOff = (): ApiError => new ApiError('invalid_request', 'The body cannot be read');
+const tooLong = (): ApiError => new ApiError('body_too_long', 'The body is too long');
 
 /** Not a list of pieces: a body in chunks of one byte would cost a hundred times its size until its end. */
 function appended(held: Buffer, heldBytes: number, chunk: Buffer): Buffer {

@@ -15,10 +15,10 @@ export const acceptForm: Step = (ctx, next) => {
   if (ctx.req.headers['content-type'] === urlencoded) return next();
   const type = ctx.request.type.toLowerCase();
   if (type !== urlencoded && type !== multipart) {
-    throw new ApiError(415, 'invalid_request', `The content type must be ${urlencoded} or ${multipart}`);
+    throw new ApiError('unsupported_media_type', `The content type must be ${urlencoded} or ${multipart}`);
   }
   if (!charsets.includes(ctx.request.charset.toLowerCase())) {
-    throw new ApiError(415, 'invalid_request', 'The charset must be UTF-8');
+    throw new ApiError('unsupported_media_type', 'The charset must be UTF-8');
   }
   return next();
 };
@@ -65,7 +65,7 @@ async function fieldsOfMultipart(bytes: Buffer, contentType: string): Promise<Fo
       throw unreadable();
     });
   for (const [name, value] of data) {
-    if (typeof value !== 'string') throw new ApiError(400, 'invalid_request', 'A file is not accepted here');
+    if (typeof value !== 'string') throw new ApiError('invalid_request', 'A file is not accepted here');
     add(fields, name, value);
   }
   return fields;
@@ -77,4 +77,4 @@ function add(fields: Map<string, string[]>, name: string, value: string): void {
   else fields.set(name, [value.trim()]);
 }
 
-const unreadable = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');
+const unreadable = (): ApiError => new ApiError('invalid_request', 'The body cannot be read');

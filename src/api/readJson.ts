@@ -17,4 +17,4 @@ export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next)
   await next();
 };
 
-const unreadable = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');
+const unreadable = (): ApiError => new ApiError('invalid_request', 'The body cannot be read');

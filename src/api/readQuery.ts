@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import { badParameter } from './ownClient.js';
+import { badParameter } from './apiError.js';
 
 /** The query's parameters, each at most once; client_token is always among the known ones. @throws ApiError 400 */
 export function readQuery(

@@ -6,12 +6,12 @@ import { isRedisUnavailable } from '../store/db.js';
 import { unconfirmedMs, waitForDisk } from '../store/durable.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
-import { ApiError, unavailable } from './apiError.js';
+import { ApiError, badParameter, unavailable } from './apiError.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from './bearer.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { badParameter, ownClientOrRefuse } from './ownClient.js';
+import { ownClientOrRefuse } from './ownClient.js';
 import { wakeClient } from './wakeClient.js';
 
 /** POST /register_push_notifications: the one URL of a client (contract, section 2). */
@@ -115,7 +115,7 @@ const refuseRegistered =
   };
 
 const alreadyRegistered = (contact: string): ApiError =>
-  new ApiError(400, 'already_registered', `A url is already registered. Please contact ${contact}`);
+  new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
 
 const checkTheUrl =
   (deps: ApiDeps): Step<RegistrationState> =>
