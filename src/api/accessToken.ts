@@ -16,7 +16,7 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
     acceptForm,
     readBody(formAtMostBytes),
     readForm,
-    readParameters,
+    readFields,
     checkGrantType,
     refuseTooMany(deps, limits),
     answerToken(deps, limits),
@@ -26,7 +26,7 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
 interface TokenState {
   body: Buffer;
   form: Form;
-  parameters: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
+  fields: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
 }
 
 /** RFC 6749, section 5.1: for every answer that may hold a token or tell about credentials. */
@@ -36,7 +36,7 @@ const noStore: Step = (ctx, next) => {
   return next();
 };
 
-const readParameters: Step<TokenState> = (ctx, next) => {
+const readFields: Step<TokenState> = (ctx, next) => {
   const read = (name: string): string => {
     const values = ctx.state.form.get(name);
     if (!values) throw new ApiError('invalid_request', `The parameter ${name} is missing`);
@@ -45,7 +45,7 @@ const readParameters: Step<TokenState> = (ctx, next) => {
     if (value === '') throw new ApiError('invalid_request', `The parameter ${name} is empty`);
     return value;
   };
-  ctx.state.parameters = {
+  ctx.state.fields = {
     grant_type: read('grant_type'),
     client_id: read('client_id'),
     client_secret: read('client_secret'),
@@ -63,7 +63,7 @@ function refuseRepeated(form: Form): void {
 }
 
 const checkGrantType: Step<TokenState> = (ctx, next) => {
-  if (ctx.state.parameters.grant_type !== 'none') {
+  if (ctx.state.fields.grant_type !== 'none') {
     throw new ApiError('unsupported_grant_type', 'The grant_type must be none');
   }
   return next();
@@ -73,7 +73,7 @@ const refuseTooMany =
   ({ config }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
   (ctx, next) => {
     const address = () => clientAddress(ctx.req, config.TRUSTED_PROXIES);
-    limits.refuseTooMany(ctx.state.parameters.client_id, address);
+    limits.refuseTooMany(ctx.state.fields.client_id, address);
     return next();
   };
 
@@ -81,7 +81,7 @@ const refuseTooMany =
 const answerToken =
   ({ db, config, metrics }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
   async (ctx) => {
-    const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.parameters;
+    const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.fields;
     const scopes = [...new Set(scope.split(/\s+/))];
     const ttlSeconds = config.ACCESS_TOKEN_TTL_SECONDS;
     const minted = await mintAccessToken(db, { clientId, clientSecret }, scopes, ttlSeconds);

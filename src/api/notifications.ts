@@ -1,4 +1,4 @@
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import {
   listNotifications,
   type NotificationFilter,
@@ -15,7 +15,7 @@ import { readQuery, readTime } from './readQuery.js';
 /** GET /notifications: newest first, page by page. */
 export function notificationsEndpoint({ db }: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(db), async (ctx) => {
-    const filter = readFilter(ctx as unknown as Context);
+    const filter = readFilter(readQuery(ctx, parameterNames));
     const page = await listNotifications(db, ctx.state.client.clientToken, filter);
     ctx.body = {
       notifications: page.notifications.map(presentNotification),
@@ -28,8 +28,7 @@ const parameterNames = ['state', 'platform_id', 'since', 'until', 'cursor', 'lim
 const defaultLimit = 50;
 const maxLimit = 200;
 
-function readFilter(ctx: Context): NotificationFilter {
-  const given = readQuery(ctx, parameterNames);
+function readFilter(given: Record<string, string | undefined>): NotificationFilter {
   const since = readTime('since', given.since);
   const until = readTime('until', given.until);
   if (given.state !== undefined && !isState(given.state)) {

@@ -1,8 +1,9 @@
 import { type Client, getClient } from '../store/clients.js';
 import type { Db } from '../store/db.js';
-import { ApiError, badParameter } from './apiError.js';
+import { ApiError } from './apiError.js';
 import type { TokenState } from './bearer.js';
 import type { Step } from './endpoint.js';
+import { required } from './readQuery.js';
 
 export interface ClientState {
   client: Client;
@@ -12,11 +13,8 @@ export interface ClientState {
 export const requireOwnClient =
   (db: Db): Step<TokenState & ClientState> =>
   async (ctx, next) => {
-    const given = ctx.query.client_token;
-    if (Array.isArray(given)) throw badParameter('The parameter client_token is repeated');
-    if (given === undefined) throw badParameter('The parameter client_token is missing');
-    if (given === '') throw badParameter('The parameter client_token is empty');
-    ctx.state.client = await ownClientOrRefuse(db, given, ctx.state.token.accountId);
+    const { value: clientToken } = required(ctx, 'client_token');
+    ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
     await next();
   };
 
