@@ -1,11 +1,11 @@
 import type { Middleware } from 'koa';
 import { mintAccessToken } from '../store/accessTokens.js';
-import { ApiError } from './apiError.js';
+import { ApiError, badParameter } from './apiError.js';
 import { clientAddress } from './clientAddress.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { readBody } from './readBody.js';
-import { acceptForm, type Form, formAtMostBytes, readForm } from './readForm.js';
+import type { Form } from './form.js';
+import { readForm } from './readForm.js';
 import { createTokenLimits, type TokenLimits } from './tokenLimits.js';
 
 /** POST /oauth/access_token: a token for an account's credentials (contract, section 1). */
@@ -13,8 +13,6 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
   const limits = createTokenLimits(deps.db, deps.config.TOKEN_RATE_PER_SECOND);
   return endpoint<TokenState>(
     noStore,
-    acceptForm,
-    readBody(formAtMostBytes),
     readForm,
     readFields,
     checkGrantType,
@@ -24,7 +22,6 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
 }
 
 interface TokenState {
-  body: Buffer;
   form: Form;
   fields: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
 }
@@ -38,11 +35,9 @@ const noStore: Step = (ctx, next) => {
 
 const readFields: Step<TokenState> = (ctx, next) => {
   const read = (name: string): string => {
-    const values = ctx.state.form.get(name);
-    if (!values) throw new ApiError('invalid_request', `The parameter ${name} is missing`);
-    const [value = '', ...more] = values;
-    if (more.length > 0) throw new ApiError('invalid_request', `The parameter ${name} is repeated`);
-    if (value === '') throw new ApiError('invalid_request', `The parameter ${name} is empty`);
+    const value = ctx.state.form.get(name);
+    if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
+    if (value === '') throw badParameter(`The parameter ${name} is empty`);
     return value;
   };
   ctx.state.fields = {
@@ -51,16 +46,8 @@ const readFields: Step<TokenState> = (ctx, next) => {
     client_secret: read('client_secret'),
     scope: read('scope'),
   };
-  refuseRepeated(ctx.state.form);
   return next();
 };
-
-/** RFC 6749, section 3.2: no parameter may be given twice, also none that is ignored. */
-function refuseRepeated(form: Form): void {
-  for (const values of form.values()) {
-    if (values.length > 1) throw new ApiError('invalid_request', 'A parameter is repeated');
-  }
-}
 
 const checkGrantType: Step<TokenState> = (ctx, next) => {
   if (ctx.state.fields.grant_type !== 'none') {
