@@ -7,7 +7,7 @@ import { ApiError, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './endpoint.js';
 import { problemOf } from './problem.js';
 
-/** Makes every error an answer: the one place for a request that was read. */
+/** Makes every error an answer: the one place for a request that was read. See refuseBytes.ts for one that was not. */
 export function answerErrors(log: Logger): Step {
   return async (ctx, next) => {
     try {

@@ -3,6 +3,7 @@ import Koa from 'koa';
 import { accessTokenEndpoint } from './accessToken.js';
 import { answerErrors } from './answerErrors.js';
 import { assetEndpoint } from './asset.js';
+import { checkHead } from './checkHead.js';
 import { clientsEndpoint } from './clients.js';
 import type { ApiDeps } from './deps.js';
 import { docsEndpoint } from './docs.js';
@@ -50,6 +51,7 @@ export function createApi(deps: ApiDeps): Koa {
   app.use(nameRequest as Koa.Middleware);
   app.use(observe(deps.log, deps.metrics) as Koa.Middleware);
   app.use(answerErrors(deps.log) as Koa.Middleware);
+  app.use(checkHead as Koa.Middleware);
   app.use(router.routes());
   app.use(router.allowedMethods());
   // What happens after the answer was handed over, such as a caller that hung up.
