@@ -1,9 +1,10 @@
 import type { Middleware } from 'koa';
 import { endpoint } from './endpoint.js';
 import { errorCodes, oauthErrorOf, statusOf } from './errors.js';
+import { pageHeaders } from './pageHeaders.js';
 
 /** GET /openapi.json */
-export const openapiEndpoint: Middleware[] = endpoint(async (ctx) => {
+export const openapiEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {
   ctx.body = openapi;
 });
 
