@@ -30,7 +30,8 @@ export const readForm: Step<{ form: Form }> = async (ctx, next) => {
 /** koa-body does not unpack what is multipart, nor bound it as a whole: it gets the bytes. */
 const readBytes = bytesReader(formAtMostBytes);
 
-async function readUrlencoded(req: IncomingMessage, charset: Charset): Promise<Form> {
+/** @throws ApiError 400; with status 413 what is too long */
+export async function readUrlencoded(req: IncomingMessage, charset: Charset): Promise<Form> {
   const parsed = (await parsedBy(urlencodedParsers[charset], req)) ?? {};
   return formOf(Object.entries(parsed).map(([name, value]) => [name, onlyText(name, value)]));
 }
