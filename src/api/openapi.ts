@@ -410,7 +410,8 @@ export const openapi = {
         error_description: text,
       }),
       ErrorCode: {
-        ...oneOf(...errorCodes),
+        type: 'string',
+        enum: errorCodes,
         description: `For a program; docs/errors.md says what to do. ${errorCodes
           .map((code) => `${code}: ${statusOf(code)}`)
           .join(', ')}.`,
