@@ -3,13 +3,14 @@
  *
  *     npm run build && npx tsx test/histories/record.ts
  *
- * Run it when a workflow's code takes a new way. Add to what is here rather than replace it: a release replays what
- * the releases before it have begun, and test/workflows/replay.test.ts replays these.
+ * Run it when a workflow's code takes a new way, with a shape of a new name: what is recorded stays, because a release
+ * goes on with what the releases before it have begun. test/workflows/replay.test.ts replays these.
  */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { Client } from '@temporalio/client';
+import { WorkflowFailedError } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
@@ -17,36 +18,45 @@ import { type Harness, type Receiver, startHarness, startReceiver, until } from 
 import { mochaGlobalSetup, mochaGlobalTeardown } from '../servers.js';
 
 const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>> = {
-  'enrichment-delivered': async (h, receiver) => {
+  'enrichment-delivered-at-once': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'a' });
-    return h.ids.enrichment(client, id);
+    return (await h.workflowOf(client, id)).workflowId;
   },
 
-  'enrichment-retried-then-left-to-catch-up': async (h, receiver) => {
+  'enrichment-awaits-a-slow-receiver': async (h, receiver) => {
+    const client = await h.newClient(receiver.url);
+    receiver.delayMs = 2000;
+    const { id } = await h.publish({ client, asset: 'a' });
+    return (await h.workflowOf(client, id)).workflowId;
+  },
+
+  'enrichment-retried-then-handed-to-catch-up': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
     const { id } = await h.publish({ client, asset: 'a' });
-    return h.ids.enrichment(client, id);
+    return (await h.workflowOf(client, id)).workflowId;
   },
 
-  'enrichment-delivered-by-a-retry': async (h, receiver) => {
+  'enrichment-delivered-by-its-retry': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
-    receiver.answer = () => (receiver.received.length === 1 ? 503 : 200);
+    receiver.answer = () =>
+      receiver.received.length === 1 ? { status: 503, headers: { 'retry-after': '2' } } : 200;
     const { id } = await h.publish({ client, asset: 'a' });
-    return h.ids.enrichment(client, id);
+    return (await h.workflowOf(client, id)).workflowId;
   },
 
-  'enrichment-cancelled-while-it-retries': async (h, receiver) => {
+  'enrichment-cancelled-while-it-is-awaited': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
-    receiver.answer = () => ({ status: 503, headers: { 'retry-after': '600' } });
+    receiver.delayMs = 2500;
     const { id } = await h.publish({ client, asset: 'a' });
-    await until('attempted', () => receiver.received.length === 1);
-    await h.temporal.workflow.getHandle(h.ids.enrichment(client, id)).cancel();
-    return h.ids.enrichment(client, id);
+    const handle = await h.workflowOf(client, id);
+    await until('it is awaited', async () => (await handle.describe()).raw.pendingActivities?.length);
+    await handle.cancel();
+    return handle.workflowId;
   },
 
-  'enrichment-group-of-several-clients': async (h, receiver) => {
+  'enrichment-of-several-clients': async (h, receiver) => {
     const [well, sick, paused, slow] = [
       await h.newClient(receiver.url),
       await h.newClient(`${receiver.url}/sick`),
@@ -55,7 +65,9 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
     ];
     await pauseEndpoint(h.db, paused);
     receiver.answer = (r) => (r.path.endsWith('/sick') ? 500 : r.path.endsWith('/slow') ? 'hang' : 200);
-    await Promise.all([
+    // What a process may start at once is used up.
+    await Promise.all(Array.from({ length: 10 }, (_, n) => h.publish({ client: well, asset: `alone-${n}` })));
+    const published = await Promise.all([
       ...[1, 2, 3].map((n) => h.publish({ client: well, asset: `well-${n}` })),
       ...[1, 2].map((n) => h.publish({ client: sick, asset: `sick-${n}` })),
       h.publish({ client: paused, asset: 'paused' }),
@@ -63,10 +75,10 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
       h.publish({ client: well, asset: 'backfill', priority: 'backfill' }),
       h.publish({ client: well, asset: 'well-4' }),
     ]);
-    return await until('a group is listed', () => largestGroup(h.temporal, h.taskQueue));
+    return (await h.workflowOf(well, published[0]?.id ?? '')).workflowId;
   },
 
-  'catch-up-probes-then-drains': async (h, receiver) => {
+  'catch-up-says-why-then-drains': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
     for (let n = 0; n < 8; n++) await h.publish({ client, asset: `asset-${n}` });
@@ -110,7 +122,9 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
 
 await mochaGlobalSetup();
 try {
-  for (const [name, play] of Object.entries(shapes)) await record(name, play);
+  for (const [name, play] of Object.entries(shapes)) {
+    if (!existsSync(fileOf(name))) await record(name, play);
+  }
 } finally {
   await mochaGlobalTeardown();
 }
@@ -122,16 +136,18 @@ async function record(
   const h = await startHarness({
     RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
     PROBE_SCHEDULE_SECONDS: '0.3',
-    ATTEMPT_TIMEOUT_SECONDS: '1',
+    ATTEMPT_TIMEOUT_SECONDS: '3',
   });
   const receiver = await startReceiver();
   try {
     await h.startWorker();
     const handle = h.temporal.workflow.getHandle(await play(h, receiver));
-    await handle.result();
-    await mkdir(import.meta.dirname, { recursive: true });
+    // One was cancelled.
+    await handle.result().catch((err: unknown) => {
+      if (!(err instanceof WorkflowFailedError)) throw err;
+    });
     const text = withoutMachine(historyToJSON(await handle.fetchHistory()));
-    await writeFile(join(import.meta.dirname, `${name}.json`), `${text}\n`);
+    await writeFile(fileOf(name), `${text}\n`);
     console.log(`${name}: ${(JSON.parse(text) as { events: unknown[] }).events.length} events`);
   } finally {
     await receiver.close();
@@ -139,15 +155,8 @@ async function record(
   }
 }
 
-async function largestGroup(temporal: Client, taskQueue: string): Promise<string | undefined> {
-  let largest: { workflowId: string; length: number } | undefined;
-  const query = `WorkflowType = 'enrichment' AND TaskQueue = '${taskQueue}'`;
-  for await (const { workflowId } of temporal.workflow.list({ query })) {
-    if (!workflowId.startsWith('enrichment/group/')) continue;
-    const { length } = JSON.stringify(await temporal.workflow.getHandle(workflowId).fetchHistory());
-    if (largest === undefined || length > largest.length) largest = { workflowId, length };
-  }
-  return largest?.workflowId;
+function fileOf(name: string): string {
+  return join(import.meta.dirname, `${name}.json`);
 }
 
 /** Process and host names say nothing that a replay needs. */
