@@ -15,6 +15,8 @@ describe('parsers of what strangers send', () => {
     const growthAtMost = 64;
     /** Below it the clock says nothing, and nobody is held up. */
     const shortMs = 1;
+    /** What grows too fast does so each time; a machine that is busy for a moment does not. */
+    const tries = 3;
 
     for (const one of parserCases) {
       it(`${one.parser}: ${one.input}`, async () => {
@@ -23,9 +25,14 @@ describe('parsers of what strangers send', () => {
     }
 
     async function assertGrowth(one: ParserCase): Promise<void> {
-      const few = await parserTimeMs(one, one.bytesAtMost * small);
-      const all = await parserTimeMs(one, one.bytesAtMost);
-      assert.ok(all < shortMs || all < few * growthAtMost, `${few} ms, then ${all} ms`);
+      const seen: string[] = [];
+      for (let tried = 0; tried < tries; tried++) {
+        const few = await parserTimeMs(one, one.bytesAtMost * small);
+        const all = await parserTimeMs(one, one.bytesAtMost);
+        if (all < shortMs || all < few * growthAtMost) return;
+        seen.push(`${few} ms, then ${all} ms`);
+      }
+      assert.fail(seen.join('; '));
     }
   });
 
