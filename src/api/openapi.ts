@@ -61,7 +61,11 @@ const anyCall = {
   '417': problem('The header Expect asks for something other than 100-continue'),
   '431': problem('The path, the query and the headers are over 32 KiB'),
 };
-const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
+const away = {
+  '503': problem(
+    'Redis is away or full, or Temporal is away where it is needed: try again after Retry-After',
+  ),
+};
 const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
 const pageLimit: Schema = { type: 'integer', minimum: 1, maximum: 200, default: 50 };
 /** Of one account; the answer's fields RateLimit and RateLimit-Policy say how many are left. */
