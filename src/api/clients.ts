@@ -1,4 +1,4 @@
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import { clientTokenPattern } from '../ids.js';
 import { mapInPages } from '../mapInPages.js';
 import { type Client, pageOfClients } from '../store/clients.js';
@@ -17,7 +17,11 @@ import { readQuery } from './readQuery.js';
 export function clientsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<TokenState>(noStore, requireToken(db), limitAccount(deps, 'records'), async (ctx) => {
-    const page = await pageOfClients(db, ctx.state.token.accountId, readPage(ctx));
+    const page = await pageOfClients(
+      db,
+      ctx.state.token.accountId,
+      readPage(readQuery(ctx, ['cursor', 'limit'])),
+    );
     ctx.body = {
       clients: await mapInPages(page.clients, atOnce, (client) => presentClient(db, client)),
       ...(page.next !== undefined && { next_cursor: page.next }),
@@ -25,8 +29,7 @@ export function clientsEndpoint(deps: ApiDeps): Middleware[] {
   });
 }
 
-function readPage(ctx: Pick<Context, 'query'>): { after?: string; limit: number } {
-  const { cursor, limit } = readQuery(ctx, ['cursor', 'limit']);
+function readPage({ cursor, limit }: Record<string, string | undefined>): { after?: string; limit: number } {
   if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw unknownCursor();
   return { limit: readLimit(limit), ...(cursor !== undefined && { after: cursor }) };
 }

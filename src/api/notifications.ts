@@ -1,4 +1,4 @@
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import {
   listNotifications,
   type NotificationFilter,
@@ -6,9 +6,9 @@ import {
   notificationStates,
 } from '../store/notifications.js';
 import { limitAccount } from './accountRate.js';
+import { badParameter } from './apiError.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
-import { badParameter } from './ownClient.js';
 import { presentNotification } from './presentNotification.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
 import { readLimit, unknownCursor } from './readLimit.js';
@@ -18,7 +18,7 @@ import { readQuery, readTime } from './readQuery.js';
 export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<PublisherState>(...publisherSteps(db), limitAccount(deps, 'records'), async (ctx) => {
-    const filter = readFilter(ctx as unknown as Context);
+    const filter = readFilter(readQuery(ctx, parameterNames));
     const page = await listNotifications(db, ctx.state.client.clientToken, filter);
     ctx.body = {
       notifications: page.notifications.map(presentNotification),
@@ -29,8 +29,7 @@ export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
 
 const parameterNames = ['state', 'platform_id', 'since', 'until', 'cursor', 'limit'];
 
-function readFilter(ctx: Context): NotificationFilter {
-  const given = readQuery(ctx, parameterNames);
+function readFilter(given: Record<string, string | undefined>): NotificationFilter {
   const since = readTime('since', given.since);
   const until = readTime('until', given.until);
   if (given.state !== undefined && !isState(given.state)) {

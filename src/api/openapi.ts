@@ -1,8 +1,10 @@
 import type { Middleware } from 'koa';
 import { endpoint } from './endpoint.js';
+import { errorCodes, oauthErrorOf, statusOf } from './errors.js';
+import { pageHeaders } from './pageHeaders.js';
 
 /** GET /openapi.json */
-export const openapiEndpoint: Middleware[] = endpoint(async (ctx) => {
+export const openapiEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {
   ctx.body = openapi;
 });
 
@@ -53,8 +55,17 @@ const inPath = (name: string): Schema => ({ name, in: 'path', required: true, sc
 const urlText: Schema = { type: 'string', minLength: 1, maxLength: 2048 };
 const clientToken = query('client_token', 'The client, a child of the account', clientTokenText, true);
 
-const longHead = { '431': answer('The path, the query and the headers are over 32 KiB') };
-const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
+/** What any call can be answered. */
+const anyCall = {
+  '408': problem('The request took too long'),
+  '417': problem('The header Expect asks for something other than 100-continue'),
+  '431': problem('The path, the query and the headers are over 32 KiB'),
+};
+const away = {
+  '503': problem(
+    'Redis is away or full, or Temporal is away where it is needed: try again after Retry-After',
+  ),
+};
 const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
 const pageLimit: Schema = { type: 'integer', minimum: 1, maximum: 200, default: 50 };
 /** Of one account; the answer's fields RateLimit and RateLimit-Policy say how many are left. */
@@ -67,7 +78,7 @@ const withoutScope = {
 const publisherProblems = {
   '400': problem('A parameter is missing, empty, repeated, unknown or wrong'),
   '401': problem('The access token is no longer valid, or the client token is not valid for this account'),
-  ...longHead,
+  ...anyCall,
   ...away,
 };
 const bearer = [{ bearer: [] }];
@@ -156,8 +167,10 @@ export const openapi = {
           '400': oauthProblem('invalid_request, unsupported_grant_type or invalid_scope'),
           '401': oauthProblem('invalid_client'),
           '413': oauthProblem('The body is over 16 KiB'),
-          '415': oauthProblem('Another content type'),
-          ...longHead,
+          '415': oauthProblem('Another content type or charset'),
+          '408': oauthProblem('The request took too long'),
+          '417': oauthProblem('The header Expect asks for something other than 100-continue'),
+          '431': anyCall['431'],
           '429': oauthProblem('Too many requests or failures: try again after Retry-After'),
           '503': oauthProblem('Redis is away: try again after Retry-After'),
         },
@@ -173,7 +186,7 @@ export const openapi = {
           '400': problem('A wrong parameter, a URL that is not allowed, or a URL is already registered'),
           '401': publisherProblems['401'],
           ...rated('look a host name up'),
-          ...longHead,
+          ...anyCall,
           '503': problem('Unknown whether it was registered: repeat the same call after Retry-After'),
         },
       },
@@ -198,10 +211,10 @@ export const openapi = {
           },
         },
         responses: {
-          '202': answer('Accepted', {
+          '202': answer('Accepted; of a batch look at every item: some may not have been taken', {
             oneOf: [
               ref('Accepted'),
-              object({ results: listOf({ oneOf: [ref('Accepted'), object({ code: text, msg: text })] }) }),
+              object({ results: listOf({ oneOf: [ref('Accepted'), ref('NotAccepted')] }) }),
             ],
           }),
           '400': problem('Malformed JSON, a bad field (its path is named), or more than 500 events'),
@@ -210,7 +223,7 @@ export const openapi = {
           '404': problem('unknown_client'),
           '413': problem('The body is over 1 MiB'),
           '415': problem('The body is not application/json'),
-          ...longHead,
+          ...anyCall,
           '503': problem('Unknown whether it was taken: sending it again is always safe'),
         },
       },
@@ -248,7 +261,7 @@ export const openapi = {
           '400': problem('A parameter is unknown or wrong, or the access token is given in two ways'),
           '401': problem('The access token is no longer valid'),
           ...rated('read many records'),
-          ...longHead,
+          ...anyCall,
           ...away,
         },
       },
@@ -422,8 +435,18 @@ export const openapi = {
       accessToken: { type: 'apiKey', in: 'query', name: 'access_token' },
     },
     schemas: {
-      Problem: object({ msg: text, code: text, request_id: text }),
-      OAuthProblem: object({ error: text, error_description: text }),
+      Problem: object({ msg: text, code: ref('ErrorCode'), request_id: text }),
+      OAuthProblem: object({
+        error: oneOf(...new Set(errorCodes.map(oauthErrorOf))),
+        error_description: text,
+      }),
+      ErrorCode: {
+        type: 'string',
+        enum: errorCodes,
+        description: `For a program; docs/errors.md says what to do. ${errorCodes
+          .map((code) => `${code}: ${statusOf(code)}`)
+          .join(', ')}.`,
+      },
       EnrichmentEvent: closedObject(
         {
           event_id: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
@@ -454,6 +477,11 @@ export const openapi = {
             reason: oneOf('no_new_segments', 'not_registered', 'silent'),
           }),
         ],
+      },
+      NotAccepted: {
+        ...object({ event_id: { type: ['string', 'null'] }, code: ref('ErrorCode'), msg: text }),
+        description:
+          'An event of a batch that was not taken. A batch is answered 202 all the same: look at every item.',
       },
       Notification: object(notificationMembers, ...notificationOptional),
       NotificationWithAttempts: object(

@@ -1,80 +1,66 @@
-import { ApiError } from './apiError.js';
+import type { IncomingMessage } from 'node:http';
+import { koaBody } from 'koa-body';
+import { ApiError, badParameter } from './apiError.js';
+import { type Charset, charsetOf, formDecoded } from './charset.js';
 import type { Step } from './endpoint.js';
+import { type Form, formOf } from './form.js';
+import { parametersAtMost, shown } from './parameters.js';
+import { bytesReader, nothing, parsedBy } from './readBody.js';
+import { readMultipart } from './readMultipart.js';
 
-/** The values of each field, trimmed, in the order given. */
-export type Form = ReadonlyMap<string, readonly string[]>;
-
-export const formAtMostBytes = 16 * 1024;
+const formAtMostBytes = 16 * 1024;
 const urlencoded = 'application/x-www-form-urlencoded';
 const multipart = 'multipart/form-data';
-const charsets = ['', 'utf-8', 'utf8', 'us-ascii'];
 
-/** Only the two encodings of a form, in UTF-8. */
-export const acceptForm: Step = (ctx, next) => {
-  // What nearly every caller sends needs no parsing of the header.
-  if (ctx.req.headers['content-type'] === urlencoded) return next();
-  const type = ctx.request.type.toLowerCase();
+/** The fields of the body, in either of the two encodings of a form, as state.form. @throws ApiError 400, 413, 415 */
+export const readForm: Step<{ form: Form }> = async (ctx, next) => {
+  const contentType = ctx.req.headers['content-type'] ?? '';
+  const type = contentType.split(';', 1)[0]?.trim().toLowerCase();
   if (type !== urlencoded && type !== multipart) {
-    throw new ApiError(415, 'invalid_request', `The content type must be ${urlencoded} or ${multipart}`);
+    throw new ApiError('unsupported_media_type', `The content type must be ${urlencoded} or ${multipart}`);
   }
-  if (!charsets.includes(ctx.request.charset.toLowerCase())) {
-    throw new ApiError(415, 'invalid_request', 'The charset must be UTF-8');
-  }
-  return next();
-};
-
-/** The fields of state.body, as state.form. */
-export const readForm: Step<{ body: Buffer; form: Form }> = async (ctx, next) => {
-  const type = ctx.req.headers['content-type'] ?? '';
+  const charset = charsetOf(contentType);
   ctx.state.form =
-    type === urlencoded || ctx.request.type.toLowerCase() === urlencoded
-      ? fieldsOfForm(ctx.state.body.toString('latin1'))
-      : await fieldsOfMultipart(ctx.state.body, type);
+    type === urlencoded
+      ? await readUrlencoded(ctx.req, charset)
+      : await readMultipart(await readBytes(ctx.req), contentType, charset);
   await next();
 };
 
-function fieldsOfForm(body: string): Form {
-  const fields = new Map<string, string[]>();
-  for (const pair of body.split('&')) {
-    if (pair === '') continue;
-    const equals = pair.indexOf('=');
-    const name = equals < 0 ? pair : pair.slice(0, equals);
-    add(fields, decode(name), decode(equals < 0 ? '' : pair.slice(equals + 1)));
-  }
-  return fields;
+/** koa-body does not unpack what is multipart, nor bound it as a whole: it gets the bytes. */
+const readBytes = bytesReader(formAtMostBytes);
+
+/** @throws ApiError 400; with status 413 what is too long */
+export async function readUrlencoded(req: IncomingMessage, charset: Charset): Promise<Form> {
+  const parsed = (await parsedBy(urlencodedParsers[charset], req)) ?? {};
+  return formOf(Object.entries(parsed).map(([name, value]) => [name, onlyText(name, value)]));
 }
 
-function decode(encoded: string): string {
-  if (plain.test(encoded)) return encoded;
-  try {
-    const bytes = Buffer.from(encoded.replaceAll('+', ' '), 'latin1');
-    return decodeURIComponent(utf8.decode(bytes));
-  } catch {
-    throw unreadable();
-  }
+/** What is given twice comes as a list. */
+function onlyText(name: string, value: unknown): string {
+  if (typeof value === 'string') return value;
+  throw badParameter(`The parameter ${shown(name)} is repeated`);
 }
 
-const plain = /^[A-Za-z0-9._~:/-]*$/;
-const utf8 = new TextDecoder('utf-8', { fatal: true });
+const urlencodedParsers = {
+  'utf-8': urlencodedParser('utf-8'),
+  'iso-8859-1': urlencodedParser('iso-8859-1'),
+};
 
-async function fieldsOfMultipart(bytes: Buffer, contentType: string): Promise<Form> {
-  const fields = new Map<string, string[]>();
-  const data = await new Response(bytes, { headers: { 'content-type': contentType } })
-    .formData()
-    .catch(() => {
-      throw unreadable();
-    });
-  for (const [name, value] of data) {
-    if (typeof value !== 'string') throw new ApiError(400, 'invalid_request', 'A file is not accepted here');
-    add(fields, name, value);
-  }
-  return fields;
+function urlencodedParser(charset: Charset) {
+  return koaBody({
+    ...nothing,
+    urlencoded: true,
+    formLimit: formAtMostBytes,
+    encoding: 'latin1',
+    queryString: {
+      // Names are names: no path of dots or brackets, no list.
+      allowDots: false,
+      depth: 0,
+      parseArrays: false,
+      plainObjects: true,
+      parameterLimit: parametersAtMost + 1,
+      decoder: (encoded: string) => formDecoded(encoded, charset),
+    },
+  });
 }
-
-function add(fields: Map<string, string[]>, name: string, value: string): void {
-  const values = fields.get(name);
-  if (values) values.push(value.trim());
-  else fields.set(name, [value.trim()]);
-}
-
-const unreadable = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');

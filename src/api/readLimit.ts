@@ -1,4 +1,4 @@
-import { badParameter } from './ownClient.js';
+import { badParameter } from './apiError.js';
 
 const defaultLimit = 50;
 const maxLimit = 200;

@@ -205,6 +205,41 @@ describe('the HTTP edge', () => {
     assert.match(html, /POST \/register_push_notifications/);
     assert.doesNotMatch(html, /<script|<link|src=/);
   });
+
+  it('pages stand in no frame, keep their base, are not sniffed and tell no referrer', async () => {
+    for (const path of ['/docs', '/openapi.json']) {
+      const { headers } = await fetch(api.url + path);
+      const policy = (headers.get('content-security-policy') ?? '').split('; ');
+      for (const part of [
+        "default-src 'none'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+      ])
+        assert.ok(policy.includes(part), `${path}: ${part}`);
+      assert.equal(headers.get('x-content-type-options'), 'nosniff');
+      assert.equal(headers.get('referrer-policy'), 'no-referrer');
+    }
+  });
+
+  it('no call reads ctx.query, which takes quadratic time', async () => {
+    const app = createApi(api.deps);
+    Object.defineProperty(app.request, 'query', {
+      get: () => assert.fail('ctx.query was read'),
+    });
+    const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, app);
+    const customer = await newCustomer(api, ['push_notifications', 'enrichments']);
+    const authorization = `Bearer ${await newToken(api, customer)}`;
+    const { paths } = (await (await fetch(`${api.url}/openapi.json`)).json()) as typeof openapi;
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const method of Object.keys(methods)) {
+        const url = `http://127.0.0.1:${server.port}${path}?client_token=${customer.client_token}&a=1`;
+        const answer = await fetch(url, { method, headers: { authorization } });
+        assert.ok(answer.status < 500, `${method} ${path}: ${answer.status}`);
+      }
+    }
+    await server.close();
+  });
 });
 
 describe('ending the server', () => {

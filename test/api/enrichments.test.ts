@@ -319,6 +319,24 @@ describe('POST /enrichments', () => {
         ['unknown_client'],
       );
     });
+
+    it('an item that was not taken carries event_id and code', async () => {
+      const events = [
+        event({ event_id: 'an-1', client_token: 'nobody' }),
+        event({ event_id: 'an-2', platform_id: '' }),
+        event({ event_id: 'not an id' }),
+        { ...event({ client_token: 'nobody' }), event_id: undefined },
+        'no event at all',
+      ];
+      const { body } = await call({ events });
+      assert.deepEqual(body.results.map((r) => [r.event_id, r.code]).toSpliced(3, 1), [
+        ['an-1', 'unknown_client'],
+        ['an-2', 'invalid_event'],
+        [null, 'invalid_event'],
+        [null, 'invalid_event'],
+      ]);
+      assert.match(String(body.results[3]?.event_id), /^evt-/);
+    });
   });
 
   it('body over 1 MiB: 413', async () => {

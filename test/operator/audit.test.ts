@@ -176,11 +176,11 @@ describe('audit: calls of the API', () => {
 
   it('failed token calls are logged with client id and address; what is no client id is not shown', async () => {
     const customer = await newCustomer(api);
-    const post = (fields: Record<string, string>) =>
+    const post = (fields: Record<string, string>, more = '') =>
       fetch(`${api.url}/oauth/access_token`, {
         method: 'POST',
-        headers: { 'x-forwarded-for': from },
-        body: new URLSearchParams({ ...tokenFields(customer), ...fields }),
+        headers: { 'x-forwarded-for': from, 'content-type': 'application/x-www-form-urlencoded' },
+        body: `${new URLSearchParams({ ...tokenFields(customer), ...fields })}${more}`,
       });
     lines.length = 0;
     await post({});
@@ -188,6 +188,7 @@ describe('audit: calls of the API', () => {
     await post({ scope: 'more' });
     await post({ grant_type: '' });
     await post({ client_id: customer.client_secret });
+    await post({}, '&scope=twice');
     const logged = lines.filter((line) => line.msg === 'a token call was refused');
     assert.deepEqual(
       logged.map(({ client_id, address, error, status }) => [client_id, address, error, status]),
@@ -196,6 +197,7 @@ describe('audit: calls of the API', () => {
         [customer.client_id, from, 'invalid_scope', 400],
         [customer.client_id, from, 'invalid_request', 400],
         ['malformed', from, 'invalid_client', 401],
+        ['malformed', from, 'invalid_request', 400],
       ],
     );
     assert.ok(!JSON.stringify(lines).includes('wrong-secret'));
