@@ -9,6 +9,7 @@ import type { ApiDeps } from './deps.js';
 import { docsEndpoint } from './docs.js';
 import { enrichmentsEndpoint } from './enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './health.js';
+import { literalRoutes } from './literalRoutes.js';
 import { notificationEndpoint } from './notification.js';
 import { notificationsEndpoint } from './notifications.js';
 import { observe } from './observe.js';
@@ -52,6 +53,7 @@ export function createApi(deps: ApiDeps): Koa {
   app.use(observe(deps.log, deps.metrics) as Koa.Middleware);
   app.use(answerErrors(deps.log) as Koa.Middleware);
   app.use(checkHead as Koa.Middleware);
+  app.use(literalRoutes(router));
   app.use(router.routes());
   app.use(router.allowedMethods());
   // What happens after the answer was handed over, such as a caller that hung up.

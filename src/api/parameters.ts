@@ -12,27 +12,35 @@ export type Parameters = ReadonlyMap<string, Parameter>;
 export const parametersAtMost = 32;
 
 /**
- * The parameters of a query string, each decoded once as a form value and given at most once. The one reader for every
+ * The names and values of a query string or an urlencoded form, as they stand there. The one reader of both, for every
  * call: each character is looked at once, and it stops at the parameter that is one too many. (`ctx.query` takes time
  * that grows with the square of their number.)
  * @throws ApiError 400
  */
+export function pairsOf(encoded: string): [name: string, value: string][] {
+  const pairs: [string, string][] = [];
+  for (let from = 0; from < encoded.length; ) {
+    const ampersand = encoded.indexOf('&', from);
+    const end = ampersand < 0 ? encoded.length : ampersand;
+    if (end > from) {
+      if (pairs.length === parametersAtMost) throw tooManyParameters();
+      const pair = encoded.slice(from, end);
+      const equals = pair.indexOf('=');
+      pairs.push(equals < 0 ? [pair, ''] : [pair.slice(0, equals), pair.slice(equals + 1)]);
+    }
+    from = end + 1;
+  }
+  return pairs;
+}
+
+/** The parameters of a query string, each decoded once as a form value and given at most once. @throws ApiError 400 */
 export function parseParameters(query: string): Parameters {
   if (query === '') return none;
   const found = new Map<string, Parameter>();
-  for (let from = 0; from < query.length; ) {
-    const ampersand = query.indexOf('&', from);
-    const end = ampersand < 0 ? query.length : ampersand;
-    if (end > from) {
-      if (found.size === parametersAtMost) throw tooManyParameters();
-      const pair = query.slice(from, end);
-      const equals = pair.indexOf('=');
-      const name = formDecoded(equals < 0 ? pair : pair.slice(0, equals), 'name');
-      if (found.has(name)) throw badParameter(`The parameter ${shown(name)} is repeated${rawUrlHint(query)}`);
-      const raw = equals < 0 ? '' : pair.slice(equals + 1);
-      found.set(name, { value: formDecoded(raw, name), raw });
-    }
-    from = end + 1;
+  for (const [encodedName, raw] of pairsOf(query)) {
+    const name = formDecoded(encodedName, 'name');
+    if (found.has(name)) throw badParameter(`The parameter ${shown(name)} is repeated${rawUrlHint(query)}`);
+    found.set(name, { value: formDecoded(raw, name), raw });
   }
   return found;
 }

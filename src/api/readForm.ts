@@ -1,12 +1,11 @@
-import type { IncomingMessage } from 'node:http';
-import { koaBody } from 'koa-body';
-import { ApiError, badParameter } from './apiError.js';
+import { ApiError } from './apiError.js';
 import { type Charset, charsetOf, formDecoded } from './charset.js';
 import type { Step } from './endpoint.js';
 import { type Form, formOf } from './form.js';
-import { parametersAtMost, shown } from './parameters.js';
-import { bytesReader, nothing, parsedBy } from './readBody.js';
+import { pairsOf } from './parameters.js';
+import { bytesReader } from './readBody.js';
 import { readMultipart } from './readMultipart.js';
+import { readPlain } from './readPlain.js';
 
 const formAtMostBytes = 16 * 1024;
 const urlencoded = 'application/x-www-form-urlencoded';
@@ -20,47 +19,20 @@ export const readForm: Step<{ form: Form }> = async (ctx, next) => {
     throw new ApiError('unsupported_media_type', `The content type must be ${urlencoded} or ${multipart}`);
   }
   const charset = charsetOf(contentType);
-  ctx.state.form =
-    type === urlencoded
-      ? await readUrlencoded(ctx.req, charset)
-      : await readMultipart(await readBytes(ctx.req), contentType, charset);
+  if (type === multipart) {
+    ctx.state.form = await readMultipart(await readUnpacked(ctx.req), contentType, charset);
+  } else {
+    const isPlain = ctx.req.headers['content-encoding'] === undefined;
+    const bytes = await (isPlain ? readPlain(ctx.req, formAtMostBytes) : readUnpacked(ctx.req));
+    ctx.state.form = parseUrlencoded(bytes, charset);
+  }
   await next();
 };
 
-/** koa-body does not unpack what is multipart, nor bound it as a whole: it gets the bytes. */
-const readBytes = bytesReader(formAtMostBytes);
+const readUnpacked = bytesReader(formAtMostBytes);
 
-/** @throws ApiError 400; with status 413 what is too long */
-export async function readUrlencoded(req: IncomingMessage, charset: Charset): Promise<Form> {
-  const parsed = (await parsedBy(urlencodedParsers[charset], req)) ?? {};
-  return formOf(Object.entries(parsed).map(([name, value]) => [name, onlyText(name, value)]));
-}
-
-/** What is given twice comes as a list. */
-function onlyText(name: string, value: unknown): string {
-  if (typeof value === 'string') return value;
-  throw badParameter(`The parameter ${shown(name)} is repeated`);
-}
-
-const urlencodedParsers = {
-  'utf-8': urlencodedParser('utf-8'),
-  'iso-8859-1': urlencodedParser('iso-8859-1'),
-};
-
-function urlencodedParser(charset: Charset) {
-  return koaBody({
-    ...nothing,
-    urlencoded: true,
-    formLimit: formAtMostBytes,
-    encoding: 'latin1',
-    queryString: {
-      // Names are names: no path of dots or brackets, no list.
-      allowDots: false,
-      depth: 0,
-      parseArrays: false,
-      plainObjects: true,
-      parameterLimit: parametersAtMost + 1,
-      decoder: (encoded: string) => formDecoded(encoded, charset),
-    },
-  });
+/** @throws ApiError 400 */
+export function parseUrlencoded(bytes: Buffer, charset: Charset): Form {
+  const pairs = pairsOf(bytes.toString('latin1'));
+  return formOf(pairs.map(([name, value]) => [formDecoded(name, charset), formDecoded(value, charset)]));
 }

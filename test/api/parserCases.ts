@@ -11,9 +11,10 @@ import { charsetOf } from '../../src/api/charset.js';
 import { clientAddress } from '../../src/api/clientAddress.js';
 import type { ApiState } from '../../src/api/endpoint.js';
 import { parseParameters } from '../../src/api/parameters.js';
-import { readUrlencoded } from '../../src/api/readForm.js';
+import { parseUrlencoded } from '../../src/api/readForm.js';
 import { readJson } from '../../src/api/readJson.js';
 import { readMultipart } from '../../src/api/readMultipart.js';
+import { readPlain } from '../../src/api/readPlain.js';
 import { readTime } from '../../src/api/readQuery.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';
@@ -53,8 +54,8 @@ const urlencoded = (input: string, make: (bytes: number) => string): ParserCase 
   input,
   bytesAtMost: form,
   prepare: (bytes) => {
-    const req = requestOf(make(bytes));
-    return () => readUrlencoded(req, 'utf-8');
+    const body = Buffer.from(make(bytes));
+    return () => parseUrlencoded(body, 'utf-8');
   },
 });
 
@@ -159,6 +160,17 @@ export const parserCases: ParserCase[] = [
   urlencoded('`a&a&...`', (bytes) => filled('a&', bytes)),
   urlencoded('other names', (bytes) => numbered(bytes, (i) => `k${i}=1&`)),
   urlencoded('one long percent-encoded value', (bytes) => `a=${filled('%41', bytes)}`),
+  {
+    parser: 'body, by its chunks',
+    input: 'chunks of one byte',
+    bytesAtMost: form,
+    prepare: (bytes) => {
+      const req = new IncomingMessage(new Socket());
+      for (let i = 0; i < bytes; i++) req.push('a');
+      req.push(null);
+      return () => readPlain(req, form);
+    },
+  },
   urlencoded('brackets and dots', (bytes) => `a${filled('[.', bytes)}=1`),
   multipart('one long value', (bytes) => `${partHead}\r\n${filled('x', bytes)}`),
   multipart('line ends', (bytes) => `${partHead}\r\n${filled('\r', bytes)}`),
@@ -184,18 +196,8 @@ export const parserCases: ParserCase[] = [
 
 /** A request from an address, which says for whom it is. */
 export function requestVia(remoteAddress: string, forwardedFor: string): IncomingMessage {
-  const req = requestOf('');
+  const req = new IncomingMessage(new Socket());
   Object.defineProperty(req.socket, 'remoteAddress', { value: remoteAddress });
   req.headers['x-forwarded-for'] = forwardedFor;
-  return req;
-}
-
-/** A request whose body is there. */
-function requestOf(body: string): IncomingMessage {
-  const req = new IncomingMessage(new Socket());
-  req.headers = { 'content-length': String(Buffer.byteLength(body)) };
-  req.complete = true;
-  req.push(Buffer.from(body));
-  req.push(null);
   return req;
 }

@@ -118,7 +118,7 @@ describe('parsers of what strangers send', () => {
     assert.deepEqual(beside, []);
   });
 
-  describe('thousands of parameters and any bearer', () => {
+  describe('15,000 parameters and any bearer: refused before anything is looked up', () => {
     let api: RunningApi;
     before(async () => {
       api = await startApi();
@@ -133,23 +133,13 @@ describe('parsers of what strangers send', () => {
       ['POST', '/push_notifications/test'],
       ['POST', '/enrichments'],
     ] as const) {
-      it(`${method} ${path}: 400`, async () => {
+      it(`${method} ${path}: 400 too_many_parameters`, async () => {
         const answer = await fetch(`${api.url}${path}?${'a&'.repeat(15_000)}`, {
           method,
           headers: { authorization: 'Bearer x' },
         });
-        const body = (await answer.json()) as { code: string; msg: string };
-        // One name: it is refused as repeated, at the second.
-        assert.deepEqual([answer.status, body.code], [400, 'invalid_request']);
-        const names = Array.from({ length: 2_000 }, (_, i) => `k${i}`).join('&');
-        const other = await fetch(`${api.url}${path}?${names}`, {
-          method,
-          headers: { authorization: 'Bearer x' },
-        });
-        assert.deepEqual(
-          [other.status, ((await other.json()) as { code: string }).code],
-          [400, 'too_many_parameters'],
-        );
+        const body = (await answer.json()) as { code: string };
+        assert.deepEqual([answer.status, body.code], [400, 'too_many_parameters']);
       });
     }
   });

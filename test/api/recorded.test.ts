@@ -23,9 +23,13 @@ describe('token requests as other ecosystems send them: 200', () => {
       const bytes = readFileSync(join(folder, file), 'latin1')
         .replace(placeholders.clientId, account.client_id)
         .replace(placeholders.clientSecret, account.client_secret);
-      const caller = callRaw(api.url, Buffer.from(bytes, 'latin1'));
-      const heard = await answerOf(caller);
-      caller.socket.destroy();
+      let heard = '';
+      // A machine that is busy with other work may answer 503: sending it again is always safe.
+      for (let tries = 0; tries < 5 && (heard === '' || heard.includes(' 503 ')); tries++) {
+        const caller = callRaw(api.url, Buffer.from(bytes, 'latin1'));
+        heard = await answerOf(caller);
+        caller.socket.destroy();
+      }
       assert.match(heard, /^(HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 200 OK\r\n/);
       assert.match(heard, /"scope":"push_notifications reports"\}$/);
     });
