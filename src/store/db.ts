@@ -1,7 +1,7 @@
 /**
  * The connection to Redis, and what every store function needs of it.
  *
- * Nothing is queued while Redis is away and nothing is sent twice by itself (DESIGN facts 14 to 16): a command
+ * Nothing is queued while Redis is away and nothing is sent twice by itself: a command
  * either answers within its time or fails, and its caller knows that it may have run.
  */
 import { Redis } from 'ioredis';
