@@ -59,6 +59,17 @@ async function seeThrough(
     return outcome;
   }
 
+  /** Whether all came to rest before that time was over. */
+  async function allRestBefore(ms: number): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const due = new Promise<false>((resolve) => {
+      timer = setTimeout(resolve, ms, false);
+    });
+    const rested = await Promise.race([allRest.then(() => true), due]);
+    clearTimeout(timer);
+    return rested;
+  }
+
   async function see(event: ClaimedEvent, before: Waiting | undefined): Promise<Outcome> {
     for (let last = before; ; last = undefined) {
       const outcome = last === undefined || last.reason === 'under_way' ? await ask(event) : last;
@@ -72,7 +83,7 @@ async function seeThrough(
         return outcome;
       }
       rest();
-      if ((await Promise.race([allRest.then(() => 'end'), sleep(outcome.inMs)])) === 'end') return outcome;
+      if (await allRestBefore(outcome.inMs)) return outcome;
       active++;
     }
   }

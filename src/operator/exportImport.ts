@@ -67,6 +67,8 @@ export function addExportCommands(program: Command, operator: Operator): void {
         written.push(fact);
         await operator.record({ what: 'import', target: nameOf(fact), before: null, after: fact.type });
       }
+      // Workflows that went on meanwhile may have claimed again what nobody could be sent.
+      for (const fact of facts) if (fact.type === 'registration') await operator.wake(fact.client_token);
       const count = (type: Fact['type']) => written.filter((fact) => fact.type === type).length;
       const imported = {
         accounts: count('account'),

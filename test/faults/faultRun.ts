@@ -101,7 +101,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     }
   }
 
-  /** Faster than a heavy load goes on acknowledging. */
+  /** Faster than the publishers go on acknowledging. */
   function fatesOf(events: readonly Acknowledged[]): Promise<[Acknowledged, Fate][]> {
     return mapInPages(events, 100, async (event) => [event, await fateOf(db, event, system.receiver)]);
   }

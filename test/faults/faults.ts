@@ -28,10 +28,10 @@ export const kills: readonly Fault[] = [
 
 /** The same where API and worker are one process. */
 export const killsTogether: readonly Fault[] = [
-  killOf('API with worker, heavy load', ['api']),
-  killOf('Temporal, heavy load', ['temporal']),
-  killOf('Redis, heavy load', ['redis']),
-  killOfAll('all at once, heavy load', partsTogether),
+  killOf('API with worker, in one process', ['api']),
+  killOf('Temporal, in one process', ['temporal']),
+  killOf('Redis, in one process', ['redis']),
+  killOfAll('all at once, in one process', partsTogether),
 ];
 
 function killOfAll(name: string, all: readonly Part[]): Fault {

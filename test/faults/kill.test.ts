@@ -94,10 +94,9 @@ describe(`${form.kills} faults at random moments under load`, function () {
 });
 
 /**
- * Where API and worker are one process, attempts begin before their workflow does, and at heavy load events are
- * answered before it, too.
+ * Where API and worker are one process, attempts begin before their workflow does, and many events share one.
  */
-describe(`${form.killsTogether} faults at random moments under heavy load, API and worker in one process`, function () {
+describe(`${form.killsTogether} faults at random moments under load, API and worker in one process`, function () {
   this.timeout(form.killsTogether * 60_000 + 300_000);
   let run: FaultRun;
 
@@ -111,7 +110,7 @@ describe(`${form.killsTogether} faults at random moments under heavy load, API a
 
   it('recovers from each by itself', async () => {
     await injectAll(run, killsTogether, form.killsTogether);
-    assert.ok(await hasGroupsOf(32, run), 'the load was heavy');
+    assert.ok(await hasGroupsOf(32, run), 'events shared workflows');
   });
 
   it('loses nothing acknowledged, gives no event two ids and repeats only what was in flight', async () => {

@@ -27,12 +27,12 @@ ${text}
 
 - *\`kill -9\` ...*: at random moments, in random order; the process is gone at once and is started again up to 0.3 s
   later. *receiver broken off*: its port is closed and every connection cut, for up to 1.5 s.
-- *..., heavy load*: API and worker are one process, which begins attempts before their workflow and, at heavy load,
-  answers before it; 96 publishers for 20 clients.
+- *..., in one process*: API and worker are one process, which begins attempts before their workflow; 96 publishers for
+  20 clients.
 - *... away*: the process (or the receiver's port) is gone for that time.
 - *line to ...*: a TCP proxy between the service and that one does it for 3 s. *Hangs* keeps everything and passes it on
   afterwards. *Half open* forgets every connection for good without telling either side; only new ones get through
-  afterwards, so the time is that in which the service notices: after 1.5 s for Redis, 3 s for Temporal.
+  afterwards, so the time is that in which the service notices: after 1.5 s for Redis, up to 45 s for Temporal.
 - *rolling restart*: two APIs behind a balancer that asks for \`/readyz\`, two workers, ended by SIGTERM one after the
   other with \`SHUTDOWN_DELAY_SECONDS=1\`. No call failed, nothing arrived twice; the time is that of one restart.
 - *none*: load without a fault. Memory and open files are sampled every second once all is warm; the slope is that of
