@@ -68,11 +68,11 @@ local function write_claim(e, claimed, segments)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   lane = owe(asset, id, lane)
   write_known(bucket, e.slot, claimed, e.id_bytes, segments)
-  local fields = {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}
+  local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
   redis.call('HSET', record(id), unpack(fields))
-  list(id, fields[6])
+  list(id, accepted_at)
   has_listed = true
   return {'claimed', claimed, held()}
 end
@@ -82,8 +82,8 @@ local function claim_again(e, claimed, last, segments, new)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
   if last == e.id_bytes then return {'mine', claimed, held()} end
   if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
-  close(id, {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}, 'not_needed', id_text(last))
-  list(id, string.format('%d', accepted_at))
+  close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'not_needed', id_text(last))
+  list(id, accepted_at)
   has_listed = true
   decide(asset, event, 'not_needed')
   return {'not_needed', id_text(last) or false}
@@ -185,7 +185,8 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     event.platformId,
     event.eventId,
     event.priority === 'live' ? 'L' : 'B',
-    event.acceptedAt,
+    // As text, which is what Redis keeps of it.
+    String(event.acceptedAt),
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
     'lookedUpClaim' in event ? event.lookedUpClaim : -1,

@@ -12,7 +12,8 @@
  *   waiting  otherwise: `owed`, `owed-since` and one of `due:live` and `due:backfill`.
  */
 export const notificationLua = `
-local KEEP_SECONDS = 1209600
+-- As text: a number costs its formatting in every call.
+local KEEP_SECONDS = '1209600'
 local NOTHING = '!'
 local LANES = {L = 'due:live', B = 'due:backfill'}
 local function record(id) return base .. 'notification:' .. id end
@@ -23,12 +24,12 @@ local function state_of(id)
 end
 -- Ends a record, in one write with what else is to be written of it: fields, a list of names and values.
 local function close(id, fields, state, by, reason)
-  for name, value in pairs({state = state, ended_at = now, by = by, reason = reason}) do
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
-  end
-  redis.call('HSET', record(id), unpack(fields))
-  redis.call('EXPIRE', record(id), KEEP_SECONDS)
+  local key, n = record(id), #fields
+  fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
+  if by then fields[n + 5], fields[n + 6] = 'by', by end
+  if reason then fields[#fields + 1], fields[#fields + 2] = 'reason', reason end
+  redis.call('HSET', key, unpack(fields))
+  redis.call('EXPIRE', key, KEEP_SECONDS)
 end
 local function finish(id, state, by, reason)
   if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end

@@ -249,7 +249,7 @@ export function settleArguments(verdict: Verdict): unknown[] {
     verdict.attempt.error ?? '',
     verdict.retryAfterMs ?? 0,
     JSON.stringify(verdict.attempt),
-    Math.random(),
+    verdict.ok ? 0 : Math.random(),
     verdict.redeliver === true,
   ];
 }

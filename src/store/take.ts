@@ -97,8 +97,8 @@ local held_here = {}
 -- claim: its number, 0 where it is not known; share: backfill whose turn it is may use every place
 local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   local redeliver, token = mode == 'redeliver', q.nonce
-  local resend = token .. ' ' .. id
-  if held_here[redeliver and resend or id] then return {'leased', q.lease} end
+  local resend = redeliver and token .. ' ' .. id
+  if held_here[resend or id] then return {'leased', q.lease} end
   local f = not to_wait[asset] and flight_of(asset) or nil
   local is_own
   if redeliver then is_own = redis.call('HEXISTS', base .. 'resends', resend) == 1
@@ -173,7 +173,7 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
     f.lease = now + q.lease
     write_flight(asset, f)
   end
-  held_here[redeliver and resend or id] = true
+  held_here[resend or id] = true
   return {'taken', token, c.generation, c.epoch}
 end
 local function signing_secrets() return redis.call('HGETALL', base .. 'signing-secrets') end
