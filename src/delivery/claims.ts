@@ -19,7 +19,8 @@ export interface ClaimsOptions {
   wakeCatchUp(clientToken: string): void;
 }
 
-const claimedInATurn = 64;
+/** As many as a client has places: what is claimed is taken at once, and nothing of it waits in a queue. */
+const claimedInATurn = 16;
 
 interface Waiting {
   event: ArrivedEvent;
