@@ -14,7 +14,8 @@ FROM node:20.20.2-bookworm-slim
 RUN apt-get update \
   && apt-get install -y --no-install-recommends ca-certificates \
   && rm -rf /var/lib/apt/lists/*
-ENV NODE_ENV=production
+# IN_CONTAINER: the login `node` says nothing about who runs an operator's command (--as, OPERATOR_NAME).
+ENV NODE_ENV=production IN_CONTAINER=true
 WORKDIR /app
 # Owned by root, run by node: the process cannot change its own code.
 # The operator's commands know the project's folder by its lockfile.

@@ -1,6 +1,7 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
+import { deliveryOf } from '../src/delivery/work.js';
 import type { ClaimedEvent } from '../src/store/claim.js';
 import type { ActivityDeps } from './deps.js';
 
@@ -53,9 +54,20 @@ async function seeThrough(
   cancelled.addEventListener('abort', () => end(), { once: true });
 
   async function ask(event: ClaimedEvent): Promise<Outcome> {
-    const outcome = await engine.join({ ...event, event }, 'retry');
+    const outcome = await engine.join(deliveryOf(event), 'retry');
     engine.forget([event.notificationId]);
     return outcome;
+  }
+
+  /** Whether all came to rest before that time was over. */
+  async function allRestBefore(ms: number): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const due = new Promise<false>((resolve) => {
+      timer = setTimeout(resolve, ms, false);
+    });
+    const rested = await Promise.race([allRest.then(() => true), due]);
+    clearTimeout(timer);
+    return rested;
   }
 
   async function see(event: ClaimedEvent, before: Waiting | undefined): Promise<Outcome> {
@@ -71,7 +83,7 @@ async function seeThrough(
         return outcome;
       }
       rest();
-      if ((await Promise.race([allRest.then(() => 'end'), sleep(outcome.inMs)])) === 'end') return outcome;
+      if (await allRestBefore(outcome.inMs)) return outcome;
       active++;
     }
   }
@@ -97,11 +109,14 @@ function failureOf(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]
   const first = later.reduce((a, b) => (b.inMs < a.inMs ? b : a));
   const event = events[outcomes.indexOf(first)] as ClaimedEvent;
   const others = later.length > 1 ? `; ${later.length - 1} more of ${events.length} wait` : '';
-  return ApplicationFailure.create({
+  const failure = ApplicationFailure.create({
     type: first.error ?? first.reason,
     message: `${wordsOf(first)} (${event.platformId} to ${event.clientToken})${others}`,
     nextRetryDelay: Math.max(first.inMs, 1),
   });
+  // It says what a receiver did: where in this code that was noticed helps nobody.
+  failure.stack = '';
+  return failure;
 }
 
 function wordsOf({ reason, error, status, target, failures }: Waiting): string {

@@ -1,5 +1,6 @@
 import type { Outcome } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
+import { deliveryOf } from '../src/delivery/work.js';
 import type { ClaimedEvent } from '../src/store/claim.js';
 import type { ActivityDeps } from './deps.js';
 
@@ -12,7 +13,7 @@ const underWay: Outcome = { state: 'waiting', reason: 'under_way', inMs: 0, fail
 export async function deliver({ engine }: ActivityDeps, events: ClaimedEvent[]): Promise<Report> {
   const outcomes = new Array<Outcome>(events.length).fill(underWay);
   const all = events.map(async (event, i) => {
-    outcomes[i] = await engine.join({ ...event, event }, 'first');
+    outcomes[i] = await engine.join(deliveryOf(event), 'first');
   });
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise((resolve) => {

@@ -1,6 +1,7 @@
 import type { Arrivals, PublishedEvents } from './jobs.js';
 
 export interface Delivery {
+  notificationId: string;
   acceptedAt: number;
   arrivedAt: number;
 }
@@ -21,7 +22,10 @@ export interface Accounting {
   down: number;
 }
 
-export function account(events: PublishedEvents, arrivals: Arrivals): Accounting {
+export function account(
+  events: PublishedEvents,
+  arrivals: Pick<Arrivals, 'ids' | 'at' | 'assets'>,
+): Accounting {
   const firstArrival = new Map<string, number>();
   const lastOfAsset = new Map<string, number>();
   let duplicates = 0;
@@ -44,7 +48,7 @@ export function account(events: PublishedEvents, arrivals: Arrivals): Accounting
   events.notificationIds.forEach((id, i) => {
     const acceptedAt = events.at[i] ?? 0;
     const arrivedAt = firstArrival.get(id);
-    if (arrivedAt !== undefined) result.deliveries.push({ acceptedAt, arrivedAt });
+    if (arrivedAt !== undefined) result.deliveries.push({ notificationId: id, acceptedAt, arrivedAt });
     else if (events.down[i]) result.down++;
     else if ((lastOfAsset.get(events.assets[i] ?? '') ?? 0) > acceptedAt) result.superseded++;
     else result.missing++;

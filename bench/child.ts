@@ -10,13 +10,14 @@ export interface Child<To, From extends { kind: string }> {
   stop(): Promise<void>;
 }
 
-/** Starts `bench/<name>.ts` and waits until it says `ready`. */
+/** Starts `bench/<name>.ts` (Node's own options: `nodeArgs`) and waits until it says `ready`. */
 export async function startChild<To extends object, From extends { kind: string }>(
   name: string,
   env: Record<string, string> = {},
+  nodeArgs: readonly string[] = [],
 ): Promise<{ child: Child<To, From>; ready: From }> {
   const process_ = fork(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), {
-    execArgv: ['--import', 'tsx'],
+    execArgv: [...nodeArgs, '--import', 'tsx'],
     serialization: 'advanced',
     // Ctrl-C reaches only the benchmark, which then ends its processes in order.
     detached: true,

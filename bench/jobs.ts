@@ -13,9 +13,15 @@ export interface EventsRequest {
   /** Every fifth event of the turns for it (`isDownTurn`) goes to this one instead. */
   downClientToken?: string;
   batchSize: number;
+  /** Events in a row for one client; 1 by default. */
+  eventsPerTurn?: number;
+  /** How many events there are; as many as the time allows by default. */
+  total?: number;
   segments: number;
   /** Assets per client that the events are spread over, in turn; 0: every event has an asset of its own. */
   assets: number;
+  /** Begins the ids of assets whose segments the service has already (with `assets`): no event is to bring a notification. */
+  known?: string;
   /** Tells the rounds' assets and events apart. */
   round: string;
 }
@@ -80,13 +86,29 @@ export type FromPublisher =
   | { kind: 'measured' }
   | { kind: 'published'; published: Published };
 
+/** The POSTs that the receiver has answered with 204. */
 export interface Arrivals {
   ids: string[];
   at: number[];
+  /** When each was answered. */
+  endedAt: number[];
   /** `<path> <body>` of each: which asset of which client. */
   assets: string[];
+  /** Ids whose first POST was answered with 503. */
+  refused: string[];
+  /** POSTs without an answer at one time, of the path that had the most. */
+  mostInFlight: number;
 }
 
-/** `collect` hands over what arrived since the last time, and forgets it. */
-export type ToReceiver = { kind: 'latency'; latencyMs: number } | { kind: 'collect' };
+export interface ReceiverBehaviour {
+  /** Before it answers. */
+  latencyMs: number;
+  /** Every answer says `Connection: close`. */
+  closesConnections: boolean;
+  /** One in ten ids is answered 503 at first. */
+  refusesOneInTen: boolean;
+}
+
+/** `collect` hands over what was answered since the last time, and forgets it. */
+export type ToReceiver = { kind: 'behave'; behaviour: ReceiverBehaviour } | { kind: 'collect' };
 export type FromReceiver = { kind: 'ready'; port: number } | { kind: 'collected'; arrivals: Arrivals };

@@ -2,16 +2,17 @@
  * `npm run bench`: throughput, latency, CPU time and memory of the service, everything accounted for.
  * What is measured and how: docs/benchmarks.md.
  */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Command, InvalidArgumentError } from 'commander';
-import { projectDir } from '../src/embedded/projectDir.js';
+import { Command } from 'commander';
 import { charts } from './charts.js';
-import { describeMachine } from './machine.js';
+import { pidOption, positive, zeroOrMore } from './optionValues.js';
 import type { Pids } from './processUsage.js';
 import { markdown, type Report } from './report.js';
+import { beginRunRecord, resultsFolder } from './runRecord.js';
 import { runScenario } from './runScenario.js';
 import { curve, type Scenario, scenarios } from './scenarios.js';
+import { shapesCommand } from './shapesCommand.js';
 import { studyCommand } from './studyCommand.js';
 import { startTheatre, type TheatreOptions } from './theatre.js';
 
@@ -44,6 +45,7 @@ const program = new Command('bench')
   .option('--out <folder>', 'for results.json, results.md and the pictures')
   .enablePositionalOptions()
   .addCommand(studyCommand())
+  .addCommand(shapesCommand())
   .action(run);
 
 await program.parseAsync();
@@ -69,15 +71,8 @@ interface Options {
 }
 
 async function run(named: string[], options: Options): Promise<void> {
-  const startedAt = new Date().toISOString();
-  const out = options.out ?? join(projectDir, 'bench/results', startedAt.replaceAll(/[:.]/g, '-'));
-  await mkdir(out, { recursive: true });
-  const report: Report = {
-    startedAt,
-    command: ['npm run bench --', ...process.argv.slice(2)].join(' '),
-    machine: describeMachine(),
-    results: [],
-  };
+  const report: Report = { ...beginRunRecord(), results: [] };
+  const out = await resultsFolder(report, options.out);
   const chosen = choose(named).map((scenario) => changed(scenario, options));
   const theatreOptions: TheatreOptions = {
     split: options.split ?? false,
@@ -137,22 +132,4 @@ function changed(scenario: Scenario, options: Options): Scenario {
         ? { kind: 'concurrency', publishers: options.concurrency }
         : scenario.pace,
   };
-}
-
-function positive(text: string): number {
-  const value = Number(text);
-  if (!(value > 0)) throw new InvalidArgumentError('must be a positive number');
-  return value;
-}
-
-function zeroOrMore(text: string): number {
-  const value = Number(text);
-  if (!(value >= 0) || text === '') throw new InvalidArgumentError('must be a number, 0 or more');
-  return value;
-}
-
-function pidOption(text: string, before: Pids): Pids {
-  const [name, pid] = text.split('=');
-  if (!name || !Number.isInteger(Number(pid))) throw new InvalidArgumentError('must be <name>=<pid>');
-  return { ...before, [name]: Number(pid) };
 }

@@ -1,14 +1,7 @@
 import { type Accounting, account, type Delivery } from './accounting.js';
 import type { Child } from './child.js';
-import type {
-  Arrivals,
-  FromPublisher,
-  FromReceiver,
-  Job,
-  Published,
-  ToPublisher,
-  ToReceiver,
-} from './jobs.js';
+import { drain, type Receiver } from './drain.js';
+import type { FromPublisher, Job, Published, ToPublisher } from './jobs.js';
 import { monotonicMs } from './monotonicMs.js';
 import { percentile } from './percentile.js';
 import { type Pids, type Usages, usageOf } from './processUsage.js';
@@ -16,7 +9,6 @@ import { settle } from './settle.js';
 import { downTurnsMs, isDownTurn } from './turns.js';
 
 export type Publisher = Child<ToPublisher, FromPublisher>;
-export type Receiver = Child<ToReceiver, FromReceiver>;
 
 export interface Latency {
   p50: number;
@@ -52,10 +44,14 @@ export interface Round {
     /** Of the turns with all endpoints up, where one is down in the others: rate and latency beside it are of those. */
     allUp?: Load;
     accounting: Omit<Accounting, 'deliveries'>;
+    /** Those whose first POST the receiver refused, where it refuses some. */
+    refused?: { count: number; latency: Latency };
+    /** POSTs under way at one time to the client that had the most. */
+    mostInFlight: number;
     /** From the end of sending until the last arrival. */
     drainedAfterMs: number;
   };
-  /** Of each process, in the window, divided by what was done in it: notifications, or requests where there are none. */
+  /** Of each process, in the window, divided by what was done in it: see `MeasureOptions.unit`. */
   cpuMsPerUnit: Record<string, number>;
   /** Share of one core. */
   cpuShare: Record<string, number>;
@@ -69,18 +65,26 @@ export interface Round {
   unsettled: boolean;
 }
 
-/**
- * Runs one job, waits until everything it caused has arrived, and accounts for it.
- * @param first what to wait for before it begins
- */
+export interface MeasureOptions {
+  /** What to wait for before it begins; `settle` by default. */
+  first?: 'settle' | 'nothing';
+  /** What CPU time is divided by: notifications that arrived, or requests answered (the default without a receiver). */
+  unit?: 'arrived' | 'answered';
+  /** Done between the end of sending and the wait for what has not arrived. */
+  whenSent?: () => Promise<void>;
+  /** How long it waits for duplicates once everything has arrived; 500 by default. */
+  quietMs?: number;
+}
+
+/** Runs one job, waits until everything it caused has arrived, and accounts for it. */
 export async function measure(
   job: Job,
   publisher: Publisher,
   receiver: Receiver | undefined,
   pids: Pids,
-  first: 'settle' | 'nothing' = 'settle',
+  options: MeasureOptions = {},
 ): Promise<Round> {
-  const unsettled = first === 'settle' && !(await settle(pids));
+  const unsettled = options.first !== 'nothing' && !(await settle(pids));
   const measuring = publisher.next('measuring');
   const measured = publisher.next('measured');
   const ended = publisher.next('published');
@@ -90,21 +94,27 @@ export async function measure(
   await measured;
   const after = { at: monotonicMs(), usages: usageOf(pids) };
   const { published } = await ended;
-  const answered = published.answers.answeredAt;
-  if (receiver === undefined) {
-    return { ...basics(published, before, after, countBetween(answered, before.at, after.at)), unsettled };
-  }
+  const answered = countBetween(published.answers.answeredAt, before.at, after.at);
+  if (receiver === undefined) return { ...basics(published, before, after, answered), unsettled };
 
-  const arrivals = await drain(receiver, published);
+  await options.whenSent?.();
+  const arrivals = await drain(receiver, published.events, options.quietMs);
   const { deliveries, ...rest } = account(published.events, arrivals);
   const arrivedAt = deliveries.map((d) => d.arrivedAt);
   const inWindow = deliveries.filter((d) => d.acceptedAt >= published.from && d.acceptedAt < published.to);
   return {
-    ...basics(published, before, after, countBetween(arrivedAt, before.at, after.at)),
+    ...basics(
+      published,
+      before,
+      after,
+      options.unit === 'answered' ? answered : countBetween(arrivedAt, before.at, after.at),
+    ),
     unsettled,
     delivery: {
       ...loads(job.request, inWindow, arrivedAt, published),
       accounting: rest,
+      ...refusedAtFirst(inWindow, arrivals.refused),
+      mostInFlight: arrivals.mostInFlight,
       drainedAfterMs: Math.max(0, arrivedAt.reduce((a, b) => Math.max(a, b), 0) - published.to),
     },
     timeline: timeline(
@@ -133,6 +143,13 @@ function loads(
   if (!takesTurns) return load(() => true, to - from);
   const downMs = downTurnsMs(to - from);
   return { ...load(isDownTurn, downMs), allUp: load((ms) => !isDownTurn(ms), to - from - downMs) };
+}
+
+function refusedAtFirst(inWindow: readonly Delivery[], ids: readonly string[]) {
+  if (ids.length === 0) return {};
+  const refused = new Set(ids);
+  const ms = inWindow.filter((d) => refused.has(d.notificationId)).map((d) => d.arrivedAt - d.acceptedAt);
+  return { refused: { count: ms.length, latency: latency(ms) } };
 }
 
 interface Sample {
@@ -166,34 +183,6 @@ function basics(
     givenUp: published.givenUp,
     ...(published.oddity === undefined ? {} : { oddity: published.oddity }),
   };
-}
-
-/** Long enough for two retries (after 5 s and 30 s): what is missing when none of it has come for so long has not come. */
-const stalledMs = 45_000;
-/** A duplicate comes right behind. */
-const quietMs = 500;
-
-async function drain(receiver: Receiver, published: Published): Promise<Arrivals> {
-  const all: Arrivals = { ids: [], at: [], assets: [] };
-  let missing = Number.POSITIVE_INFINITY;
-  let changedAt = monotonicMs();
-  for (;;) {
-    const collected = receiver.next('collected');
-    receiver.send({ kind: 'collect' });
-    const { arrivals } = await collected;
-    arrivals.ids.forEach((id, i) => {
-      all.ids.push(id);
-      all.at.push(arrivals.at[i] ?? 0);
-      all.assets.push(arrivals.assets[i] ?? '');
-    });
-    const now = monotonicMs();
-    // What others have published may go on arriving for long: only what this job has is waited for.
-    const left = account(published.events, all).missing;
-    if (left !== missing) changedAt = now;
-    missing = left;
-    if (now - changedAt > (missing === 0 ? quietMs : stalledMs)) return all;
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
 }
 
 function countBetween(times: readonly number[], from: number, to: number): number {

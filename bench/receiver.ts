@@ -1,29 +1,40 @@
 /**
- * A process: the clients' endpoint. It answers every POST with 204 and remembers id, asset and time of arrival;
- * nothing is looked at before it is asked for, as its CPU time is taken from the service's.
+ * A process: the clients' endpoint. It answers every POST with 204, or behaves as it is told, and remembers id, asset
+ * and times; nothing is looked at before it is asked for, as its CPU time is taken from the service's.
  */
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Arrivals, FromReceiver, ToReceiver } from './jobs.js';
+import type { Arrivals, FromReceiver, ReceiverBehaviour, ToReceiver } from './jobs.js';
 import { monotonicMs } from './monotonicMs.js';
+import { isOneInTen } from './oneInTen.js';
 
-let arrivals: Arrivals = { ids: [], at: [], assets: [] };
-let latencyMs = 0;
+let behaviour: ReceiverBehaviour = { latencyMs: 0, closesConnections: false, refusesOneInTen: false };
+let arrivals = noArrivals();
+const refused = new Set<string>();
+const inFlight = new Map<string, number>();
+
+interface Post {
+  id: string;
+  path: string;
+  body: string;
+  at: number;
+}
 
 const server = createServer({ keepAliveTimeout: 120_000 }, (req, res) => {
-  const at = monotonicMs();
-  let body = '';
+  const post: Post = {
+    id: String(req.headers['webhook-id']),
+    path: req.url ?? '',
+    body: '',
+    at: monotonicMs(),
+  };
+  begin(post.path);
   req.setEncoding('utf8');
   req.on('data', (chunk: string) => {
-    body += chunk;
+    post.body += chunk;
   });
   req.on('end', () => {
-    arrivals.ids.push(String(req.headers['webhook-id']));
-    arrivals.at.push(at);
-    arrivals.assets.push(`${req.url} ${body}`);
-    res.sendDate = false;
-    if (latencyMs > 0) setTimeout(() => res.writeHead(204).end(), latencyMs);
-    else res.writeHead(204).end();
+    if (behaviour.latencyMs > 0) setTimeout(answer, behaviour.latencyMs, post, res);
+    else answer(post, res);
   });
 });
 server.maxRequestsPerSocket = 0;
@@ -34,16 +45,43 @@ server.listen(0, '127.0.0.1', () => {
 
 process.on('message', (message: ToReceiver) => {
   switch (message.kind) {
-    case 'latency':
-      latencyMs = message.latencyMs;
+    case 'behave':
+      behaviour = message.behaviour;
       return;
     case 'collect':
       tell({ kind: 'collected', arrivals });
-      arrivals = { ids: [], at: [], assets: [] };
+      arrivals = noArrivals();
       return;
   }
 });
 process.on('disconnect', () => process.exit());
+
+function begin(path: string): void {
+  const now = (inFlight.get(path) ?? 0) + 1;
+  inFlight.set(path, now);
+  if (now > arrivals.mostInFlight) arrivals.mostInFlight = now;
+}
+
+function answer(post: Post, res: ServerResponse): void {
+  inFlight.set(post.path, (inFlight.get(post.path) ?? 1) - 1);
+  const refuses = behaviour.refusesOneInTen && isOneInTen(post.id) && !refused.has(post.id);
+  if (refuses) {
+    refused.add(post.id);
+    arrivals.refused.push(post.id);
+  } else {
+    arrivals.ids.push(post.id);
+    arrivals.at.push(post.at);
+    arrivals.endedAt.push(monotonicMs());
+    arrivals.assets.push(`${post.path} ${post.body}`);
+  }
+  res.sendDate = false;
+  if (behaviour.closesConnections) res.shouldKeepAlive = false;
+  res.writeHead(refuses ? 503 : 204).end();
+}
+
+function noArrivals(): Arrivals {
+  return { ids: [], at: [], endedAt: [], assets: [], refused: [], mostInFlight: 0 };
+}
 
 function tell(message: FromReceiver): void {
   process.send?.(message);

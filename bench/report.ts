@@ -1,6 +1,7 @@
-import type { Machine } from './machine.js';
 import type { Load, Round } from './measure.js';
 import { spread } from './percentile.js';
+import { type RunRecord, runRecordLine } from './runRecord.js';
+import { cpuMsPerUnit } from './serviceCpu.js';
 
 /** All rounds of one scenario; `beside` is the yardstick measured in turn with them. */
 export interface ScenarioResult {
@@ -10,25 +11,27 @@ export interface ScenarioResult {
   beside?: { what: string; rounds: Round[] };
 }
 
-export interface Report {
-  startedAt: string;
-  command: string;
-  machine: Machine;
+export interface Report extends RunRecord {
   results: ScenarioResult[];
 }
 
 /** The report as Markdown: minimum, median and maximum over the rounds. */
 export function markdown(report: Report): string {
-  const { machine } = report;
-  const events = report.results.filter((r) => r.rounds.some((round) => round.delivery));
-  const requests = report.results.filter((r) => !r.rounds.some((round) => round.delivery));
+  return [`${runRecordLine(report)} ${roundsNote}`, ...resultTables(report.results)].join('\n\n');
+}
+
+export const roundsNote = 'Figures are minimum / **median** / maximum over the rounds; times in ms.';
+
+/** What was measured, CPU time and memory by process, and what should be nothing. */
+export function resultTables(results: readonly ScenarioResult[]): string[] {
+  const events = results.filter((r) => r.rounds.some((round) => round.delivery));
+  const requests = results.filter((r) => !r.rounds.some((round) => round.delivery));
   const all = [...events, ...requests];
   return [
-    `\`${report.command}\`, ${report.startedAt}: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGb} GB, Linux ${machine.kernel}, Node ${machine.node}; load average of the minute before ${machine.loadBefore.toFixed(2)}. Figures are minimum / **median** / maximum over the rounds; times in ms.`,
     ...(events.length ? [deliveryTable(events), ...oneDownLine(events)] : []),
     ...(requests.length ? [requestTable(requests)] : []),
     ...(all.length ? [cpuTable(all), memoryTable(all), wrongTable(all)] : []),
-  ].join('\n\n');
+  ];
 }
 
 function deliveryTable(results: readonly ScenarioResult[]): string {
@@ -51,7 +54,7 @@ function deliveryTable(results: readonly ScenarioResult[]): string {
       over(r.rounds, (x) => x.delivery?.latency.p50),
       over(r.rounds, (x) => x.delivery?.latency.p99),
       over(r.rounds, (x) => x.delivery?.latency.max),
-      over(r.rounds, (x) => serviceCpu(x)),
+      over(r.rounds, (x) => cpuMsPerUnit(x)),
       over(r.rounds, (x) => x.answer.p50),
       over(r.rounds, (x) => x.answer.p99),
     ]),
@@ -81,7 +84,7 @@ function requestTable(results: readonly ScenarioResult[]): string {
       over(rounds, (x) => x.requestsPerSecond),
       over(rounds, (x) => x.answer.p50),
       over(rounds, (x) => x.answer.p99),
-      over(rounds, (x) => serviceCpu(x)),
+      over(rounds, (x) => cpuMsPerUnit(x)),
       ratio,
     ];
     const { beside } = r;
@@ -104,16 +107,6 @@ function requestTable(results: readonly ScenarioResult[]): string {
   return table(
     ['scenario', 'what', 'requests/s', 'p50', 'p99', 'CPU ms per request', 'against the yardstick'],
     rows,
-  );
-}
-
-/** Everything but the benchmark's own processes. */
-const bystanders = ['publisher', 'receiver'];
-
-function serviceCpu(round: Round): number {
-  return Object.entries(round.cpuMsPerUnit).reduce(
-    (sum, [name, ms]) => (bystanders.includes(name) ? sum : sum + ms),
-    0,
   );
 }
 
@@ -192,12 +185,12 @@ function over(rounds: readonly Round[], value: (round: Round) => number | undefi
     : `${short(min)} / **${short(median)}** / ${short(max)}`;
 }
 
-function short(value: number): string {
+export function short(value: number): string {
   if (value >= 100) return Math.round(value).toLocaleString('en');
   return value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
 }

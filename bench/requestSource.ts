@@ -41,41 +41,33 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
     'content-type': 'application/json',
     authorization: `Bearer ${options.accessToken}`,
   };
-  const clients = options.clientTokens;
-  const assets = options.assets * clients.length;
   let made = 0;
   const nextEvent = () => {
     const n = made++;
+    const event = eventAt(options, n);
     const down = options.downClientToken !== undefined && n % downShare === 0 && isDownTurn(sinceFrom());
-    const asset = assets > 0 ? n % assets : n;
-    return {
-      down,
-      event: {
-        event_id: `${options.round}-${n}`,
-        client_token: (down ? options.downClientToken : clients[n % clients.length]) ?? '',
-        platform_id: `${options.round}-v${asset}`,
-        segments: Array.from({ length: options.segments }, (_, s) => `iab:${n}-${s}`),
-      },
-    };
+    return { down, event: down ? { ...event, client_token: options.downClientToken ?? '' } : event };
   };
+  const expected = options.known === undefined ? 'queued' : 'none';
   const take = (
     result: { notification?: string; notification_id?: string },
     at: number,
     { down, event }: ReturnType<typeof nextEvent>,
   ) => {
-    if (result.notification !== 'queued' || result.notification_id === undefined) {
-      return [`not queued: ${JSON.stringify(result).slice(0, 300)}`];
+    if (result.notification !== expected) {
+      return [`not ${expected}: ${JSON.stringify(result).slice(0, 300)}`];
     }
+    if (result.notification_id === undefined) return [];
     events.notificationIds.push(result.notification_id);
     events.at.push(at);
     events.down.push(down);
-    events.assets.push(
-      `/${event.client_token} {"event":"asset-update","platform_id":"${event.platform_id}"}`,
-    );
+    events.assets.push(assetText(event.client_token, event.platform_id));
     return [];
   };
-  const next = (): Outgoing => {
-    const batch = Array.from({ length: options.batchSize }, nextEvent);
+  const next = (): Outgoing | undefined => {
+    const size = Math.min(options.batchSize, (options.total ?? Number.POSITIVE_INFINITY) - made);
+    if (size <= 0) return undefined;
+    const batch = Array.from({ length: size }, nextEvent);
     const single = batch.length === 1 ? batch[0] : undefined;
     return {
       request: {
@@ -92,6 +84,25 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
     };
   };
   return { next, events };
+}
+
+/** As `Arrivals.assets`, of a client whose URL is `<receiver>/<client token>`. */
+export function assetText(clientToken: string, platformId: string): string {
+  return `/${clientToken} {"event":"asset-update","platform_id":"${platformId}"}`;
+}
+
+/** The event with this number. Each asset belongs to one client. */
+export function eventAt(options: EventsRequest, n: number) {
+  const clients = options.clientTokens;
+  const assets = options.assets * clients.length;
+  const asset = assets > 0 ? n % assets : n;
+  const about = options.known === undefined ? n : asset;
+  return {
+    event_id: `${options.round}-${n}`,
+    client_token: clients[Math.floor(n / (options.eventsPerTurn ?? 1)) % clients.length] ?? '',
+    platform_id: `${options.known ?? options.round}-v${asset}`,
+    segments: Array.from({ length: options.segments }, (_, s) => `iab:${about}-${s}`),
+  };
 }
 
 function tokenRequests(options: TokenRequest): RequestSource {

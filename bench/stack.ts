@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { readConfig } from '../src/config.js';
 import { answersOk } from '../src/embedded/answersOk.js';
 import { type Child, startChild, waitUntilReady } from '../src/embedded/child.js';
@@ -48,6 +50,8 @@ export interface Stack {
   pids: Pids;
   /** `kill -9` of one of the service's processes, by its name in `pids`; resolves once another one in its place is ready. */
   kill(name: string): Promise<void>;
+  /** Runs a command of the operator's. @throws when it is refused */
+  operate(...command: string[]): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -94,8 +98,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       OWN_PORTS: [...ports, ...adminPorts, ...workerAdminPorts, redis?.port, temporal?.port]
         .filter(Boolean)
         .join(','),
-      // The limit is looked at on every request all the same.
+      // The limits are looked at on every request all the same.
       TOKEN_RATE_PER_SECOND: '1000000',
+      ACCOUNT_RATE_PER_SECOND: '1000000',
       ...options.settings,
     };
     const config = readConfig(env);
@@ -149,6 +154,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         const one = kills.get(name);
         if (one === undefined) throw new Error(`there is no process ${name}`);
         await one();
+      },
+      async operate(...command) {
+        const operator = join(projectDir, 'dist/src/operator/main.js');
+        await promisify(execFile)(process.execPath, [operator, ...command], { env, cwd: projectDir });
       },
       stop,
     };

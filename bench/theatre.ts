@@ -1,7 +1,8 @@
 import { type Cast, createCast } from './cast.js';
 import { type Child, startChild } from './child.js';
+import type { Receiver } from './drain.js';
 import type { FromPublisher, FromReceiver, ToPublisher, ToReceiver } from './jobs.js';
-import type { Publisher, Receiver } from './measure.js';
+import type { Publisher } from './measure.js';
 import type { Pids } from './processUsage.js';
 import { type Stack, type StackOptions, startStack } from './stack.js';
 
@@ -45,7 +46,10 @@ export async function startTheatre(options: TheatreOptions): Promise<Theatre> {
       REDIS_URL: stack.redisUrl,
     });
     if (ready.kind !== 'ready') throw new Error('the receiver has no port');
-    receiver.send({ kind: 'latency', latencyMs: options.receiverLatencyMs });
+    receiver.send({
+      kind: 'behave',
+      behaviour: { latencyMs: options.receiverLatencyMs, closesConnections: false, refusesOneInTen: false },
+    });
     return {
       stack,
       cast: await createCast(stack),

@@ -2,6 +2,7 @@
  * The only reader of process.env. One schema; every mistake is reported at once, by name, and the
  * value itself is never printed (it may be a secret).
  */
+import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 
@@ -26,10 +27,33 @@ const cidrs = list.refine((l) => l.every((c) => ipaddr.isValidCIDR(c)), {
   message: 'must be a comma-separated list of CIDR ranges such as 10.0.0.0/8',
 });
 
+const ports = list
+  .refine((l) => l.every((text) => /^\d+$/.test(text) && port.safeParse(text).success), {
+    message: 'must be a comma-separated list of ports from 1 to 65535',
+  })
+  .transform((l) => l.map(Number));
+
+/** Names, addresses and CIDR ranges. */
+const namesOrCidrs = list.refine((l) => l.every(isNameOrCidr), {
+  message: 'must be a comma-separated list of host names, IP addresses or CIDR ranges',
+});
+
+function isNameOrCidr(text: string): boolean {
+  if (isIP(text) !== 0 || ipaddr.isValidCIDR(text)) return true;
+  // What ends in digits is an address that was mistyped, or one that a URL would read as an address (127.1).
+  return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
+}
+
 /** `SECRETS_KEY`: `<key id>:<base64 of 32 bytes>[,<older key id>:<base64>...]`; the first one encrypts. */
 const secretsKey = list
-  .refine((l) => l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
+  .refine((l) => l.length > 0 && l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
     message: 'must be <key id>:<base64 of 32 bytes>, older keys after a comma',
+  })
+  // Secrets that are stored as they are carry this name in the place of a key's (store/secretBox.ts).
+  .refine((l) => l.every((k) => !k.startsWith('plain:')), { message: 'must not have a key id "plain"' })
+  // A secret says under which id it lies: of two keys with one id only the first would ever be tried.
+  .refine((l) => new Set(l.map((k) => k.split(':')[0])).size === l.length, {
+    message: 'must give every key an id of its own',
   })
   .transform((l) =>
     l.map((k) => {
@@ -42,6 +66,8 @@ const secretsKey = list
 export const environmentSchema = z.object({
   PORT: port.default(3000),
   HOST: z.string().default('127.0.0.1'),
+  /** Metrics and health, of every role: not where callers are, unless somebody says so. */
+  ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
   REDIS_URL: z
     .string()
@@ -50,6 +76,8 @@ export const environmentSchema = z.object({
   KEY_PREFIX: z.string().max(64).default(''),
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
+  /** Where people look workflows up: the operator's commands lead there. */
+  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
   TEMPORAL_API_KEY: z.string().optional(),
   TEMPORAL_TLS: flag.optional(),
   TEMPORAL_TLS_CLIENT_CERT_PATH: z.string().optional(),
@@ -59,6 +87,8 @@ export const environmentSchema = z.object({
   TASK_QUEUE: z.string().default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
+  /** Of one account: calls that look a name up, and apart from them those that read many records; over all processes. */
+  ACCOUNT_RATE_PER_SECOND: z.coerce.number().positive().default(10),
   TRUSTED_PROXIES: cidrs.or(z.literal('').transform(() => [])).default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
   ALLOWED_TARGET_CIDRS: cidrs.or(z.literal('').transform(() => [])).default([]),
@@ -84,8 +114,10 @@ export const environmentSchema = z.object({
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-  /** Ports no notification may be sent to, beside the service's own; `npm start` fills it. */
-  OWN_PORTS: list.transform((l) => l.map(Number)).default([]),
+  /** Ports of this machine no notification may be sent to, beside the service's own; `npm start` fills it. */
+  OWN_PORTS: ports.default([]),
+  /** Where callers reach the service that its network interfaces do not show: behind a NAT or a balancer. */
+  OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
 export type Config = z.output<typeof environmentSchema>;
@@ -123,6 +155,16 @@ export function isGiven(
   env: NodeJS.ProcessEnv = process.env,
 ): boolean {
   return (env[name] ?? '') !== '';
+}
+
+/** Under which name the operator's commands are recorded, where `--as` does not say. */
+export function operatorName(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  return env.OPERATOR_NAME || undefined;
+}
+
+/** Set by the image: its login is nobody's name. */
+export function isInContainer(env: NodeJS.ProcessEnv = process.env): boolean {
+  return env.IN_CONTAINER === 'true';
 }
 
 /** The login of the person behind `sudo`, where there is one. */

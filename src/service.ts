@@ -3,18 +3,20 @@ import type { NativeConnection } from '@temporalio/worker';
 import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
 import { createApi } from './api/app.js';
-import { checkReadiness } from './api/readiness.js';
+import { createReadiness, lookEveryMs } from './api/readiness.js';
 import { listen } from './api/server.js';
 import type { Config } from './config.js';
 import { type Role, startDelivering } from './delivery/compose.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
+import { targetPolicyOf } from './outgoing/targetPolicy.js';
 import { closeDb, openDb, waitForRedis } from './store/db.js';
 import { unaccountedNow } from './store/findings.js';
 import { checkLayout } from './store/layout.js';
 import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
+import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
@@ -35,11 +37,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);
   const temporal = clientOf(connection, config);
-  const targetPolicy = {
-    allowHttp: config.ALLOW_HTTP_TARGETS,
-    allowedCidrs: config.ALLOWED_TARGET_CIDRS,
-    ownPorts: [config.PORT, config.ADMIN_PORT, ...config.OWN_PORTS],
-  };
+  const targetPolicy = targetPolicyOf(config);
   const sender = createSender({
     policy: targetPolicy,
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
@@ -62,7 +60,12 @@ export async function run(role: Role, config: Config): Promise<void> {
       ? undefined
       : await startWorkersAndSweep(config, native, delivering.activityDeps(engine));
 
-  const readiness = () => checkReadiness(db, temporal);
+  let ending = false;
+  const readiness = createReadiness({
+    redis: () => db.redis.ping(),
+    temporal: () => askServer(connection, lookEveryMs),
+    ending: () => ending,
+  });
   metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
   metrics.watch('asset_update_claims_under_way', () => accepting.underWay());
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
@@ -75,7 +78,6 @@ export async function run(role: Role, config: Config): Promise<void> {
     metrics.watch('asset_update_unaccounted', () => unaccountedNow(db));
     metrics.watch('asset_update_catch_ups_running', async () => (await catchUps.running()).size);
   }
-  let ending = false;
   const app = createApi({
     config,
     db,
@@ -88,7 +90,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     secretBox,
     metrics,
     targetPolicy,
-    ending: () => ending,
+    readiness,
   });
   const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness);

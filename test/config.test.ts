@@ -16,4 +16,51 @@ describe('the settings', () => {
       ]);
     });
   }
+
+  const key = (id: string) => `${id}:${Buffer.alloc(32, 7).toString('base64')}`;
+  const refused: [name: string, what: string, values: string[]][] = [
+    ['OWN_PORTS', 'what is no port', ['abc', '80,abc', '0', '65536', '80.5', '1e3', '0x50', '-1', '80;81']],
+    [
+      'OWN_ADDRESSES',
+      'what is no name, address or range',
+      [
+        'https://api.example.com',
+        'api.example.com:443',
+        '10.0.0.0/99',
+        '1.2.3',
+        '999.1.1.1',
+        'a b',
+        '-a.com',
+      ],
+    ],
+    ['SECRETS_KEY', 'the key id "plain", which marks what is not encrypted', [key('plain')]],
+    ['SECRETS_KEY', '"plain" behind another key', [`${key('k1')},${key('plain')}`]],
+    ['SECRETS_KEY', 'one key id twice', [`${key('k1')},${key('k1')}`]],
+    ['SECRETS_KEY', 'no key at all, which would encrypt nothing', [',', ' , ']],
+  ];
+  for (const [name, what, values] of refused) {
+    it(`${name}: ${what} is refused at the start, by name and without its value`, () => {
+      for (const value of values) {
+        assert.throws(
+          () => readConfig({ [name]: value }),
+          (err: Error) => err.message.includes(name) && (value.length < 4 || !err.message.includes(value)),
+          value,
+        );
+      }
+    });
+  }
+
+  it('OWN_PORTS, OWN_ADDRESSES, SECRETS_KEY: what is right is taken', () => {
+    const config = readConfig({
+      OWN_PORTS: '80, 8080',
+      OWN_ADDRESSES: 'api.example.com, API.example.com., 203.0.113.7,2001:db8::/32, localhost',
+      SECRETS_KEY: `${key('k2')},${key('k1')}`,
+    });
+    assert.deepEqual(config.OWN_PORTS, [80, 8080]);
+    assert.equal(config.OWN_ADDRESSES.length, 5);
+    assert.deepEqual(
+      config.SECRETS_KEY?.map(({ id }) => id),
+      ['k2', 'k1'],
+    );
+  });
 });

@@ -9,7 +9,7 @@ export const notificationStateKey = defineSearchAttributeKey('NotificationState'
 /** Of the last attempt. */
 export const httpStatusKey = defineSearchAttributeKey('HttpStatus', 'INT');
 
-/** One search attribute value takes 2,048 bytes, and a list counts as one (DESIGN fact 10). */
+/** One search attribute value takes 2,048 bytes, and a list counts as one. */
 const listBytes = 1900;
 
 interface Findable {

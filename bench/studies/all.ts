@@ -7,6 +7,7 @@ import { memory } from './memory.js';
 import { origins } from './origins.js';
 import { outage } from './outage.js';
 import { owed } from './owed.js';
+import { scripts } from './scripts.js';
 import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 import { tokenFlood } from './tokenFlood.js';
@@ -20,6 +21,7 @@ export const studies: readonly Study[] = [
   bounds,
   kills,
   memory,
+  scripts,
   curves,
   backlog,
   origins,

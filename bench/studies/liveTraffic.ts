@@ -38,7 +38,7 @@ export async function liveTraffic(theatre: Theatre, live: LiveTraffic): Promise<
     publisher,
     receiver,
     pids,
-    live.first,
+    { first: live.first },
   );
 }
 

@@ -39,7 +39,7 @@ export const tokenFlood: Study<Size> = {
         publisher,
         receiver,
         pids,
-        'nothing',
+        { first: 'nothing' },
       );
     const probe = async (): Promise<{ took: number[]; refused: number }> => {
       const took: number[] = [];

@@ -1,11 +1,12 @@
 import type { Middleware } from 'koa';
 import { mintAccessToken } from '../store/accessTokens.js';
-import { ApiError } from './apiError.js';
+import { isClientId } from '../store/accounts.js';
+import { ApiError, badParameter } from './apiError.js';
 import { clientAddress } from './clientAddress.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { readBody } from './readBody.js';
-import { acceptForm, type Form, formAtMostBytes, readForm } from './readForm.js';
+import type { Form } from './form.js';
+import { readForm } from './readForm.js';
 import { createTokenLimits, type TokenLimits } from './tokenLimits.js';
 
 /** POST /oauth/access_token: a token for an account's credentials (contract, section 1). */
@@ -13,10 +14,9 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
   const limits = createTokenLimits(deps.db, deps.config.TOKEN_RATE_PER_SECOND);
   return endpoint<TokenState>(
     noStore,
-    acceptForm,
-    readBody(formAtMostBytes),
+    logRefusal(deps),
     readForm,
-    readParameters,
+    readFields,
     checkGrantType,
     refuseTooMany(deps, limits),
     answerToken(deps, limits),
@@ -24,9 +24,8 @@ export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
 }
 
 interface TokenState {
-  body: Buffer;
   form: Form;
-  parameters: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
+  fields: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
 }
 
 /** RFC 6749, section 5.1: for every answer that may hold a token or tell about credentials. */
@@ -36,35 +35,50 @@ const noStore: Step = (ctx, next) => {
   return next();
 };
 
-const readParameters: Step<TokenState> = (ctx, next) => {
+/** Who fails to get a token, and from where: the request's own line names neither. */
+const logRefusal =
+  ({ log, config }: ApiDeps): Step<Partial<TokenState>> =>
+  async (ctx, next) => {
+    try {
+      await next();
+    } catch (err) {
+      if (err instanceof ApiError) {
+        const given = ctx.state.form?.get('client_id') ?? '';
+        log.info(
+          {
+            // Anything else may be a secret in the wrong field.
+            client_id: isClientId(given) ? given : 'malformed',
+            address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
+            error: err.code,
+            status: err.status,
+            request_id: ctx.state.requestId,
+          },
+          'a token call was refused',
+        );
+      }
+      throw err;
+    }
+  };
+
+const readFields: Step<TokenState> = (ctx, next) => {
   const read = (name: string): string => {
-    const values = ctx.state.form.get(name);
-    if (!values) throw new ApiError(400, 'invalid_request', `The parameter ${name} is missing`);
-    const [value = '', ...more] = values;
-    if (more.length > 0) throw new ApiError(400, 'invalid_request', `The parameter ${name} is repeated`);
-    if (value === '') throw new ApiError(400, 'invalid_request', `The parameter ${name} is empty`);
+    const value = ctx.state.form.get(name);
+    if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
+    if (value === '') throw badParameter(`The parameter ${name} is empty`);
     return value;
   };
-  ctx.state.parameters = {
+  ctx.state.fields = {
     grant_type: read('grant_type'),
     client_id: read('client_id'),
     client_secret: read('client_secret'),
     scope: read('scope'),
   };
-  refuseRepeated(ctx.state.form);
   return next();
 };
 
-/** RFC 6749, section 3.2: no parameter may be given twice, also none that is ignored. */
-function refuseRepeated(form: Form): void {
-  for (const values of form.values()) {
-    if (values.length > 1) throw new ApiError(400, 'invalid_request', 'A parameter is repeated');
-  }
-}
-
 const checkGrantType: Step<TokenState> = (ctx, next) => {
-  if (ctx.state.parameters.grant_type !== 'none') {
-    throw new ApiError(400, 'unsupported_grant_type', 'The grant_type must be none');
+  if (ctx.state.fields.grant_type !== 'none') {
+    throw new ApiError('unsupported_grant_type', 'The grant_type must be none');
   }
   return next();
 };
@@ -73,7 +87,7 @@ const refuseTooMany =
   ({ config }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
   (ctx, next) => {
     const address = () => clientAddress(ctx.req, config.TRUSTED_PROXIES);
-    limits.refuseTooMany(ctx.state.parameters.client_id, address);
+    limits.refuseTooMany(ctx.state.fields.client_id, address);
     return next();
   };
 
@@ -81,16 +95,16 @@ const refuseTooMany =
 const answerToken =
   ({ db, config, metrics }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
   async (ctx) => {
-    const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.parameters;
+    const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.fields;
     const scopes = [...new Set(scope.split(/\s+/))];
     const ttlSeconds = config.ACCESS_TOKEN_TTL_SECONDS;
     const minted = await mintAccessToken(db, { clientId, clientSecret }, scopes, ttlSeconds);
     switch (minted.outcome) {
       case 'invalid_client':
         await limits.countFailure(clientId, clientAddress(ctx.req, config.TRUSTED_PROXIES));
-        throw new ApiError(401, 'invalid_client', 'The client credentials are not valid');
+        throw new ApiError('invalid_client', 'The client credentials are not valid');
       case 'invalid_scope':
-        throw new ApiError(400, 'invalid_scope', 'The account does not have all of the scopes asked for');
+        throw new ApiError('invalid_scope', 'The account does not have all of the scopes asked for');
       case 'minted':
         limits.countToken(clientId);
         metrics.tokenMinted();

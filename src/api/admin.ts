@@ -5,9 +5,9 @@ import type { Metrics } from '../metrics.js';
 import type { Readiness } from './readiness.js';
 import type { ListeningServer } from './server.js';
 
-/** The operators' port of every process: GET /metrics, /healthz, /readyz. */
+/** The operators' port of every process, on ADMIN_HOST: GET /metrics, /healthz, /readyz. */
 export async function listenAdmin(
-  config: Pick<Config, 'HOST' | 'ADMIN_PORT'>,
+  config: Pick<Config, 'ADMIN_HOST' | 'ADMIN_PORT'>,
   metrics: Metrics,
   readiness: () => Promise<Readiness>,
 ): Promise<Omit<ListeningServer, 'drain'>> {
@@ -23,11 +23,8 @@ export async function listenAdmin(
       } else if (path === '/healthz') {
         res.writeHead(200, json).end('{"status":"ok"}');
       } else if (path === '/readyz') {
-        const ready = await readiness();
-        const status = ready.redis && ready.temporal ? 200 : 503;
-        res
-          .writeHead(status, json)
-          .end(JSON.stringify({ status: status === 200 ? 'ready' : 'not ready', ...ready }));
+        const found = await readiness();
+        res.writeHead(found.status === 'ready' ? 200 : 503, json).end(JSON.stringify(found));
       } else {
         res.writeHead(404).end();
       }
@@ -36,7 +33,7 @@ export async function listenAdmin(
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(config.ADMIN_PORT, config.HOST, () => {
+    server.listen(config.ADMIN_PORT, config.ADMIN_HOST, () => {
       server.off('error', reject);
       resolve();
     });

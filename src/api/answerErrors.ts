@@ -3,10 +3,11 @@ import { TooBusy } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../store/db.js';
-import { ApiError, unavailable } from './apiError.js';
+import { ApiError, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './endpoint.js';
+import { problemOf } from './problem.js';
 
-/** The one place where an error becomes an answer: RFC 6749 JSON under /oauth, else msg, code, request_id. */
+/** Makes every error an answer: the one place for a request that was read. See refuseBytes.ts for one that was not. */
 export function answerErrors(log: Logger): Step {
   return async (ctx, next) => {
     try {
@@ -15,7 +16,7 @@ export function answerErrors(log: Logger): Step {
     } catch (err) {
       const known = toApiError(err);
       if (!known) log.error({ err: describe(err), request_id: ctx.state.requestId }, 'unexpected error');
-      answer(ctx, known ?? new ApiError(500, 'server_error', 'Something went wrong on our side'));
+      answer(ctx, known ?? new ApiError('server_error', 'Something went wrong on our side'));
     }
   };
 }
@@ -25,16 +26,14 @@ function answer(ctx: Context, err: ApiError): void {
   ctx.set(err.headers);
   // What is left of a body that was too long is not waited for.
   if (err.status === 413) ctx.set('Connection', 'close');
-  ctx.body = ctx.path.startsWith('/oauth/')
-    ? { error: err.code, error_description: err.message }
-    : { msg: err.message, code: err.code, request_id: ctx.state.requestId };
+  ctx.body = problemOf(err, ctx.path, ctx.state.requestId);
 }
 
 function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ApiError) return err;
   if (isRedisUnavailable(err)) return unavailable();
   if (err instanceof ResolverUnavailable) {
-    return new ApiError(503, 'resolver_unavailable', err.message, { 'Retry-After': '5' });
+    return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' });
   }
   if (err instanceof TooBusy) return unavailable();
   return fromBodyParser(err);
@@ -44,21 +43,21 @@ function toApiError(err: unknown): ApiError | undefined {
 function fromBodyParser(err: unknown): ApiError | undefined {
   if (!(err instanceof Error)) return undefined;
   const { status, code } = err as Error & { status?: number; code?: string };
-  if (status === 413) return new ApiError(413, 'invalid_request', 'The body is too long');
-  if (status === 415)
-    return new ApiError(415, 'invalid_request', 'The encoding of the body is not supported');
-  if (status === 400 || code?.startsWith('Z_') || err instanceof SyntaxError) {
-    return new ApiError(400, 'invalid_request', 'The body cannot be read');
+  if (status === 413) return new ApiError('body_too_long', 'The body is too long');
+  if (status === 415) {
+    return new ApiError('unsupported_media_type', 'The encoding of the body is not supported');
   }
+  if (status === 400 || code?.startsWith('Z_') || err instanceof SyntaxError) return unreadableBody();
   return undefined;
 }
 
 function unanswered(status: number): ApiError {
-  if (status === 404) return new ApiError(404, 'not_found', 'There is nothing at this address');
+  if (status === 404) return new ApiError('not_found', 'There is nothing at this address');
   // 501 is the router's for a method that no path has, such as TRACE: to a caller it is the same.
-  if (status === 405 || status === 501)
-    return new ApiError(405, 'invalid_request', 'This method is not allowed here');
-  return new ApiError(status, 'invalid_request', 'The request cannot be answered');
+  if (status === 405 || status === 501) {
+    return new ApiError('method_not_allowed', 'This method is not allowed here');
+  }
+  return new ApiError('server_error', 'The request cannot be answered');
 }
 
 /** Never the error itself: a Redis error carries its command with the arguments. */

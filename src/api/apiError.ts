@@ -1,31 +1,38 @@
-/** An answer other than success. The message goes to the caller; nothing secret may be in it. */
+import { type ErrorCode, statusOf } from './errors.js';
+
+/** An answer other than success, with the status of its code. */
 export class ApiError extends Error {
   override name = 'ApiError';
+  readonly status: number;
 
   /**
-   * @param status HTTP status
-   * @param code for programs; under /oauth one of RFC 6749, section 5.2
-   * @param message for people
+   * @param code of the catalogue, for programs
+   * @param message for people: it goes to the caller, and nothing secret may be in it
    */
   constructor(
-    readonly status: number,
-    readonly code: string,
+    readonly code: ErrorCode,
     message: string,
     readonly headers: Readonly<Record<string, string>> = {},
   ) {
     super(message);
+    this.status = statusOf(code);
   }
 }
 
+/** A parameter, a header or the body is wrong; the message names which. */
+export const badParameter = (message: string): ApiError => new ApiError('invalid_request', message);
+
+export const unreadableBody = (): ApiError => badParameter('The body cannot be read');
+
 /** Something that is needed does not answer now: unknown whether anything happened. */
 export function unavailable(): ApiError {
-  return new ApiError(503, 'temporarily_unavailable', 'The service cannot answer now, please try again', {
+  return new ApiError('temporarily_unavailable', 'The service cannot answer now, please try again', {
     'Retry-After': '1',
   });
 }
 
 export function tooMany(message: string, retryAfterMs: number): ApiError {
-  return new ApiError(429, 'too_many_requests', message, {
+  return new ApiError('too_many_requests', message, {
     'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
   });
 }

@@ -3,6 +3,7 @@ import Koa from 'koa';
 import { accessTokenEndpoint } from './accessToken.js';
 import { answerErrors } from './answerErrors.js';
 import { assetEndpoint } from './asset.js';
+import { checkHead } from './checkHead.js';
 import { clientsEndpoint } from './clients.js';
 import type { ApiDeps } from './deps.js';
 import { docsEndpoint } from './docs.js';
@@ -26,7 +27,8 @@ export type { ApiDeps } from './deps.js';
 
 /** The HTTP edge. */
 export function createApi(deps: ApiDeps): Koa {
-  const router = new Router();
+  // A path in another case is another path: what a proxy in front knows by its path is no other here.
+  const router = new Router({ sensitive: true });
   router.post('/oauth/access_token', ...accessTokenEndpoint(deps));
   router.post('/register_push_notifications', ...registerPushNotificationsEndpoint(deps));
   router.post('/enrichments', ...enrichmentsEndpoint(deps));
@@ -50,6 +52,7 @@ export function createApi(deps: ApiDeps): Koa {
   app.use(nameRequest as Koa.Middleware);
   app.use(observe(deps.log, deps.metrics) as Koa.Middleware);
   app.use(answerErrors(deps.log) as Koa.Middleware);
+  app.use(checkHead as Koa.Middleware);
   app.use(literalRoutes(router));
   app.use(router.routes());
   app.use(router.allowedMethods());

@@ -2,8 +2,9 @@ import type { Context } from 'koa';
 import { type AccessToken, findAccessToken } from '../store/accessTokens.js';
 import type { Db } from '../store/db.js';
 import { shareReads } from '../store/shareReads.js';
-import { ApiError } from './apiError.js';
+import { ApiError, badParameter } from './apiError.js';
 import type { Step } from './endpoint.js';
+import { parametersOf } from './readQuery.js';
 
 export interface TokenState {
   token: AccessToken;
@@ -27,8 +28,8 @@ export function requireToken(db: Db): Step<TokenState> {
   return async (ctx, next) => {
     const token = bearerToken(ctx as Context);
     // RFC 6750, section 2: never more than one way in one request.
-    if (token !== undefined && ctx.query.access_token !== undefined) {
-      throw new ApiError(400, 'invalid_request', 'The access_token must be given as a header only');
+    if (token !== undefined && parametersOf(ctx).has('access_token')) {
+      throw badParameter('The access_token must be given as a header only');
     }
     ctx.state.token = await tokenOrRefuse(find, token);
     await next();
@@ -41,7 +42,7 @@ export async function tokenOrRefuse(find: FindToken, token: string | undefined):
   if (found) return found;
   // RFC 6750, section 3.1: no error code where no credentials were given.
   const challenge = token === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
-  throw new ApiError(401, 'invalid_token', 'The access token is no longer valid', {
+  throw new ApiError('invalid_token', 'The access token is no longer valid', {
     'WWW-Authenticate': challenge,
   });
 }

@@ -1,6 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import ipaddr from 'ipaddr.js';
 
+/** More proxies in a row than anybody has; a header of 32 KiB could name 4,000, each compared with every range. */
+const hopsAtMost = 16;
+
 /**
  * Where a request comes from. Proxies within `trusted` are believed about who called them: X-Forwarded-For is read
  * from its end as long as the address before was a trusted one.
@@ -8,14 +11,22 @@ import ipaddr from 'ipaddr.js';
 export function clientAddress(req: IncomingMessage, trusted: readonly string[]): string {
   let address = normal(req.socket.remoteAddress ?? '') ?? 'unknown';
   if (trusted.length === 0) return address;
-  const header = req.headers['x-forwarded-for'];
-  const hops = (Array.isArray(header) ? header.join(',') : (header ?? '')).split(',').reverse();
-  for (const hop of hops) {
-    const before = normal(hop.trim());
+  for (const hop of lastHops(req.headers['x-forwarded-for'])) {
+    const before = normal(hop);
     if (!before || !isTrusted(address, trusted)) break;
     address = before;
   }
   return address;
+}
+
+/** The newest first. */
+function* lastHops(header: string | string[] | undefined): Iterable<string> {
+  let rest = Array.isArray(header) ? header.join(',') : (header ?? '');
+  for (let hops = 0; hops < hopsAtMost && rest !== ''; hops++) {
+    const comma = rest.lastIndexOf(',');
+    yield rest.slice(comma + 1).trim();
+    rest = rest.slice(0, Math.max(0, comma));
+  }
 }
 
 /** What one caller has: an IPv4 address, or the /64 of an IPv6 address, all of which one machine may use. */

@@ -1,20 +1,37 @@
 import type { Middleware } from 'koa';
+import { clientTokenPattern } from '../ids.js';
 import { mapInPages } from '../mapInPages.js';
-import { type Client, listClients } from '../store/clients.js';
+import { type Client, pageOfClients } from '../store/clients.js';
 import type { Db } from '../store/db.js';
 import { getEndpoint } from '../store/endpoint.js';
 import { getRegistration } from '../store/registrations.js';
+import { limitAccount } from './accountRate.js';
 import { requireToken, type TokenState } from './bearer.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
 import { noStore } from './publisher.js';
+import { readLimit, unknownCursor } from './readLimit.js';
+import { readQuery } from './readQuery.js';
 
-/** GET /clients: the account's clients and how each is doing. */
-export function clientsEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<TokenState>(noStore, requireToken(db), async (ctx) => {
-    const clients = await listClients(db, ctx.state.token.accountId);
-    ctx.body = { clients: await mapInPages(clients, atOnce, (client) => presentClient(db, client)) };
+/** GET /clients: the account's clients and how each is doing, page by page. */
+export function clientsEndpoint(deps: ApiDeps): Middleware[] {
+  const { db } = deps;
+  return endpoint<TokenState>(noStore, requireToken(db), limitAccount(deps, 'records'), async (ctx) => {
+    const page = await pageOfClients(
+      db,
+      ctx.state.token.accountId,
+      readPage(readQuery(ctx, ['cursor', 'limit'])),
+    );
+    ctx.body = {
+      clients: await mapInPages(page.clients, atOnce, (client) => presentClient(db, client)),
+      ...(page.next !== undefined && { next_cursor: page.next }),
+    };
   });
+}
+
+function readPage({ cursor, limit }: Record<string, string | undefined>): { after?: string; limit: number } {
+  if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw unknownCursor();
+  return { limit: readLimit(limit), ...(cursor !== undefined && { after: cursor }) };
 }
 
 /** Bounds what one call has under way at Redis. */

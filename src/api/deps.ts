@@ -10,6 +10,7 @@ import type { Db } from '../store/db.js';
 import type { Durability } from '../store/durable.js';
 import type { SecretBox } from '../store/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import type { Readiness } from './readiness.js';
 
 /** What the endpoints need of the world. */
 export interface ApiDeps {
@@ -25,8 +26,8 @@ export interface ApiDeps {
   secretBox: SecretBox;
   metrics: Metrics;
   targetPolicy: TargetPolicy;
-  /** True once the process has been told to end: /readyz says so, and whoever balances sends no more. */
-  ending?: () => boolean;
+  /** What /readyz says; not ready once the process has been told to end, and whoever balances sends no more. */
+  readiness: () => Promise<Readiness>;
   /** Resolves the names of URLs to register; tests hand in their own. */
   lookup?: Lookup;
 }

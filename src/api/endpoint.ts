@@ -1,8 +1,11 @@
 import type { Middleware } from 'koa';
+import type { Parameters } from './parameters.js';
 
 /** What every request carries. */
 export interface ApiState {
   requestId: string;
+  /** Those of the query, once a step has asked for them. */
+  parameters?: Parameters;
 }
 
 /** One step of an endpoint. It adds to the state what its name says, and the steps after it rely on that. */

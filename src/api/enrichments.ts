@@ -1,13 +1,15 @@
 import type { Middleware } from 'koa';
 import { TooBusy } from '../delivery/accept.js';
 import { readEnrichmentEvent } from '../delivery/event.js';
+import { eventIdPattern } from '../ids.js';
 import type { Claim, Held } from '../store/claim.js';
 import { isRedisUnavailable } from '../store/db.js';
-import { ApiError, unavailable } from './apiError.js';
+import { ApiError, badParameter, unavailable } from './apiError.js';
 import { requireToken, type TokenState } from './bearer.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { badParameter } from './ownClient.js';
+import type { ErrorCode } from './errors.js';
+import { insufficientScope } from './insufficientScope.js';
 import { readBody } from './readBody.js';
 import { readJson } from './readJson.js';
 
@@ -36,16 +38,14 @@ const answerWithinMs = 1900;
 
 const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
   if (!ctx.state.token.scopes.includes('enrichments')) {
-    throw new ApiError(403, 'insufficient_scope', 'The access token does not have the scope enrichments', {
-      'WWW-Authenticate': 'Bearer error="insufficient_scope", scope="enrichments"',
-    });
+    throw insufficientScope('enrichments');
   }
   await next();
 };
 
 const requireJson: Step<EnrichmentState> = async (ctx, next) => {
   if (!ctx.is('application/json')) {
-    throw new ApiError(415, 'unsupported_media_type', 'The body must be application/json');
+    throw new ApiError('unsupported_media_type', 'The body must be application/json');
   }
   await next();
 };
@@ -53,7 +53,7 @@ const requireJson: Step<EnrichmentState> = async (ctx, next) => {
 type ItemAnswer =
   | { event_id: string; notification: 'queued'; notification_id: string; held?: Held }
   | { event_id: string; notification: 'none'; reason: string }
-  | { code: string; msg: string };
+  | { event_id: string | null; code: ErrorCode; msg: string };
 
 const answerOne =
   (deps: ApiDeps): Step<EnrichmentState> =>
@@ -63,7 +63,7 @@ const answerOne =
     const event = readEnrichmentEvent(body, '');
     if ('problem' in event) throw badParameter(event.problem);
     const answer = await within(take(deps, event));
-    if ('code' in answer) throw new ApiError(404, answer.code, answer.msg);
+    if ('code' in answer) throw new ApiError(answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
   };
@@ -80,12 +80,15 @@ const answerBatch =
     const results = await Promise.all(
       events.map(async (raw, i): Promise<ItemAnswer> => {
         const event = readEnrichmentEvent(raw, `events[${i}]`);
-        if ('problem' in event) return { code: 'invalid_event', msg: event.problem };
+        if ('problem' in event) {
+          return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
+        }
         try {
           return await within(take(deps, event));
         } catch (err) {
           if (!isUnknown(err)) throw err;
           return {
+            event_id: event.eventId,
             code: 'temporarily_unavailable',
             msg: 'It is not known whether this event was taken; send it again',
           };
@@ -105,6 +108,12 @@ function bodyOf(body: unknown): Record<string, unknown> {
   return body as Record<string, unknown>;
 }
 
+/** The id of an event that cannot be taken; null where it gives none that could be one. */
+function givenEventId(raw: unknown): string | null {
+  const given = typeof raw === 'object' && raw !== null && 'event_id' in raw ? raw.event_id : undefined;
+  return typeof given === 'string' && eventIdPattern.test(given) ? given : null;
+}
+
 type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 
 /** Answered once what was decided is durable. */
@@ -118,7 +127,7 @@ function answerOf(
 ): ItemAnswer {
   switch (claim.kind) {
     case 'unknown_client':
-      return { code: 'unknown_client', msg: 'There is no client with this client_token' };
+      return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
     case 'none':
       return { event_id, notification: 'none', reason: claim.reason };
     case 'claimed':

@@ -1,21 +1,24 @@
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import {
   listNotifications,
   type NotificationFilter,
   type NotificationState,
   notificationStates,
 } from '../store/notifications.js';
+import { limitAccount } from './accountRate.js';
+import { badParameter } from './apiError.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
-import { badParameter } from './ownClient.js';
 import { presentNotification } from './presentNotification.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
+import { readLimit, unknownCursor } from './readLimit.js';
 import { readQuery, readTime } from './readQuery.js';
 
 /** GET /notifications: newest first, page by page. */
-export function notificationsEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<PublisherState>(...publisherSteps(db), async (ctx) => {
-    const filter = readFilter(ctx as unknown as Context);
+export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
+  const { db } = deps;
+  return endpoint<PublisherState>(...publisherSteps(db), limitAccount(deps, 'records'), async (ctx) => {
+    const filter = readFilter(readQuery(ctx, parameterNames));
     const page = await listNotifications(db, ctx.state.client.clientToken, filter);
     ctx.body = {
       notifications: page.notifications.map(presentNotification),
@@ -25,25 +28,18 @@ export function notificationsEndpoint({ db }: ApiDeps): Middleware[] {
 }
 
 const parameterNames = ['state', 'platform_id', 'since', 'until', 'cursor', 'limit'];
-const defaultLimit = 50;
-const maxLimit = 200;
 
-function readFilter(ctx: Context): NotificationFilter {
-  const given = readQuery(ctx, parameterNames);
+function readFilter(given: Record<string, string | undefined>): NotificationFilter {
   const since = readTime('since', given.since);
   const until = readTime('until', given.until);
   if (given.state !== undefined && !isState(given.state)) {
     throw badParameter(`state must be one of ${notificationStates.join(', ')}`);
   }
   if (given.cursor !== undefined && !/^\d{1,16}(\.\d{1,16})?\.\d{1,9}$/.test(given.cursor)) {
-    throw badParameter('cursor is not one that this call has answered');
-  }
-  const limit = given.limit === undefined ? defaultLimit : Number(given.limit);
-  if (!/^\d{1,3}$/.test(given.limit ?? '1') || limit < 1 || limit > maxLimit) {
-    throw badParameter(`limit must be a number from 1 to ${maxLimit}`);
+    throw unknownCursor();
   }
   return {
-    limit,
+    limit: readLimit(given.limit),
     ...(given.state !== undefined && { state: given.state as NotificationState }),
     ...(given.platform_id !== undefined && { platformId: given.platform_id }),
     ...(since !== undefined && { since }),

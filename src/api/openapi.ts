@@ -1,8 +1,10 @@
 import type { Middleware } from 'koa';
 import { endpoint } from './endpoint.js';
+import { errorCodes, oauthErrorOf, statusOf } from './errors.js';
+import { pageHeaders } from './pageHeaders.js';
 
 /** GET /openapi.json */
-export const openapiEndpoint: Middleware[] = endpoint(async (ctx) => {
+export const openapiEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {
   ctx.body = openapi;
 });
 
@@ -53,13 +55,30 @@ const inPath = (name: string): Schema => ({ name, in: 'path', required: true, sc
 const urlText: Schema = { type: 'string', minLength: 1, maxLength: 2048 };
 const clientToken = query('client_token', 'The client, a child of the account', clientTokenText, true);
 
-const longHead = { '431': answer('The path, the query and the headers are over 32 KiB') };
-const away = { '503': problem('Redis or Temporal is away: try again after Retry-After') };
+/** What any call can be answered. */
+const anyCall = {
+  '408': problem('The request took too long'),
+  '417': problem('The header Expect asks for something other than 100-continue'),
+  '431': problem('The path, the query and the headers are over 32 KiB'),
+};
+const away = {
+  '503': problem(
+    'Redis is away or full, or Temporal is away where it is needed: try again after Retry-After',
+  ),
+};
 const limited = { '429': problem('Too many calls that send something: one in 5 s, bursts of 5') };
+const pageLimit: Schema = { type: 'integer', minimum: 1, maximum: 200, default: 50 };
+/** Of one account; the answer's fields RateLimit and RateLimit-Policy say how many are left. */
+const rated = (calls: string) => ({
+  '429': problem(`Too many calls of this account that ${calls}: try again after Retry-After`),
+});
+const withoutScope = {
+  '403': problem('The account has the scope signing_secrets, and the token was minted without it'),
+};
 const publisherProblems = {
   '400': problem('A parameter is missing, empty, repeated, unknown or wrong'),
   '401': problem('The access token is no longer valid, or the client token is not valid for this account'),
-  ...longHead,
+  ...anyCall,
   ...away,
 };
 const bearer = [{ bearer: [] }];
@@ -148,8 +167,10 @@ export const openapi = {
           '400': oauthProblem('invalid_request, unsupported_grant_type or invalid_scope'),
           '401': oauthProblem('invalid_client'),
           '413': oauthProblem('The body is over 16 KiB'),
-          '415': oauthProblem('Another content type'),
-          ...longHead,
+          '415': oauthProblem('Another content type or charset'),
+          '408': oauthProblem('The request took too long'),
+          '417': oauthProblem('The header Expect asks for something other than 100-continue'),
+          '431': anyCall['431'],
           '429': oauthProblem('Too many requests or failures: try again after Retry-After'),
           '503': oauthProblem('Redis is away: try again after Retry-After'),
         },
@@ -164,7 +185,8 @@ export const openapi = {
           '200': answer('Registered', object({ success: { const: true }, url: text })),
           '400': problem('A wrong parameter, a URL that is not allowed, or a URL is already registered'),
           '401': publisherProblems['401'],
-          ...longHead,
+          ...rated('look a host name up'),
+          ...anyCall,
           '503': problem('Unknown whether it was registered: repeat the same call after Retry-After'),
         },
       },
@@ -189,10 +211,10 @@ export const openapi = {
           },
         },
         responses: {
-          '202': answer('Accepted', {
+          '202': answer('Accepted; of a batch look at every item: some may not have been taken', {
             oneOf: [
               ref('Accepted'),
-              object({ results: listOf({ oneOf: [ref('Accepted'), object({ code: text, msg: text })] }) }),
+              object({ results: listOf({ oneOf: [ref('Accepted'), ref('NotAccepted')] }) }),
             ],
           }),
           '400': problem('Malformed JSON, a bad field (its path is named), or more than 500 events'),
@@ -201,36 +223,45 @@ export const openapi = {
           '404': problem('unknown_client'),
           '413': problem('The body is over 1 MiB'),
           '415': problem('The body is not application/json'),
-          ...longHead,
+          ...anyCall,
           '503': problem('Unknown whether it was taken: sending it again is always safe'),
         },
       },
     },
     '/clients': {
       get: {
-        summary: 'The account’s clients',
+        summary: 'The account’s clients, by client token',
         security: bearer,
+        parameters: [
+          query('cursor', 'next_cursor of the page before', clientTokenText),
+          query('limit', 'At most so many', pageLimit),
+        ],
         responses: {
           '200': answer(
-            'The clients',
-            object({
-              clients: listOf(
-                object(
-                  {
-                    client_token: text,
-                    name: text,
-                    state: oneOf('not_registered', 'active', 'failing', 'paused', 'suspended'),
-                    url: text,
-                    owed: number,
-                  },
-                  'url',
+            'One page; there are more while it has next_cursor',
+            object(
+              {
+                clients: listOf(
+                  object(
+                    {
+                      client_token: text,
+                      name: text,
+                      state: oneOf('not_registered', 'active', 'failing', 'paused', 'suspended'),
+                      url: text,
+                      owed: number,
+                    },
+                    'url',
+                  ),
                 ),
-              ),
-            }),
+                next_cursor: clientTokenText,
+              },
+              'next_cursor',
+            ),
           ),
-          '400': problem('The access token is given in two ways'),
+          '400': problem('A parameter is unknown or wrong, or the access token is given in two ways'),
           '401': problem('The access token is no longer valid'),
-          ...longHead,
+          ...rated('read many records'),
+          ...anyCall,
           ...away,
         },
       },
@@ -257,10 +288,18 @@ export const openapi = {
       ),
     },
     '/push_notifications/signing_secret': {
-      get: publisherCall('The client’s signing secret', answer('It', object({ signing_secret: text }))),
+      get: publisherCall('The client’s signing secret', answer('It', object({ signing_secret: text })), {
+        responses: withoutScope,
+      }),
       post: publisherCall(
-        'A new signing secret; previous ones sign along for 24 h each',
+        'A new signing secret; previous ones sign along for 24 h each, ten of them at most',
         answer('It', object({ signing_secret: text, previous_valid_until: optionalTime })),
+        {
+          responses: {
+            ...withoutScope,
+            '429': problem('Ten previous ones sign along: try again after Retry-After'),
+          },
+        },
       ),
     },
     '/push_notifications/test': {
@@ -303,8 +342,9 @@ export const openapi = {
             query('since', 'Accepted at this time or later', time),
             query('until', 'Accepted at this time or earlier', time),
             query('cursor', 'next_cursor of the page before', cursorText),
-            query('limit', 'At most so many', { type: 'integer', minimum: 1, maximum: 200, default: 50 }),
+            query('limit', 'At most so many', pageLimit),
           ],
+          responses: rated('read many records'),
         },
       ),
     },
@@ -377,7 +417,7 @@ export const openapi = {
     },
     '/readyz': {
       get: {
-        summary: 'Redis and Temporal are reachable',
+        summary: 'Redis is reachable and this process was not told to end; whether Temporal is reachable',
         responses: {
           '200': answer('Ready', ref('Readiness')),
           '503': answer('Not ready', ref('Readiness')),
@@ -395,8 +435,18 @@ export const openapi = {
       accessToken: { type: 'apiKey', in: 'query', name: 'access_token' },
     },
     schemas: {
-      Problem: object({ msg: text, code: text, request_id: text }),
-      OAuthProblem: object({ error: text, error_description: text }),
+      Problem: object({ msg: text, code: ref('ErrorCode'), request_id: text }),
+      OAuthProblem: object({
+        error: oneOf(...new Set(errorCodes.map(oauthErrorOf))),
+        error_description: text,
+      }),
+      ErrorCode: {
+        type: 'string',
+        enum: errorCodes,
+        description: `For a program; docs/errors.md says what to do. ${errorCodes
+          .map((code) => `${code}: ${statusOf(code)}`)
+          .join(', ')}.`,
+      },
       EnrichmentEvent: closedObject(
         {
           event_id: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
@@ -428,6 +478,11 @@ export const openapi = {
           }),
         ],
       },
+      NotAccepted: {
+        ...object({ event_id: { type: ['string', 'null'] }, code: ref('ErrorCode'), msg: text }),
+        description:
+          'An event of a batch that was not taken. A batch is answered 202 all the same: look at every item.',
+      },
       Notification: object(notificationMembers, ...notificationOptional),
       NotificationWithAttempts: object(
         {
@@ -452,7 +507,11 @@ export const openapi = {
         },
         ...notificationOptional,
       ),
-      Readiness: object({ status: text, redis: { type: 'boolean' }, temporal: { type: 'boolean' } }),
+      Readiness: object({
+        status: oneOf('ready', 'not ready'),
+        redis: { type: 'boolean' },
+        temporal: { type: 'boolean' },
+      }),
     },
   },
 } as const;

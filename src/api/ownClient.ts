@@ -3,6 +3,7 @@ import type { Db } from '../store/db.js';
 import { ApiError } from './apiError.js';
 import type { TokenState } from './bearer.js';
 import type { Step } from './endpoint.js';
+import { required } from './readQuery.js';
 
 export interface ClientState {
   client: Client;
@@ -12,11 +13,8 @@ export interface ClientState {
 export const requireOwnClient =
   (db: Db): Step<TokenState & ClientState> =>
   async (ctx, next) => {
-    const given = ctx.query.client_token;
-    if (Array.isArray(given)) throw badParameter('The parameter client_token is repeated');
-    if (given === undefined) throw badParameter('The parameter client_token is missing');
-    if (given === '') throw badParameter('The parameter client_token is empty');
-    ctx.state.client = await ownClientOrRefuse(db, given, ctx.state.token.accountId);
+    const { value: clientToken } = required(ctx, 'client_token');
+    ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
     await next();
   };
 
@@ -24,7 +22,5 @@ export const requireOwnClient =
 export async function ownClientOrRefuse(db: Db, clientToken: string, accountId: string): Promise<Client> {
   const client = await getClient(db, clientToken);
   if (client?.accountId === accountId) return client;
-  throw new ApiError(401, 'invalid_client_token', 'The client token is not valid for this account');
+  throw new ApiError('invalid_client_token', 'The client token is not valid for this account');
 }
-
-export const badParameter = (message: string): ApiError => new ApiError(400, 'invalid_request', message);

@@ -15,8 +15,7 @@ export const requireOwnNotification =
   async (ctx, next) => {
     const { id = '' } = (ctx as unknown as { params: Record<string, string> }).params;
     const found = isNotificationId(id) && (await getNotification(db, ctx.state.client.clientToken, id));
-    if (!found)
-      throw new ApiError(404, 'unknown_notification', 'There is no such notification of this client');
+    if (!found) throw new ApiError('unknown_notification', 'There is no such notification of this client');
     ctx.state.notification = found;
     await next();
   };

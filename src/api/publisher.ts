@@ -30,7 +30,7 @@ export const requireRegistration =
   (db: Db): Step<ClientState & { registration: Registration }> =>
   async (ctx, next) => {
     const registration = await getRegistration(db, ctx.state.client.clientToken);
-    if (!registration) throw new ApiError(404, 'not_registered', 'No url is registered for this client');
+    if (!registration) throw new ApiError('not_registered', 'No url is registered for this client');
     ctx.state.registration = registration;
     await next();
   };

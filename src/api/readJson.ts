@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { ApiError } from './apiError.js';
+import { unreadableBody } from './apiError.js';
 import type { Step } from './endpoint.js';
 
 /**
@@ -8,13 +8,11 @@ import type { Step } from './endpoint.js';
  */
 export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next) => {
   const { body } = ctx.state;
-  if (!isUtf8(body)) throw unreadable();
+  if (!isUtf8(body)) throw unreadableBody();
   try {
     ctx.state.json = body.length === 0 ? undefined : JSON.parse(body.toString());
   } catch {
-    throw unreadable();
+    throw unreadableBody();
   }
   await next();
 };
-
-const unreadable = (): ApiError => new ApiError(400, 'invalid_request', 'The body cannot be read');

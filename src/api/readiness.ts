@@ -1,31 +1,57 @@
-import type { Client } from '@temporalio/client';
-import type { Db } from '../store/db.js';
-
 export interface Readiness {
+  status: 'ready' | 'not ready';
   redis: boolean;
   temporal: boolean;
 }
 
-const answerWithinMs = 1500;
+/** For as long one look serves all who ask, and no call of it lasts longer: who asks a lot costs nothing more. */
+export const lookEveryMs = 1000;
 
-/** Whether Redis and Temporal answer now. */
-export async function checkReadiness(db: Db, temporal: Client): Promise<Readiness> {
-  const [redis, temporalUp] = await Promise.all([
-    answers(db.redis.ping()),
-    answers(temporal.workflowService.getSystemInfo({})),
-  ]);
-  return { redis, temporal: temporalUp };
+/**
+ * Whether this process can do its work: Redis answers, and it was not told to end. Temporal may be away: what is taken
+ * is owed in Redis, and no other process has a Temporal that this one has not.
+ * @param ask asks each server; a call ends by itself soon after `lookEveryMs`
+ */
+export function createReadiness(ask: {
+  redis: () => Promise<unknown>;
+  temporal: () => Promise<unknown>;
+  ending: () => boolean;
+}): () => Promise<Readiness> {
+  const lookAtRedis = sharedLook(ask.redis);
+  const lookAtTemporal = sharedLook(ask.temporal);
+  return async () => {
+    const [redis, temporal] = await Promise.all([lookAtRedis(), lookAtTemporal()]);
+    return { status: redis && !ask.ending() ? 'ready' : 'not ready', redis, temporal };
+  };
 }
 
-/** Client calls to Temporal have no deadline of their own while it is away. */
-async function answers(call: Promise<unknown>): Promise<boolean> {
+/** Whether it answers. While a call is still under way no other is made. */
+function sharedLook(ask: () => Promise<unknown>): () => Promise<boolean> {
+  let beganAtMs = Number.NEGATIVE_INFINITY;
+  let isUnderWay = false;
+  let answer = Promise.resolve(false);
+  return () => {
+    const nowMs = performance.now();
+    if (!isUnderWay && nowMs - beganAtMs >= lookEveryMs) {
+      beganAtMs = nowMs;
+      isUnderWay = true;
+      const asked = ask().then(
+        () => true,
+        () => false,
+      );
+      answer = withinALook(asked);
+      void asked.then(() => {
+        isUnderWay = false;
+      });
+    }
+    return answer;
+  };
+}
+
+async function withinALook(asked: Promise<boolean>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), answerWithinMs);
+    timer = setTimeout(() => resolve(false), lookEveryMs);
   });
-  const answered = call.then(
-    () => true,
-    () => false,
-  );
-  return await Promise.race([answered, late]).finally(() => clearTimeout(timer));
+  return await Promise.race([asked, late]).finally(() => clearTimeout(timer));
 }

@@ -2,9 +2,12 @@ import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { shortened } from '../shortened.js';
 import { recoverFailed } from '../store/notifications.js';
+import { limitAccount } from './accountRate.js';
+import { badParameter } from './apiError.js';
+import { auditCall } from './auditCall.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { badParameter } from './ownClient.js';
+import { presentTime } from './presentTime.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
 import { readBody } from './readBody.js';
 import { readJson } from './readJson.js';
@@ -20,6 +23,11 @@ export function recoverEndpoint(deps: ApiDeps): Middleware[] {
     readJson,
     readRange,
     limitSends(deps.db),
+    limitAccount(deps, 'records'),
+    auditCall<RecoverState>(deps, {
+      what: 'notification recover',
+      about: ({ range }) => (range.dryRun ? undefined : sayRange(range)),
+    }),
     recover(deps),
   );
 }
@@ -53,6 +61,11 @@ const readRange: Step<RecoverState> = async (ctx, next) => {
   };
   await next();
 };
+
+const sayRange = ({ since, until }: RecoverState['range']) => ({
+  since: presentTime(since),
+  ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),
+});
 
 const recover =
   (deps: ApiDeps): Step<RecoverState> =>

@@ -2,6 +2,7 @@ import type { Middleware } from 'koa';
 import { makeDue } from '../store/notifications.js';
 import { startRedeliver } from '../temporal/redeliver.js';
 import { askTemporal } from './askTemporal.js';
+import { auditCall } from './auditCall.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
 import { type NotificationStepState, requireOwnNotification } from './ownNotification.js';
@@ -16,6 +17,10 @@ export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
     requireOwnNotification(deps.db),
     requireRegistration(deps.db) as unknown as Step<NotificationStepState>,
     limitSends(deps.db),
+    auditCall<NotificationStepState>(deps, {
+      what: 'notification redeliver',
+      about: ({ notification }) => ({ notification_id: notification.notificationId }),
+    }),
     redeliver(deps),
   );
 }

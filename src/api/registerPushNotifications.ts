@@ -1,16 +1,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context, Middleware } from 'koa';
+import { needsLookup } from '../outgoing/target.js';
 import type { AccessToken } from '../store/accessTokens.js';
 import type { Client } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
-import { ApiError, unavailable } from './apiError.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
+import { limitAccount } from './accountRate.js';
+import { ApiError, badParameter, unavailable } from './apiError.js';
+import { auditCall } from './auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from './bearer.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { badParameter, ownClientOrRefuse } from './ownClient.js';
+import { ownClientOrRefuse } from './ownClient.js';
+import type { Parameter } from './parameters.js';
+import { parametersOf, refuseUnknownParameters, required } from './readQuery.js';
 import { wakeClient } from './wakeClient.js';
 
 /** POST /register_push_notifications: the one URL of a client (contract, section 2). */
@@ -20,73 +26,41 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
     checkAccessToken(deps),
     checkClientToken(deps),
     refuseRegistered(deps),
+    limitLookups(deps),
     checkTheUrl(deps),
+    auditCall<RegistrationState>(deps, {
+      what: 'registration',
+      about: ({ given }) => ({ url: urlWithoutQuery(given.url.value) }),
+    }),
     storeUrl(deps),
   );
 }
 
 interface RegistrationState {
-  parameters: { access_token: string; client_token: string; url: string };
+  requestId: string;
+  given: { accessToken: string; clientToken: string; url: Parameter };
   token: AccessToken;
   client: Client;
 }
 
 const readParameters: Step<RegistrationState> = async (ctx, next) => {
   const bearer = bearerToken(ctx as Context);
-  const given = parametersOf(ctx.querystring);
-  if (bearer !== undefined && given.has('access_token')) {
+  refuseUnknownParameters(ctx, ['access_token', 'client_token', 'url']);
+  if (bearer !== undefined && parametersOf(ctx).has('access_token')) {
     throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
   }
-  if (bearer !== undefined) given.set('access_token', bearer);
-  const read = (name: string): string => {
-    const value = given.get(name);
-    if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
-    if (value === '') throw badParameter(`The parameter ${name} is empty`);
-    return value;
-  };
-  ctx.state.parameters = {
-    access_token: read('access_token'),
-    client_token: read('client_token'),
-    url: read('url'),
+  ctx.state.given = {
+    accessToken: bearer ?? required(ctx, 'access_token').value,
+    clientToken: required(ctx, 'client_token').value,
+    url: required(ctx, 'url'),
   };
   await next();
 };
 
-const parameterNames = ['access_token', 'client_token', 'url'];
-
-/** Decoded once as form values; a url may be raw as long as it has no `&`. */
-function parametersOf(querystring: string): Map<string, string> {
-  const found = new Map<string, string>();
-  const pairs = querystring.split('&').filter((pair) => pair !== '');
-  const hint = pairs.some((pair) => /^url=[^?]*:\/\//i.test(pair))
-    ? '; a url with & in it must be percent-encoded'
-    : '';
-  for (const pair of pairs) {
-    const equals = pair.indexOf('=');
-    const name = formDecoded(equals < 0 ? pair : pair.slice(0, equals), 'name');
-    if (!parameterNames.includes(name)) {
-      throw badParameter(`The parameter ${shown(name)} is not known${hint}`);
-    }
-    if (found.has(name)) throw badParameter(`The parameter ${name} is repeated${hint}`);
-    found.set(name, formDecoded(equals < 0 ? '' : pair.slice(equals + 1), name));
-  }
-  return found;
-}
-
-function formDecoded(value: string, name: string): string {
-  try {
-    return decodeURIComponent(value.replaceAll('+', ' '));
-  } catch {
-    throw badParameter(`The parameter ${name} is not correctly percent-encoded`);
-  }
-}
-
-const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');
-
 function checkAccessToken({ db }: ApiDeps): Step<RegistrationState> {
   const find = tokenFinder(db);
   return async (ctx, next) => {
-    ctx.state.token = await tokenOrRefuse(find, ctx.state.parameters.access_token);
+    ctx.state.token = await tokenOrRefuse(find, ctx.state.given.accessToken);
     await next();
   };
 }
@@ -94,7 +68,7 @@ function checkAccessToken({ db }: ApiDeps): Step<RegistrationState> {
 const checkClientToken =
   ({ db }: ApiDeps): Step<RegistrationState> =>
   async (ctx, next) => {
-    const { client_token: clientToken } = ctx.state.parameters;
+    const { clientToken } = ctx.state.given;
     ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
     await next();
   };
@@ -107,19 +81,24 @@ const refuseRegistered =
     const mayBeOurs =
       there &&
       !there.answered &&
-      there.url === ctx.state.parameters.url &&
+      there.url === ctx.state.given.url.value &&
       there.accountId === ctx.state.token.accountId;
     if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
     await next();
   };
 
 const alreadyRegistered = (contact: string): ApiError =>
-  new ApiError(400, 'already_registered', `A url is already registered. Please contact ${contact}`);
+  new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
+
+function limitLookups(deps: ApiDeps): Step<RegistrationState> {
+  const limit = limitAccount(deps, 'names');
+  return (ctx, next) => (needsLookup(ctx.state.given.url.value) ? limit(ctx, next) : next());
+}
 
 const checkTheUrl =
   (deps: ApiDeps): Step<RegistrationState> =>
   async (ctx, next) => {
-    await checkUrl(deps, ctx.state.parameters.url);
+    await checkUrl(deps, ctx.state.given.url);
     await next();
   };
 
@@ -127,7 +106,7 @@ const storeUrl =
   (deps: ApiDeps): Step<RegistrationState> =>
   async (ctx) => {
     const { db, secretBox, config } = deps;
-    const { url } = ctx.state.parameters;
+    const url = ctx.state.given.url.value;
     const { clientToken } = ctx.state.client;
     const { accountId } = ctx.state.token;
     const result = await register(db, secretBox, { clientToken, accountId, url });

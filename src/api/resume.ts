@@ -2,6 +2,7 @@ import type { Middleware } from 'koa';
 import { getEndpoint, resumeEndpoint } from '../store/endpoint.js';
 import type { Registration } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
+import { auditCall } from './auditCall.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
 import { type PublisherState, publisherSteps, requireRegistration } from './publisher.js';
@@ -14,6 +15,7 @@ export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
     ...publisherSteps(deps.db),
     requireRegistration(deps.db),
     limitSends(deps.db),
+    auditCall(deps, { what: 'resume' }),
     async (ctx) => {
       const { clientToken } = ctx.state.client;
       const before = await getEndpoint(deps.db, clientToken);

@@ -1,7 +1,8 @@
-import { createServer, type ServerResponse } from 'node:http';
+import { createServer, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type Koa from 'koa';
 import type { Config } from '../config.js';
+import { refuseBytes } from './refuseBytes.js';
 
 export interface ListeningServer {
   port: number;
@@ -38,6 +39,15 @@ export async function listen(
   // among its old objects keeps all that follow, each with the requests of its time, until the next full collection.
   const underWay = new Map<Socket, ServerResponse | undefined>();
   let draining = false;
+  const answer: RequestListener = (req, res) => {
+    if (draining) res.setHeader('Connection', 'close');
+    const { socket } = req;
+    underWay.set(socket, res);
+    res.on('close', () => {
+      if (underWay.get(socket) === res) underWay.set(socket, undefined);
+    });
+    void handle(req, res);
+  };
   const server = createServer(
     {
       headersTimeout: limits.headersTimeoutMs,
@@ -45,17 +55,13 @@ export async function listen(
       connectionsCheckingInterval: limits.checkEveryMs,
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       maxHeaderSize: limits.headerBytes,
+      // checkHead.ts refuses it, in the shape of every other error.
+      requireHostHeader: false,
     },
-    (req, res) => {
-      if (draining) res.setHeader('Connection', 'close');
-      const { socket } = req;
-      underWay.set(socket, res);
-      res.on('close', () => {
-        if (underWay.get(socket) === res) underWay.set(socket, undefined);
-      });
-      void handle(req, res);
-    },
+    answer,
   );
+  server.on('checkExpectation', answer);
+  server.on('clientError', (err, socket) => refuseBytes(err, socket, underWay.get(socket as Socket)));
   server.on('connection', (socket) => {
     socket.once('close', () => underWay.delete(socket));
   });

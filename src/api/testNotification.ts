@@ -1,23 +1,28 @@
 import { randomBytes } from 'node:crypto';
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import { idFromBytes } from '../ids.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { getRegistration } from '../store/registrations.js';
 import { createSigningSecret, signingSecrets } from '../store/signingSecrets.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
+import { limitAccount } from './accountRate.js';
+import { badParameter } from './apiError.js';
+import { auditCall } from './auditCall.js';
 import { checkUrl } from './checkUrl.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint, type Step } from './endpoint.js';
-import { badParameter } from './ownClient.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
-import { readQuery } from './readQuery.js';
+import { parametersOf, refuseUnknownParameters, required } from './readQuery.js';
 import { limitSends } from './sendLimit.js';
 
 /** POST /push_notifications/test: one test notification, now, and how it went. It counts for nothing else. */
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(
     ...publisherSteps<TestState>(deps.db),
+    limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db),
+    auditCall<TestState>(deps, { what: 'test', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
     sendTest(deps),
   );
 }
@@ -29,15 +34,21 @@ interface TestState extends PublisherState {
 const chooseUrl =
   (deps: ApiDeps): Step<TestState> =>
   async (ctx, next) => {
-    const { url: given } = readQuery(ctx as unknown as Context, ['url']);
+    refuseUnknownParameters(ctx, ['client_token', 'url']);
+    const given = parametersOf(ctx).has('url') ? required(ctx, 'url') : undefined;
     const registered = await getRegistration(deps.db, ctx.state.client.clientToken);
-    if (registered && given !== undefined && given !== registered.url) {
-      throw badParameter('The parameter url is only for a client that has no url registered');
+    if (registered) {
+      if (given !== undefined && given.value !== registered.url) {
+        throw badParameter('The parameter url is only for a client that has no url registered');
+      }
+      ctx.state.url = registered.url;
+    } else {
+      if (given === undefined) {
+        throw badParameter('The parameter url is missing, and no url is registered');
+      }
+      await checkUrl(deps, given);
+      ctx.state.url = given.value;
     }
-    const url = registered?.url ?? given;
-    if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
-    if (!registered) await checkUrl(deps, url);
-    ctx.state.url = url;
     await next();
   };
 

@@ -1,8 +1,9 @@
 /** The way of an event into the service: claimed, on Redis' disk, answered. Its delivery and its workflow follow. */
-import type { ArrivedEvent, Claim, ClaimedEvent } from '../store/claim.js';
+import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } from '../store/claim.js';
 import type { Durability } from '../store/durable.js';
 import type { Engine } from './engine.js';
 import type { Outbox } from './outbox.js';
+import { deliveryOf } from './work.js';
 
 /** This process holds as much as it may. Nothing of the event was taken. */
 export class TooBusy extends Error {
@@ -37,7 +38,8 @@ export function createAccepting(deps: AcceptDeps): Accepting {
     const ticket = event.notify ? deps.outbox.reserve(event) : undefined;
     let claim: Claim;
     try {
-      claim = await deps.claim(ticket?.group === undefined ? event : { ...event, group: ticket.group });
+      const group = ticket === undefined ? withoutWorkflow : ticket.group;
+      claim = await deps.claim(group === undefined ? event : { ...event, group });
     } catch (err) {
       ticket?.leave();
       throw err;
@@ -48,7 +50,7 @@ export function createAccepting(deps: AcceptDeps): Accepting {
     }
     const { notify: _, group: __, ...rest } = event;
     const claimed: ClaimedEvent = { ...rest, claim: claim.claim };
-    void deps.engine?.begin({ ...claimed, event: claimed }, claim.take);
+    void deps.engine?.begin(deliveryOf(claimed), claim.take);
     if (ticket === undefined) deps.engine?.forget([event.notificationId]);
     try {
       await deps.durability.reached();

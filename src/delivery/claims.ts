@@ -1,6 +1,7 @@
 /**
- * Claims events as they arrive. Those of one client that come while a claim of it is under way go together into the
- * next; no client waits for another.
+ * Claims events as they arrive: those of one client that come while a claim of it is under way go together into the
+ * next, and no client waits for another's claim. In one turn of the event loop only so many are claimed as the same turn
+ * has time to deliver: so the intake of a busy process never outruns its deliveries.
  */
 import { type ArrivedEvent, type Claim, claimEvents } from '../store/claim.js';
 import type { Db } from '../store/db.js';
@@ -18,8 +19,7 @@ export interface ClaimsOptions {
   wakeCatchUp(clientToken: string): void;
 }
 
-/** A script of so many events holds up Redis for about 2 ms. */
-const claimedAtOnce = 64;
+const claimedInATurn = 64;
 
 interface Waiting {
   event: ArrivedEvent;
@@ -29,11 +29,38 @@ interface Waiting {
 
 /** @returns claims one event. Rejects with what Redis throws; the claim may have been made then, and can be repeated */
 export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => Promise<Claim> {
-  const waiting = new Map<string, Waiting[]>();
+  /** Of clients that have no claim under way; whose turn it is comes first. */
+  const ready = new Map<string, Waiting[]>();
+  /** What has come since their claim began. */
+  const claiming = new Map<string, Waiting[]>();
+  let isScheduled = false;
 
-  async function claimAll(clientToken: string, queue: Waiting[]): Promise<void> {
-    while (queue.length > 0) await claimSome(clientToken, queue.splice(0, claimedAtOnce));
-    waiting.delete(clientToken);
+  function schedule(): void {
+    if (isScheduled) return;
+    isScheduled = true;
+    setImmediate(claimTurn);
+  }
+
+  function claimTurn(): void {
+    isScheduled = false;
+    let left = claimedInATurn;
+    for (const [clientToken, queue] of ready) {
+      const some = queue.splice(0, left);
+      left -= some.length;
+      ready.delete(clientToken);
+      claiming.set(clientToken, queue);
+      void claimSome(clientToken, some).then(() => proceed(clientToken));
+      if (left === 0) break;
+    }
+    if (ready.size > 0) schedule();
+  }
+
+  function proceed(clientToken: string): void {
+    const queue = claiming.get(clientToken) ?? [];
+    claiming.delete(clientToken);
+    if (queue.length === 0) return;
+    ready.set(clientToken, queue);
+    schedule();
   }
 
   async function claimSome(clientToken: string, some: Waiting[]): Promise<void> {
@@ -42,14 +69,16 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
     try {
       // Over one connection it comes before the claim.
       const announced = announceClaims(db, [clientToken]);
-      const claiming = claimEvents(
+      const claimed = claimEvents(
         db,
         clientToken,
         some.map(({ event }) => event),
         takes ? { ...take, nonce: newNonce() } : undefined,
       );
-      const [{ claims, wakeCatchUp }] = await Promise.all([claiming, announced]);
-      some.forEach(({ resolve }, i) => resolve(claims[i] as Claim));
+      const { claims, wakeCatchUp } = announced
+        ? (await Promise.all([claimed, announced]))[0]
+        : await claimed;
+      for (const [i, { resolve }] of some.entries()) resolve(claims[i] as Claim);
       if (wakeCatchUp) options.wakeCatchUp(clientToken);
     } catch (err) {
       for (const { reject } of some) reject(err);
@@ -59,13 +88,12 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
   return (event) =>
     new Promise((resolve, reject) => {
       const one = { event, resolve, reject };
-      const queue = waiting.get(event.clientToken);
-      if (queue !== undefined) queue.push(one);
-      else {
-        const begun = [one];
-        waiting.set(event.clientToken, begun);
-        // What else arrives in this turn of the event loop is claimed with it.
-        setImmediate(() => void claimAll(event.clientToken, begun));
+      const queue = claiming.get(event.clientToken) ?? ready.get(event.clientToken);
+      if (queue !== undefined) {
+        queue.push(one);
+        return;
       }
+      ready.set(event.clientToken, [one]);
+      schedule();
     });
 }

@@ -192,12 +192,12 @@ export class ClientAttempts {
       for (const { work } of [...answered, ...wanted]) work.end(lost);
       return;
     }
-    extensions.forEach(({ resolve }, i) => resolve(turned.extended[i] === true));
-    answered.forEach((one, i) => this.#conclude(one, turned.settled[i] as Settled));
+    for (const [i, { resolve }] of extensions.entries()) resolve(turned.extended[i] === true);
+    for (const [i, one] of answered.entries()) this.#conclude(one, turned.settled[i] as Settled);
     this.#isFull = false;
     const back = wanted.filter(({ work }, i) => this.#begin(work, turned.takes[i] as Take) === 'waits');
     for (const { work } of back.reverse()) this.#waiting[work.delivery.priority].unshift(work);
-    if (turned.wakeCatchUp) this.deps.wakeCatchUp(this.clientToken);
+    if (turned.wakeCatchUp) this.deps.catchUps.signal(this.clientToken);
   }
 
   /** As many as may find a place: those of attempts that have ended, and others while places are not known to be full. */

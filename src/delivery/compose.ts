@@ -50,8 +50,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     log,
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
-  const engine =
-    role === 'api' ? undefined : createEngine({ ...options, delivery, wakeCatchUp: catchUps.signal });
+  const engine = role === 'api' ? undefined : createEngine({ ...options, delivery, catchUps });
   const outbox = createOutbox({
     temporal,
     taskQueue,

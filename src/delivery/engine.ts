@@ -3,11 +3,13 @@
  * workflow after the API or a drain beside both, finds it begun.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Db } from '../store/db.js';
 import type { SecretBox } from '../store/secretBox.js';
 import type { Take, TakeMode } from '../store/take.js';
+import type { CatchUps } from '../temporal/catchUps.js';
 import { ClientAttempts } from './clientAttempts.js';
 import type { Outcome } from './outcome.js';
 import type { DeliverySettings } from './settings.js';
@@ -28,8 +30,8 @@ export interface EngineOptions {
   delivery: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
-  /** Has catch-up look at what the client is owed; never rejects. */
-  wakeCatchUp(clientToken: string): void;
+  /** Neither rejects: what is not woken the sweep finds. */
+  catchUps: Pick<CatchUps, 'signal' | 'wake'>;
 }
 
 /** What the attempts of one client need. */
@@ -58,13 +60,13 @@ export interface Engine {
 /** Of each priority, so that a full queue of the one refuses nothing of the other: in all, and of one client. */
 const queuedInAll = 20_000;
 const queuedPerClient = 5_000;
+const wakeWithinMs = 2000;
 /** How long an outcome waits for its workflow to join: one to two of these. */
 const keptMs = 30_000;
 
 export function createEngine(options: EngineOptions): Engine {
   const clients = new Map<string, ClientAttempts>();
   const works = new Map<string, Work>();
-  const underWay = new Set<Promise<unknown>>();
   /** Of first attempts that have ended and that nobody has joined yet. */
   let ended = new Map<string, Promise<Outcome>>();
   let older: typeof ended = new Map();
@@ -104,11 +106,7 @@ export function createEngine(options: EngineOptions): Engine {
       return work;
     }
     works.set(key, work);
-    underWay.add(work.outcome);
-    void work.outcome.then(() => {
-      works.delete(key);
-      underWay.delete(work.outcome);
-    });
+    void work.outcome.then(() => works.delete(key));
     const attempts = attemptsOf(delivery.clientToken);
     if (take?.kind === 'taken') attempts.start(work, take);
     else enqueue(attempts, work, take, isNext);
@@ -119,7 +117,7 @@ export function createEngine(options: EngineOptions): Engine {
     const { priority, clientToken } = work.delivery;
     if (queued[priority] >= queuedInAll || attempts.queuedIn(priority) >= queuedPerClient) {
       work.end({ state: 'waiting', reason: 'queue_full', inMs: 0, failures: 0 });
-      options.wakeCatchUp(clientToken);
+      void options.catchUps.wake(clientToken, 0);
       return;
     }
     queued[priority]++;
@@ -154,12 +152,15 @@ export function createEngine(options: EngineOptions): Engine {
     async close() {
       closed = true;
       clearInterval(dropping);
+      const woken: Promise<void>[] = [];
       for (const [clientToken, attempts] of clients) {
         const left = attempts.close();
-        if (left.length > 0) options.wakeCatchUp(clientToken);
         for (const work of left) work.end({ state: 'waiting', reason: 'leased', inMs: 1000, failures: 0 });
+        if (left.length > 0) woken.push(options.catchUps.wake(clientToken, 0));
       }
-      await Promise.allSettled(underWay);
+      await Promise.all([...works.values()].map(({ outcome }) => outcome));
+      // While Temporal is away they do not end: the sweep finds what is owed.
+      await Promise.race([Promise.all(woken), sleep(wakeWithinMs)]);
     },
   };
 }

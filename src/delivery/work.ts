@@ -1,5 +1,5 @@
 import type { ClaimedEvent } from '../store/claim.js';
-import type { Take, TakeMode } from '../store/take.js';
+import type { TakeMode } from '../store/take.js';
 import type { Attemptable } from './attempt.js';
 import type { Outcome } from './outcome.js';
 
@@ -10,11 +10,15 @@ export interface Delivery extends Attemptable {
   event?: ClaimedEvent;
 }
 
+/** What the engine makes of an event. */
+export function deliveryOf(event: ClaimedEvent): Delivery {
+  const { clientToken, platformId, notificationId, priority } = event;
+  return { clientToken, platformId, notificationId, priority, event };
+}
+
 /** One attempt of a notification in the hands of the engine, from the moment it is asked for until its outcome is known. */
 export class Work {
   readonly outcome: Promise<Outcome>;
-  /** Taken already, by the claim. */
-  taken: Take | undefined;
   /** How often it was found leased by somebody else. */
   timesLeased = 0;
   #resolve: (outcome: Outcome) => void = () => undefined;

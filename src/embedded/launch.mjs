@@ -78,7 +78,15 @@ function install() {
     say('installing dependencies');
     const npm = process.env.npm_execpath;
     const [command, ...before] = npm?.endsWith('.js') ? [process.execPath, npm] : ['npm'];
-    run(command, [...before, 'ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error']);
+    run(command, [
+      ...before,
+      'ci',
+      '--ignore-scripts',
+      '--include=dev',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+    ]);
   }
   writeFileSync(stamp, wanted);
 }

@@ -98,7 +98,7 @@ ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
 
   API          ${apiUrl}   (${apiUrl}/docs)
   Temporal UI  ${temporal.uiUrl ?? `that of ${temporal.address}`}
-  metrics      http://127.0.0.1:${adminPort}/metrics
+  metrics      http://${urlHost(config.ADMIN_HOST)}:${adminPort}/metrics
   logs, data   ${dir}
 
 ${paste}

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import {
   type Account,
   createAccount,
@@ -6,6 +6,7 @@ import {
   listAccounts,
   rotateSecret,
   setDisabled,
+  setScopes,
 } from '../store/accounts.js';
 import { listClients } from '../store/clients.js';
 import type { Operator } from './operator.js';
@@ -88,6 +89,29 @@ export function addAccountCommands(program: Command, operator: Operator): void {
       );
     });
 
+  account
+    .command('set')
+    .description('give it other scopes; where one is taken away every token ends at once')
+    .argument('<id>', 'the account')
+    .requiredOption('--scope <scope>', 'all that it shall have; may be given several times', collect)
+    .action(async (id: string, { scope }: { scope: string[] }) => {
+      const before = await knownAccount(operator, id);
+      const scopes = [...new Set(scope)];
+      await setScopes(await operator.db(), id, scopes);
+      await operator.record({
+        what: 'account set',
+        target: id,
+        before: { scopes: before.scopes },
+        after: { scopes },
+      });
+      const ended = before.scopes.some((had) => !scopes.includes(had));
+      operator.answer(
+        { account_id: id, previous_scopes: before.scopes, scopes, tokens_ended: ended },
+        () =>
+          `${before.name} (${id}) has the scopes ${scopes.join(' ')}.${ended ? ' Every token has ended.' : ''}`,
+      );
+    });
+
   addSwitch('disable', true, 'end its tokens at once and hold its clients as if they were paused');
   addSwitch('enable', false, 'let it ask for tokens again; its clients go on, ended tokens stay ended');
 
@@ -133,5 +157,9 @@ function shown(account: Account) {
 }
 
 function collect(value: string, earlier: string[] = []): string[] {
+  // RFC 6749, section 3.3; a space or nothing would be no scope or two.
+  if (!/^[!#-[\]-~]{1,64}$/.test(value)) {
+    throw new InvalidArgumentError('A scope is 1 to 64 printable ASCII characters without a space, " or \\.');
+  }
   return [...earlier, value];
 }

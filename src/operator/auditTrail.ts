@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { listChanges } from '../store/audit.js';
+import { listCalls, type RecordedCall } from '../store/auditCalls.js';
 import { listStateChanges, type StateChange } from '../store/stateChanges.js';
 import { moment, parseMoment } from './moment.js';
 import type { Operator } from './operator.js';
@@ -8,25 +9,31 @@ import { table } from './table.js';
 export function addAuditCommand(program: Command, operator: Operator): void {
   program
     .command('audit')
-    .description(
-      'what operators changed, and each state that a registration came to: who, when, before, after',
-    )
+    .description('who did what: operators, accounts by the API, and each state that a registration came to')
     .option('--since <when>', 'a date, or how long ago (15m, 2h, 3d)', parseMoment)
     .action(async ({ since }: { since?: number }) => {
       const range = since === undefined ? {} : { since };
       const db = await operator.db();
-      const [commands, states] = await Promise.all([listChanges(db, range), listStateChanges(db, range)]);
-      const changes = [...commands, ...states.filter((s) => s.by !== 'operator').map(asChange)].sort(
-        (a, b) => a.atMs - b.atMs,
-      );
+      const [commands, states, calls] = await Promise.all([
+        listChanges(db, range),
+        listStateChanges(db, range),
+        listCalls(db, range),
+      ]);
+      const changes: Entry[] = [
+        // A call comes before what it brought about, also within one millisecond.
+        ...calls.map(asEntry),
+        ...commands,
+        ...states.filter((s) => s.by !== 'operator').map(asChange),
+      ].sort((a, b) => a.atMs - b.atMs);
       operator.answer(
-        changes.map(({ atMs, who, what, target, before, after }) => ({
+        changes.map(({ atMs, who, what, target, before, after, call }) => ({
           at: moment(atMs),
           who,
           what,
           target,
           before,
           after,
+          ...call,
         })),
         () =>
           table(
@@ -38,8 +45,33 @@ export function addAuditCommand(program: Command, operator: Operator): void {
     });
 }
 
+interface Entry {
+  atMs: number;
+  who: string;
+  what: string;
+  target: string;
+  before: unknown;
+  after: unknown;
+  /** Of a call of the API: whose it was. */
+  call?: { account_id: string; address: string; token_fingerprint: string; request_id: string };
+}
+
+/** What an account did by the API. */
+function asEntry({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall): Entry {
+  const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
+  return {
+    atMs,
+    who: `${accountId} from ${address}`,
+    what,
+    target: clientToken,
+    before: null,
+    after: { ...about, token: token_fingerprint },
+    call: { account_id: accountId, address, token_fingerprint, request_id },
+  };
+}
+
 /** What the service or a publisher did to a registration; what an operator did has an entry of its own. */
-function asChange({ atMs, clientToken, from, to, why, by }: StateChange) {
+function asChange({ atMs, clientToken, from, to, why, by }: StateChange): Entry {
   const after = { state: to, why };
   return {
     atMs,

@@ -5,10 +5,10 @@ import { type Client, createClient, deleteClient, listClients, setClient } from 
 import { getRegistration } from '../store/registrations.js';
 import { createSecretBox } from '../store/secretBox.js';
 import { createSigningSecret } from '../store/signingSecrets.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import type { Operator } from './operator.js';
 import { facts, table } from './table.js';
-import { urlWithoutQuery } from './urlWithoutQuery.js';
 
 export function addClientCommands(program: Command, operator: Operator): void {
   const client = program.command('client').description('sites, apps and channels of an account');

@@ -5,7 +5,7 @@ import { workflowIds } from '../temporal/workflowIds.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { moment } from './moment.js';
 import type { Operator } from './operator.js';
-import { presentNotification } from './presentNotification.js';
+import { presentNotification, workflowInWords, workflowOf } from './presentNotification.js';
 import { facts, table } from './table.js';
 
 interface FoundWorkflow {
@@ -35,7 +35,7 @@ export function addExplainCommand(program: Command, operator: Operator): void {
         last_event: lastEvent
           ? { event_id: lastEvent.eventId, at: moment(lastEvent.at), decision: lastEvent.decision }
           : null,
-        last_notification: lastNotification ? presentNotification(lastNotification) : null,
+        last_notification: lastNotification ? presentNotification(operator, lastNotification) : null,
         workflows,
       };
       operator.answer(answer, () =>
@@ -47,6 +47,7 @@ export function addExplainCommand(program: Command, operator: Operator): void {
             'last event': lastEvent && `${lastEvent.eventId} at ${moment(lastEvent.at)}`,
             decision: decisionInWords(why),
             'last notification': lastNotification?.notificationId,
+            workflow: lastNotification && workflowInWords(workflowOf(operator, lastNotification)),
             state: lastNotification?.state,
             reason: lastNotification?.reason ?? lastNotification?.waitingReason,
             attempts: lastNotification?.attempts.length,
@@ -55,7 +56,7 @@ export function addExplainCommand(program: Command, operator: Operator): void {
           table(
             ['WORKFLOW', 'STATUS', 'STARTED'],
             workflows.map((w) => [w.workflow_id, w.status, w.started_at]),
-            'Temporal knows no workflow of it (any more; what is delivered at heavy load has none).',
+            'Temporal lists no workflow of it by the asset: its group is the workflow above, or it is gone.',
           ),
         ].join('\n'),
       );

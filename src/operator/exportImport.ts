@@ -38,6 +38,8 @@ export function addExportCommands(program: Command, operator: Operator): void {
     .description('accounts, clients, registrations and secrets (as they are stored) as JSON lines')
     .action(async () => {
       const lines: (Fact | End)[] = [];
+      // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
+      await operator.record({ what: 'export', target: 'everything', before: null, after: null });
       for await (const fact of exportFacts(await operator.db())) lines.push(fact);
       lines.push({ type: 'end', layout: layoutVersion, lines: lines.length });
       operator.answer(lines, () => lines.map((line) => JSON.stringify(line)).join('\n'));
@@ -55,20 +57,24 @@ export function addExportCommands(program: Command, operator: Operator): void {
     .action(async (file: string) => {
       const facts = await readFacts(file);
       const db = await operator.db();
-      const missing = await checkFacts(db, facts, createSecretBox(operator.config().SECRETS_KEY));
+      await checkFacts(db, facts, createSecretBox(operator.config().SECRETS_KEY));
+      const written: Fact[] = [];
       // All of them: what an import that was cut short had begun is completed.
-      for (const fact of facts) await importFact(db, fact);
-      for (const fact of missing) {
+      for (const fact of facts) {
+        const outcome = await importFact(db, fact);
+        if (outcome === 'different') throw changedMeanwhile(fact, written);
+        if (outcome === 'same') continue;
+        written.push(fact);
         await operator.record({ what: 'import', target: nameOf(fact), before: null, after: fact.type });
       }
       // Workflows that went on meanwhile may have claimed again what nobody could be sent.
       for (const fact of facts) if (fact.type === 'registration') await operator.wake(fact.client_token);
-      const count = (type: Fact['type']) => missing.filter((fact) => fact.type === type).length;
+      const count = (type: Fact['type']) => written.filter((fact) => fact.type === type).length;
       const imported = {
         accounts: count('account'),
         clients: count('client'),
         registrations: count('registration'),
-        unchanged: facts.length - missing.length,
+        unchanged: facts.length - written.length,
       };
       operator.answer(
         imported,
@@ -79,22 +85,25 @@ export function addExportCommands(program: Command, operator: Operator): void {
     });
 }
 
-/** What is not there yet. @throws Refused unless all of it can be taken in */
-async function checkFacts(db: Db, facts: readonly Fact[], box: SecretBox): Promise<Fact[]> {
-  const missing: Fact[] = [];
+function changedMeanwhile(fact: Fact, written: readonly Fact[]): Refused {
+  return new Refused(
+    `The ${fact.type} ${nameOf(fact)} was made or changed while the file was taken in, and is left as it is. ` +
+      `${written.length} lines before it were imported.`,
+  );
+}
+
+/** @throws Refused unless all of it can be taken in */
+async function checkFacts(db: Db, facts: readonly Fact[], box: SecretBox): Promise<void> {
   const problems = { taken: [] as string[], alone: [] as string[], unreadable: [] as string[] };
   const given = new Set(facts.map((fact) => `${fact.type} ${nameOf(fact)}`));
   for (const fact of facts) {
-    const found = await compareFact(db, fact);
-    if (found === 'different') problems.taken.push(nameOf(fact));
-    if (found === 'new') missing.push(fact);
+    if ((await compareFact(db, fact)) === 'different') problems.taken.push(nameOf(fact));
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
     if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
   }
   refuseIf(problems.taken, 'There already, in another form');
   refuseIf(problems.alone, 'Their account or client is neither in the file nor here');
   refuseIf(problems.unreadable, 'SECRETS_KEY has no key for the signing secrets of');
-  return missing;
 }
 
 function refuseIf(names: readonly string[], why: string): void {

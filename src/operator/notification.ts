@@ -18,7 +18,7 @@ import { getRegistration } from '../store/registrations.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { fromNow, moment, parseMoment } from './moment.js';
 import type { Operator } from './operator.js';
-import { presentNotification } from './presentNotification.js';
+import { presentNotification, workflowInWords, workflowOf } from './presentNotification.js';
 import { Refused } from './refused.js';
 import { facts, table } from './table.js';
 
@@ -42,20 +42,22 @@ export function addNotificationCommands(program: Command, operator: Operator): v
     .action(async (options: ListOptions) => {
       if (options.client !== undefined) await knownClient(operator, options.client);
       const found = await newest(operator, options);
-      operator.answer(found.map(presentNotification), () =>
-        table(
-          ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'ATTEMPTS', 'NEXT'],
-          found.map((n) => [
-            n.notificationId,
-            n.clientToken,
-            n.platformId,
-            n.state,
-            moment(n.acceptedAt),
-            n.attempts.length,
-            nextInWords(n),
-          ]),
-          'There are no such notifications.',
-        ),
+      operator.answer(
+        found.map((n) => presentNotification(operator, n)),
+        () =>
+          table(
+            ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'ATTEMPTS', 'NEXT'],
+            found.map((n) => [
+              n.notificationId,
+              n.clientToken,
+              n.platformId,
+              n.state,
+              moment(n.acceptedAt),
+              n.attempts.length,
+              nextInWords(n),
+            ]),
+            'There are no such notifications.',
+          ),
       );
     });
 
@@ -65,7 +67,7 @@ export function addNotificationCommands(program: Command, operator: Operator): v
     .argument('<id>', 'the notification', parseNotificationId)
     .action(async (id: string) => {
       const found = await known(operator, id);
-      operator.answer(presentNotification(found), () => inWords(found));
+      operator.answer(presentNotification(operator, found), () => inWords(operator, found));
     });
 
   notification
@@ -201,7 +203,7 @@ function unknown(id: string): Refused {
   return new Refused(`There is no notification ${id}; records are kept for 14 days after their end.`);
 }
 
-function inWords(n: NotificationRecord): string {
+function inWords(operator: Operator, n: NotificationRecord): string {
   const head = facts({
     notification: n.notificationId,
     client: n.clientToken,
@@ -213,6 +215,7 @@ function inWords(n: NotificationRecord): string {
     accepted: moment(n.acceptedAt),
     ended: moment(n.endedAt),
     'next attempt': nextInWords(n),
+    workflow: workflowInWords(workflowOf(operator, n)),
   });
   const attempts = table(
     ['ATTEMPT AT', 'STATUS', 'MS', 'ERROR', 'ADDRESS', 'URL', 'ANSWER'],
@@ -237,6 +240,8 @@ function nextInWords({ waitingReason, nextAttemptAt }: NotificationRecord): stri
       return undefined;
     case 'due':
       return 'now';
+    case 'in_flight':
+      return 'under way now';
     case 'retry':
       return fromNow(nextAttemptAt);
     case 'failing':

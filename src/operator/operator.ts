@@ -19,7 +19,9 @@ export interface Operator {
   readonly tell: (line: string) => void;
   /** On stderr, whatever the form of the answer. */
   readonly warn: (line: string) => void;
-  /** Records a change under the operator's name. */
+  /** @throws Refused where what is given as the operator's name is none */
+  readonly checkName: () => void;
+  /** Records a change, or that everything was read, under the operator's name. */
   readonly record: (change: {
     what: string;
     target: string;

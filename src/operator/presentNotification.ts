@@ -1,8 +1,31 @@
 import { presentWithAttempts } from '../api/presentNotification.js';
+import { withoutWorkflow } from '../store/claim.js';
 import type { NotificationRecord } from '../store/notifications.js';
+import { workflowIds } from '../temporal/workflowIds.js';
+import type { Operator } from './operator.js';
 
-/** A notification as `GET /notifications/{id}` has it, and whose it is. */
-export function presentNotification(n: NotificationRecord) {
+/** A notification as `GET /notifications/{id}` has it, whose it is, and the workflow that carries it. */
+export function presentNotification(operator: Operator, n: NotificationRecord) {
   const { notification_id, ...rest } = presentWithAttempts(n);
-  return { notification_id, client_token: n.clientToken, ...rest };
+  return { notification_id, client_token: n.clientToken, ...workflowOf(operator, n), ...rest };
+}
+
+/** Where an operator finds it: the link where the address of Temporal's UI is known. */
+export function workflowOf(
+  operator: Operator,
+  { clientToken, notificationId, group }: NotificationRecord,
+): { workflow_id: string | null; workflow_url?: string } {
+  if (group === withoutWorkflow) return { workflow_id: null };
+  const { TASK_QUEUE, TEMPORAL_NAMESPACE } = operator.config();
+  const ids = workflowIds(TASK_QUEUE);
+  const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
+  const ui = operator.temporalUi();
+  if (ui === undefined) return { workflow_id };
+  const path = `/namespaces/${encodeURIComponent(TEMPORAL_NAMESPACE)}/workflows/${encodeURIComponent(workflow_id)}`;
+  return { workflow_id, workflow_url: `${ui.replace(/\/$/, '')}${path}` };
+}
+
+export function workflowInWords({ workflow_id, workflow_url }: ReturnType<typeof workflowOf>): string {
+  if (workflow_id === null) return 'none: too much waited for Temporal when it came';
+  return workflow_url ?? workflow_id;
 }

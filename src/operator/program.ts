@@ -29,12 +29,14 @@ export function createProgram(operator: (program: Command) => Operator): Command
   const program = new Command('operator')
     .description('What operators see and change: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
-    .option('--as <name>', 'record changes under this name instead of your login')
+    .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError()
     .addHelpText('after', afterHelp)
     .exitOverride();
   const handed = operator(program);
+  // Before anything is done under it.
+  program.hook('preAction', () => handed.checkName());
   addAccountCommands(program, handed);
   addClientCommands(program, handed);
   addRegistrationCommands(program, handed);

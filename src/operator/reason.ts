@@ -10,7 +10,8 @@ import { Refused } from './refused.js';
 export function reasonOf(err: unknown): string {
   if (err instanceof Refused || err instanceof ConfigError) return err.message;
   if (err instanceof Error && spoken.some((kind) => err instanceof kind)) return sentence(err.message);
-  if (isRedisUnavailable(err)) return 'Redis does not answer; nothing is known about what was asked.';
+  if (isRedisUnavailable(err))
+    return 'Redis does not answer or is full; nothing is known about what was asked.';
   return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
 }
 

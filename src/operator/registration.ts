@@ -1,6 +1,7 @@
 import { Argument, type Command, Option } from 'commander';
 import type { ClientToken } from '../ids.js';
 import { checkTarget } from '../outgoing/target.js';
+import { targetPolicyOf } from '../outgoing/targetPolicy.js';
 import {
   type Endpoint,
   endpointStates,
@@ -17,12 +18,12 @@ import {
   type Registration,
   resetRegistration,
 } from '../store/registrations.js';
+import { urlWithoutQuery } from '../urlWithoutQuery.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { fromNow, moment } from './moment.js';
 import type { Operator } from './operator.js';
 import { Refused } from './refused.js';
 import { facts, table } from './table.js';
-import { urlWithoutQuery } from './urlWithoutQuery.js';
 
 export function addRegistrationCommands(program: Command, operator: Operator): void {
   const registration = program
@@ -116,7 +117,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
     .requiredOption('--url <url>', 'the new URL')
     .action(async (token: ClientToken, { url }: { url: string }) => {
       await knownClient(operator, token);
-      await checkTarget(url, targetPolicy(operator));
+      await checkTarget(url, targetPolicyOf(operator.config()));
       const changed = await changeRegistration(await operator.db(), token, url);
       if (changed === undefined) throw new Refused(`${token} has no URL to change; it registers one itself.`);
       await operator.record({
@@ -175,15 +176,6 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
       return `${token} is ${after.state} (was ${before.state}); owed: ${after.owed}.${held}`;
     });
   }
-}
-
-function targetPolicy(operator: Operator) {
-  const config = operator.config();
-  return {
-    allowHttp: config.ALLOW_HTTP_TARGETS,
-    allowedCidrs: config.ALLOWED_TARGET_CIDRS,
-    ownPorts: [...config.OWN_PORTS, config.PORT, config.ADMIN_PORT],
-  };
 }
 
 function shown(registration: Registration, endpoint: Endpoint) {

@@ -1,6 +1,11 @@
 import type { Command } from 'commander';
+import type { ClientToken } from '../ids.js';
+import type { Db } from '../store/db.js';
 import { reencryptSigningSecrets } from '../store/reencrypt.js';
-import { createSecretBox } from '../store/secretBox.js';
+import { createSecretBox, type SecretBox } from '../store/secretBox.js';
+import { replaceSigningSecret, rotateSigningSecret } from '../store/signingSecrets.js';
+import { knownClient, parseClientToken } from './knownClient.js';
+import { moment, span } from './moment.js';
 import type { Operator } from './operator.js';
 import { Refused } from './refused.js';
 
@@ -34,4 +39,39 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
           `${counts.unchanged} were already.`,
       );
     });
+
+  secrets
+    .command('rotate')
+    .description("make a client's signing secret anew; the old one signs along for 24 h")
+    .argument('<token>', 'the client', parseClientToken)
+    .option('--now', 'the old one and every earlier one end at once')
+    .action(async (token: ClientToken, { now = false }: { now?: boolean }) => {
+      await knownClient(operator, token);
+      const db = await operator.db();
+      const box = createSecretBox(operator.config().SECRETS_KEY);
+      let until: string | undefined;
+      if (now) await replaceSigningSecret(db, box, token);
+      else until = await rotated(db, box, token);
+      await operator.record({
+        what: 'secrets rotate',
+        target: token,
+        before: null,
+        after: { old_ones_end: now ? 'now' : 'in 24 h' },
+      });
+      operator.answer(
+        { client_token: token, previous_valid_until: until ?? null },
+        () =>
+          `${token} has a new signing secret; its publisher reads it with GET /push_notifications/signing_secret. ` +
+          (now ? 'Every earlier one has ended.' : 'The old one signs along for 24 h.'),
+      );
+    });
+}
+
+async function rotated(db: Db, box: SecretBox, token: ClientToken): Promise<string | undefined> {
+  const done = await rotateSigningSecret(db, box, token);
+  if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
+  throw new Refused(
+    `Ten earlier signing secrets of ${token} still sign along; the oldest ends in ${span(done.waitMs)}. ` +
+      'With --now all of them end at once.',
+  );
 }

@@ -1,7 +1,6 @@
 /** One run of the command line: where the servers are, connections opened when first needed, the answer. */
-import { userInfo } from 'node:os';
 import type { Connection } from '@temporalio/client';
-import { isGiven, readConfigBeside, sudoLogin } from '../config.js';
+import { isGiven, readConfigBeside } from '../config.js';
 import { projectDir } from '../embedded/projectDir.js';
 import { type RunState, readRunState } from '../embedded/runState.js';
 import { createLogger } from '../log.js';
@@ -12,6 +11,7 @@ import { addressAndTls } from '../temporal/addressAndTls.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
+import { isUnnamed, whoOf } from './who.js';
 
 export interface Session extends Operator {
   close(): Promise<void>;
@@ -60,15 +60,19 @@ export function openSession(options: () => GlobalOptions): Session {
     }
   });
 
+  const who = once(() => whoOf(options().as));
   const warn = (line: string) => void process.stderr.write(`${line}\n`);
 
   return {
     config,
     db,
     temporal,
-    temporalUi: () => running()?.temporalUiUrl,
+    temporalUi: () => config().TEMPORAL_UI_URL ?? running()?.temporalUiUrl,
     api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
-    admin: () => (isGiven('ADMIN_PORT') || running() ? `http://127.0.0.1:${config().ADMIN_PORT}` : undefined),
+    admin: () =>
+      isGiven('ADMIN_PORT') || running()
+        ? `http://${hostInUrl(config().ADMIN_HOST)}:${config().ADMIN_PORT}`
+        : undefined,
     answer(value, forPeople) {
       const shown = options().json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);
@@ -77,8 +81,10 @@ export function openSession(options: () => GlobalOptions): Session {
       if (!options().json) process.stdout.write(`${line}\n`);
     },
     warn,
+    checkName: () => void who(),
     async record(change) {
-      await recordChange(await db(), { who: whoOf(options().as), ...change });
+      await recordChange(await db(), { who: who(), ...change });
+      if (isUnnamed(who())) warn('Recorded without a name: say who you are with --as NAME or OPERATOR_NAME.');
     },
     async wake(clientToken) {
       try {
@@ -121,11 +127,6 @@ function addressOf(
   throw new Refused(
     `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.`,
   );
-}
-
-function whoOf(as: string | undefined): string {
-  const login = sudoLogin() ?? userInfo().username;
-  return as === undefined ? login : `${as} (${login})`;
 }
 
 function hostInUrl(host: string): string {

@@ -10,7 +10,10 @@ export interface TargetPolicy {
   allowedCidrs: readonly string[];
   /** Ports of this service; refused on loopback and on every address of this machine, whatever is opened. */
   ownPorts: readonly number[];
-  /** Addresses of this service that its network interfaces do not show (a load balancer, a NAT). */
+  /**
+   * Names, addresses and CIDR ranges under which callers reach this service and which its network interfaces do not
+   * show (a load balancer, a NAT); refused on every port.
+   */
   ownAddresses?: readonly string[];
 }
 
@@ -34,13 +37,16 @@ export function judgeAddress(address: string, port: number, policy: TargetPolicy
   const cidrs = allowedRanges(policy);
   const forms = formsOf(parsed);
   for (const form of forms) if (!isPublic(form) && !isInside(form, cidrs)) return 'not_public';
-  if (policy.ownPorts.includes(port) && forms.some((form) => isOwn(form, policy))) return 'own_address';
+  const own = ownRanges(policy);
+  if (forms.some((form) => isInside(form, own))) return 'own_address';
+  if (policy.ownPorts.includes(port) && forms.some(isOfThisMachine)) return 'own_address';
   return 'allowed';
 }
 
 /** @throws Error naming a range that is not a CIDR, so that a wrong setting shows at the start. */
 export function checkPolicy(policy: TargetPolicy): void {
   allowedRanges(policy);
+  ownRanges(policy);
 }
 
 function parseAddress(address: string): Address | undefined {
@@ -99,11 +105,11 @@ function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
   return false;
 }
 
-function isOwn(address: Address, policy: TargetPolicy): boolean {
+function isOfThisMachine(address: Address): boolean {
   // The unspecified address connects to this machine.
   const range = address.range();
   if (range === 'loopback' || range === 'unspecified') return true;
-  return ownAddresses(policy).has(address.toNormalizedString());
+  return addressesOfInterfaces().has(address.toNormalizedString());
 }
 
 const parsedRanges = new WeakMap<TargetPolicy, Cidr[]>();
@@ -115,6 +121,33 @@ function allowedRanges(policy: TargetPolicy): Cidr[] {
     parsedRanges.set(policy, ranges);
   }
   return ranges;
+}
+
+const parsedOwn = new WeakMap<TargetPolicy, Cidr[]>();
+
+function ownRanges(policy: TargetPolicy): Cidr[] {
+  let ranges = parsedOwn.get(policy);
+  if (ranges === undefined) {
+    ranges = (policy.ownAddresses ?? []).flatMap((text) => {
+      if (text.includes('/')) return [parseCidr(text)];
+      const address = parseAddress(text);
+      if (address === undefined) return [];
+      return formsOf(address).map((form): Cidr => [form, form.kind() === 'ipv4' ? 32 : 128]);
+    });
+    parsedOwn.set(policy, ranges);
+  }
+  return ranges;
+}
+
+/** Those of the service's own addresses that are names, in lower case and without a dot at the end. */
+export function ownNames(policy: TargetPolicy): string[] {
+  return (policy.ownAddresses ?? [])
+    .filter((text) => isIP(text) === 0 && !text.includes('/'))
+    .map(comparableName);
+}
+
+export function comparableName(name: string): string {
+  return name.toLowerCase().replace(/\.$/, '');
 }
 
 function parseCidr(text: string): Cidr {
@@ -129,24 +162,18 @@ function parseCidr(text: string): Cidr {
 
 /** Interfaces come and go (containers, VPNs); asking costs a system call per interface. */
 const interfacesKeptMs = 30_000;
-let interfaceAddresses: { readAtMs: number; addresses: string[] } | undefined;
-const ownSets = new WeakMap<TargetPolicy, { from: string[]; own: Set<string> }>();
+let interfaces: { readAtMs: number; addresses: ReadonlySet<string> } | undefined;
 
-function ownAddresses(policy: TargetPolicy): Set<string> {
+function addressesOfInterfaces(): ReadonlySet<string> {
   const nowMs = Date.now();
-  if (interfaceAddresses === undefined || nowMs - interfaceAddresses.readAtMs > interfacesKeptMs) {
-    const addresses = Object.values(networkInterfaces()).flatMap((list) =>
-      (list ?? []).map((i) => i.address),
-    );
-    interfaceAddresses = { readAtMs: nowMs, addresses };
+  if (interfaces === undefined || nowMs - interfaces.readAtMs > interfacesKeptMs) {
+    const addresses = Object.values(networkInterfaces())
+      .flatMap((list) => list ?? [])
+      .flatMap(({ address }) => {
+        const parsed = parseAddress(address);
+        return parsed === undefined ? [] : formsOf(parsed).map((form) => form.toNormalizedString());
+      });
+    interfaces = { readAtMs: nowMs, addresses: new Set(addresses) };
   }
-  const known = ownSets.get(policy);
-  if (known?.from === interfaceAddresses.addresses) return known.own;
-  const own = new Set<string>();
-  for (const text of [...interfaceAddresses.addresses, ...(policy.ownAddresses ?? [])]) {
-    const parsed = parseAddress(text);
-    if (parsed !== undefined) for (const form of formsOf(parsed)) own.add(form.toNormalizedString());
-  }
-  ownSets.set(policy, { from: interfaceAddresses.addresses, own });
-  return own;
+  return interfaces.addresses;
 }

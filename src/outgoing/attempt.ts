@@ -51,7 +51,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   send(): void {
-    this.#connection.dispatch(this.request, this, this.#clock);
+    this.#connection.dispatch(this.request, this);
   }
 
   /** Ends it without a result, or stops reading an answer whose result is known. */

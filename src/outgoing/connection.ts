@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
 import type { AttemptFailed } from './attempt-error.js';
-import type { Pausable } from './clock.js';
 import { type Destination, type Guard, type Opening, openSocket } from './open-socket.js';
 
 /** Shorter than what common servers and load balancers keep; longer means more stale connections. */
@@ -20,16 +19,13 @@ export class Connection {
   onIdleClose: () => void = () => undefined;
 
   readonly #client: Client;
-  #clock: Pausable | undefined;
   #opening: Opening | undefined;
   #busy = false;
 
   constructor(origin: string, to: Destination, guard: Guard) {
     this.#client = new Client(origin, {
       connect: (_options, done) => {
-        this.#opening = openSocket(to, guard, this.#clock ?? noClock, (error, socket) =>
-          this.#opened(error, socket, done),
-        );
+        this.#opening = openSocket(to, guard, (error, socket) => this.#opened(error, socket, done));
       },
       pipelining: 1,
       // Each attempt has one timer of its own over all its phases.
@@ -46,10 +42,8 @@ export class Connection {
     });
   }
 
-  /** @param clock stands still where the opening of the connection waits for the service itself */
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, clock: Pausable): void {
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     this.#busy = true;
-    this.#clock = clock;
     this.#client.dispatch(options, handler);
   }
 
@@ -61,7 +55,6 @@ export class Connection {
   /** The answer is read to its end. */
   rest(): void {
     this.#busy = false;
-    this.#clock = undefined;
   }
 
   destroy(): void {
@@ -78,7 +71,5 @@ export class Connection {
     else done(null, socket);
   }
 }
-
-const noClock: Pausable = { pause: () => undefined, resume: () => undefined };
 
 type OpenResult = [null, Socket] | [Error, null];

@@ -1,6 +1,6 @@
 import type { Connection } from './connection.js';
 import type { Destination, Guard } from './open-socket.js';
-import { Origin } from './origin.js';
+import { Origin, type SharedByOrigins } from './origin.js';
 
 /**
  * The connections of all origins. Each origin has its own bound and its own queue; all share the process's
@@ -8,7 +8,7 @@ import { Origin } from './origin.js';
  * that has been idle longest is closed; where none is idle, the origins that want a socket get one in turn,
  * also those that give one back.
  */
-export class Connections {
+export class Connections implements SharedByOrigins {
   readonly #origins = new Map<string, Origin>();
   /** The longest idle first. */
   readonly #idle = new Map<Connection, Origin>();
@@ -16,7 +16,6 @@ export class Connections {
   readonly #wanting = new Set<Origin>();
   /** Taken: one for each place in use and for each idle connection. */
   #sockets = 0;
-  /** Who waits for a place, over all origins. */
   waiting = 0;
 
   constructor(
@@ -67,7 +66,6 @@ export class Connections {
     this.#wanting.delete(origin);
   }
 
-  /** Grants what can be granted now that `origin` has a place less in use. */
   serve(origin: Origin): void {
     if (origin.wantsSocket) this.#wanting.add(origin);
     // An origin that is added again comes after the others, within the same loop.

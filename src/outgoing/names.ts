@@ -1,26 +1,21 @@
 import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
-import type { Pausable } from './clock.js';
 import { Dns, type DnsSettings } from './dns.js';
 import { HostsFile } from './hosts-file.js';
 import { oursByCode } from './ours.js';
-import { dnsCode, type Names, type ResolvedAddress, ResolverSilent } from './resolve.js';
+import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, type Turn } from './resolve.js';
 
 export interface NameSettings extends DnsSettings {
   /** Instead of the system's `hosts`. */
   hostsPath?: string;
-  /** How many names DNS is asked for at once (256); the others wait. */
+  /** For how many names DNS is asked at once (256), as long as everybody takes turns. */
   maxAtOnce?: number;
 }
 
 interface Asking {
-  readonly hostname: string;
+  /** On the clock of `performance.now()`. */
+  readonly begunAtMs: number;
   readonly answer: Promise<readonly ResolvedAddress[]>;
-  /** On the clock of `performance.now()`; undefined while it waits. */
-  begunAtMs?: number;
-  begin(): void;
-  /** The clocks that stand still until it begins. */
-  readonly clocks: Pausable[];
 }
 
 /**
@@ -34,16 +29,18 @@ interface Asking {
  * | in `hosts` | what stands there; DNS is not asked, as is the usual order of a system |
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
- * Lookups of one name at once ask once. A bounded number of names is asked for at once; who waits for a turn
- * waits for this service, so the clock of the attempt stands still.
+ * Lookups of one name at once ask once. So that nobody floods the resolver, who is about to look up a name
+ * takes a turn, which is waited for before an attempt begins. A lookup itself never waits: one that has had no
+ * turn, in the rare case of a connection that turns out to be stale, is one more.
  */
 export class SystemNames implements Names {
   readonly #dns: Dns;
   readonly #hosts: HostsFile;
   readonly #maxAtOnce: number;
   readonly #asking = new Map<string, Asking>();
-  readonly #waiting: Asking[] = [];
-  #begun = 0;
+  readonly #waiting: ((turn: Turn) => void)[] = [];
+  /** Turns that are given, and lookups under way. */
+  #busy = 0;
 
   constructor(settings: NameSettings = {}) {
     this.#dns = new Dns(settings);
@@ -51,16 +48,20 @@ export class SystemNames implements Names {
     this.#maxAtOnce = settings.maxAtOnce ?? 256;
   }
 
-  readonly lookup = async (hostname: string, clock?: Pausable): Promise<readonly ResolvedAddress[]> => {
+  readonly lookup = async (hostname: string): Promise<readonly ResolvedAddress[]> => {
     const known = this.#withoutDns(hostname);
     if (known.length > 0) return known;
     const asking = this.#asking.get(hostname) ?? this.#ask(hostname);
-    if (asking.begunAtMs === undefined && clock !== undefined) {
-      clock.pause();
-      asking.clocks.push(clock);
-    }
     return asking.answer;
   };
+
+  takeTurn(hostname: string, onTurn: (turn: Turn) => void): void {
+    if (!this.#needsTurn(hostname)) onTurn(noTurn);
+    else if (this.#busy < this.#maxAtOnce) {
+      this.#busy++;
+      this.#giveTurn(onTurn);
+    } else this.#waiting.push(onTurn);
+  }
 
   async isSilentFor(hostname: string): Promise<boolean> {
     const sinceMs = this.#asking.get(hostname)?.begunAtMs;
@@ -75,34 +76,47 @@ export class SystemNames implements Names {
     return listed.length > 0 ? listed : [{ address: '127.0.0.1', family: 4 }];
   }
 
+  #needsTurn(hostname: string): boolean {
+    try {
+      return !this.#asking.has(hostname) && this.#withoutDns(hostname).length === 0;
+    } catch {
+      // The lookup throws the same, where it is told as what it is.
+      return false;
+    }
+  }
+
+  #giveTurn(onTurn: (turn: Turn) => void): void {
+    let ended = false;
+    const end = (): void => {
+      if (!ended) this.#freeTurn();
+      ended = true;
+    };
+    onTurn({ end });
+  }
+
+  #freeTurn(): void {
+    this.#busy--;
+    if (this.#busy >= this.#maxAtOnce) return;
+    const next = this.#waiting.shift();
+    if (next === undefined) return;
+    this.#busy++;
+    // Many who wait may have given up, and each ends its turn at once: not one within the other.
+    queueMicrotask(() => this.#giveTurn(next));
+  }
+
   #ask(hostname: string): Asking {
-    let begin = (): void => undefined;
-    const turn = new Promise<void>((resolve) => {
-      begin = resolve;
+    this.#busy++;
+    const begunAtMs = performance.now();
+    const answer = this.#askDns(hostname, begunAtMs).finally(() => {
+      this.#asking.delete(hostname);
+      this.#freeTurn();
     });
-    const answer = turn.then(() => this.#askDns(asking)).finally(() => this.#end(asking));
-    const asking: Asking = { hostname, answer, begin, clocks: [] };
+    const asking = { begunAtMs, answer };
     this.#asking.set(hostname, asking);
-    if (this.#begun < this.#maxAtOnce) this.#begin(asking);
-    else this.#waiting.push(asking);
     return asking;
   }
 
-  #begin(asking: Asking): void {
-    this.#begun++;
-    asking.begunAtMs = performance.now();
-    for (const clock of asking.clocks) clock.resume();
-    asking.begin();
-  }
-
-  #end({ hostname }: Asking): void {
-    this.#asking.delete(hostname);
-    this.#begun--;
-    const next = this.#waiting.shift();
-    if (next !== undefined) this.#begin(next);
-  }
-
-  async #askDns({ hostname, begunAtMs = 0 }: Asking): Promise<readonly ResolvedAddress[]> {
+  async #askDns(hostname: string, begunAtMs: number): Promise<readonly ResolvedAddress[]> {
     try {
       return await this.#dns.addressesOf(hostname);
     } catch (error) {
@@ -115,6 +129,8 @@ export class SystemNames implements Names {
 
 /** The names of this system: one for the process, so that its bound holds for all of it. */
 export const systemNames = new SystemNames();
+
+const noTurn: Turn = { end: () => undefined };
 
 function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1';

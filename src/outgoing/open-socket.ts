@@ -2,7 +2,6 @@ import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { judgeAddress, type TargetPolicy } from './address.js';
 import { AttemptFailed } from './attempt-error.js';
-import type { Pausable } from './clock.js';
 import { mayBeOurs, oursByCode, oursWhileConnecting } from './ours.js';
 import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, saysUnknownHost } from './resolve.js';
 import type { HasRoute } from './routes.js';
@@ -38,13 +37,11 @@ export interface Opening {
  * that was reached is judged again before a byte of TLS or HTTP does: the addresses that were judged are
  * the ones handed to the socket, so a name that changes its answer gains nothing.
  *
- * @param clock stands still while the name waits until it may be asked for
  * @param done is called once, with an {@link AttemptFailed} or the socket, unless the opening was abandoned
  */
 export function openSocket(
   to: Destination,
   guard: Guard,
-  clock: Pausable,
   done: (error: AttemptFailed | null, socket: Socket | null) => void,
 ): Opening {
   let abandoned = false;
@@ -58,7 +55,7 @@ export function openSocket(
     if (abandoned) socket.destroy();
     return socket;
   };
-  open(to, guard, clock, hold).then(
+  open(to, guard, hold).then(
     (socket) => (abandoned ? socket.destroy() : done(null, socket)),
     (error: unknown) => {
       current?.destroy();
@@ -77,8 +74,8 @@ export function openSocket(
 
 type Hold = <S extends Socket>(socket: S) => S;
 
-async function open(to: Destination, guard: Guard, clock: Pausable, hold: Hold): Promise<Socket> {
-  const addresses = await allowedAddresses(to, guard, clock);
+async function open(to: Destination, guard: Guard, hold: Hold): Promise<Socket> {
+  const addresses = await allowedAddresses(to, guard);
   const tcp = await connectTcp(to, addresses, hold).catch(async (error: Error) => {
     throw await connectFailed(error, addresses, guard);
   });
@@ -86,24 +83,18 @@ async function open(to: Destination, guard: Guard, clock: Pausable, hold: Hold):
   return to.secure ? startTls(to, guard, tcp, hold) : tcp;
 }
 
-async function allowedAddresses(
-  to: Destination,
-  guard: Guard,
-  clock: Pausable,
-): Promise<readonly ResolvedAddress[]> {
+async function allowedAddresses(to: Destination, guard: Guard): Promise<readonly ResolvedAddress[]> {
   const family = isIP(to.host);
   const found: readonly ResolvedAddress[] =
-    family === 0
-      ? await lookUp(to.host, guard.names, clock)
-      : [{ address: to.host, family: family === 6 ? 6 : 4 }];
+    family === 0 ? await lookUp(to.host, guard.names) : [{ address: to.host, family: family === 6 ? 6 : 4 }];
   for (const { address } of found) refuseUnlessAllowed(address, to.port, guard.policy);
   return found;
 }
 
-async function lookUp(host: string, names: Names, clock: Pausable): Promise<readonly ResolvedAddress[]> {
+async function lookUp(host: string, names: Names): Promise<readonly ResolvedAddress[]> {
   let found: readonly ResolvedAddress[];
   try {
-    found = await names.lookup(host, clock);
+    found = await names.lookup(host);
   } catch (error) {
     const code = dnsCode(error) ?? 'unknown error';
     if (saysUnknownHost(error)) throw new AttemptFailed('dns', `no such host (${code})`);

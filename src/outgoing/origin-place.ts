@@ -1,7 +1,9 @@
+import { isIP } from 'node:net';
 import { Attempt, type AttemptOwner } from './attempt.js';
 import type { Connection } from './connection.js';
 import type { Origin, Waiter } from './origin.js';
 import type { Place, PostResult } from './place.js';
+import type { Turn } from './resolve.js';
 
 /** Counts places for who closes the sender. */
 export interface Ledger {
@@ -16,12 +18,13 @@ export interface Ledger {
 }
 
 /**
- * One place from the wait for it until it is given back: waiting, held, posted (with an attempt), over. The
- * signal covers all of it.
+ * One place from the wait for it until it is given back: waiting, naming (granted without a connection, and
+ * waiting for a turn to look up the name), held, posted, over. The signal covers all of it.
  */
 export class OriginPlace implements Place, Waiter, AttemptOwner {
-  #state: 'waiting' | 'held' | 'posted' | 'over' = 'waiting';
+  #state: 'waiting' | 'naming' | 'held' | 'posted' | 'over' = 'waiting';
   #connection: Connection | undefined;
+  #turn: Turn | undefined;
   #attempt: Attempt | undefined;
   #onGranted: (place: Place) => void = () => undefined;
   #onResult: (result: PostResult) => void = () => undefined;
@@ -47,9 +50,20 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
   }
 
   granted(connection: Connection | undefined): void {
-    this.#state = 'held';
     this.#connection = connection;
-    this.#onGranted(this);
+    const { to, all } = this.origin;
+    if (connection !== undefined || isIP(to.host) !== 0) {
+      this.#hold();
+      return;
+    }
+    this.#state = 'naming';
+    all.waiting++;
+    all.guard.names.takeTurn(to.host, (turn) => {
+      all.waiting--;
+      this.#turn = turn;
+      if (this.#state === 'naming') this.#hold();
+      else turn.end();
+    });
   }
 
   post({ headers, body }: { headers: Record<string, string>; body: string }): Promise<PostResult> {
@@ -64,16 +78,14 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
       const connection = this.#connection ?? this.origin.connect();
       this.#attempt = new Attempt(connection, request, this, this.ledger.timeoutMs);
       this.#attempt.send();
+      this.#turn?.end();
     });
   }
 
   release(): void {
     if (this.#state !== 'held') return;
     this.signal?.removeEventListener('abort', this.#onAbort);
-    this.#state = 'over';
-    // A connection that was closed in the meantime would rest for ever.
-    this.origin.release(this.#connection, this.#connection?.used ?? false);
-    this.ledger.givenBack(this);
+    this.#giveBack();
   }
 
   /** Stops reading an answer whose result is known. */
@@ -93,6 +105,19 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
     this.ledger.ended(this);
   }
 
+  #hold(): void {
+    this.#state = 'held';
+    this.#onGranted(this);
+  }
+
+  #giveBack(): void {
+    this.#state = 'over';
+    this.#turn?.end();
+    // A connection that was closed in the meantime would rest for ever.
+    this.origin.release(this.#connection, this.#connection?.used ?? false);
+    this.ledger.givenBack(this);
+  }
+
   readonly #onAbort = (): void => {
     switch (this.#state) {
       case 'waiting':
@@ -100,8 +125,9 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
         this.origin.leave(this);
         this.ledger.givenBack(this);
         break;
+      case 'naming':
       case 'held':
-        this.release();
+        this.#giveBack();
         break;
       case 'posted':
       case 'over': // Cut, while its result is still found out.

@@ -1,6 +1,5 @@
 import { Connection } from './connection.js';
-import type { Connections } from './connections.js';
-import type { Destination } from './open-socket.js';
+import type { Destination, Guard } from './open-socket.js';
 import { Turns } from './turns.js';
 
 /** Who asks for a place at an origin. */
@@ -9,6 +8,27 @@ export interface Waiter {
   readonly client: string;
   /** Called once. @param connection one that is open, where there is one */
   granted(connection: Connection | undefined): void;
+}
+
+/** What the origins of a process share. */
+export interface SharedByOrigins {
+  readonly guard: Guard;
+  readonly perOrigin: number;
+  /** Who waits for a place, over all origins. */
+  waiting: number;
+  /** Whether `takeSocket` would succeed. */
+  hasSocket(): boolean;
+  takeSocket(): boolean;
+  giveBackSocket(): void;
+  /** Queues an origin that lacks nothing but a socket, until it leaves. */
+  queueForSocket(origin: Origin): void;
+  leaveQueueForSocket(origin: Origin): void;
+  /** Grants what can be granted now that `origin` has one place fewer in use. */
+  serve(origin: Origin): void;
+  keepIdle(connection: Connection, origin: Origin): void;
+  dropIdle(connection: Connection): void;
+  /** Nothing is left of it. */
+  forget(origin: Origin): void;
 }
 
 /**
@@ -25,7 +45,7 @@ export class Origin {
   constructor(
     readonly name: string,
     readonly to: Destination,
-    readonly all: Connections,
+    readonly all: SharedByOrigins,
   ) {}
 
   /** It lacks nothing but a socket for who is next. */

@@ -20,7 +20,7 @@ export interface PostResult {
   ours?: Ours;
   /** For logs and people: fixed words and error codes, nothing of the URL, the headers or a body. */
   detail?: string;
-  /** From the start of the attempt until its result is known, without what the service kept it waiting for. */
+  /** From the start of the attempt until its result is known. */
   milliseconds: number;
   /** On 429 and 503, at most 24 h. */
   retryAfterMs?: number;

@@ -40,7 +40,7 @@ export interface PostRequest {
  * once, within the same attempt.
  *
  * The time of an attempt is time at its receiver, with the name, the connection and TLS. What the service
- * itself lacks, it waits for outside that time: a place, and a turn to look up a name.
+ * itself lacks, it waits for before: a place, and a turn to look up a name.
  *
  * | the service | fails with `ours` |
  * |---|---|
@@ -50,8 +50,8 @@ export interface PostRequest {
  */
 export interface Sender {
   /**
-   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, and one of
-   * the process's sockets. Resolves at once where there is room, and for a URL that cannot be posted to, whose
+   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the
+   * process's sockets, and for a new connection a turn to look up its name. Resolves at once where there is room, and for a URL that cannot be posted to, whose
    * `post` then says why. Rejects only when `signal` aborts, with its reason; the signal covers `post` too.
    */
   place(url: string, client: string, signal?: AbortSignal): Promise<Place>;

@@ -1,21 +1,26 @@
-import type { Pausable } from './clock.js';
-
 export interface ResolvedAddress {
   address: string;
   family: 4 | 6;
 }
 
-/**
- * All addresses of a name; rejects with an error that has a DNS `code`.
- * @param clock stands still while the name waits until it may be asked for
- */
-export type Lookup = (hostname: string, clock?: Pausable) => Promise<readonly ResolvedAddress[]>;
+/** All addresses of a name; rejects with an error that has a DNS `code`. */
+export type Lookup = (hostname: string) => Promise<readonly ResolvedAddress[]>;
 
 /** How names become addresses, and whether it is to blame for a name that has none. */
 export interface Names {
   lookup: Lookup;
+  /**
+   * Waits until a name may be looked up.
+   * @param onTurn called once, at once where nothing has to be waited for
+   */
+  takeTurn(hostname: string, onTurn: (turn: Turn) => void): void;
   /** Whether the lookup of this name, which is still under way, has no answer because nobody gets any. */
   isSilentFor(hostname: string): Promise<boolean>;
+}
+
+/** The right to one lookup, until the lookup has begun or is not wanted any more. */
+export interface Turn {
+  end(): void;
 }
 
 /** The resolver answers nobody at all; nothing is known of the name. */

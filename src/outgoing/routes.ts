@@ -13,11 +13,13 @@ const noRouteCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'E
 export const hasRoute: HasRoute = (address) =>
   new Promise((resolve) => {
     const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
+    let ended = false;
     const end = (error?: NodeJS.ErrnoException): void => {
-      socket.close();
+      if (!ended) socket.close();
+      ended = true;
       resolve(!noRouteCodes.has(error?.code ?? ''));
     };
-    socket.once('error', end);
+    socket.on('error', end);
     socket.connect(anyPort, address, end as () => void);
   });
 

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { type AddressVerdict, judgeAddress, type TargetPolicy } from './address.js';
+import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
 import { systemNames } from './names.js';
 import { type Lookup, saysUnknownHost } from './resolve.js';
 
@@ -52,6 +52,7 @@ export function checkTargetForm(url: string, policy: TargetPolicy): URL {
   if (url.includes('#')) throw new TargetRefused('fragment', policy);
   const host = hostOf(parsed);
   if (isIP(host) !== 0) refuseUnlessAllowed(judgeAddress(host, portOf(parsed), policy), policy);
+  if (ownNames(policy).includes(comparableName(host))) throw new TargetRefused('own_address', policy);
   return parsed;
 }
 
@@ -68,11 +69,31 @@ export async function checkTarget(
 ): Promise<void> {
   const parsed = checkTargetForm(url, policy);
   const host = hostOf(parsed);
-  if (isIP(host) !== 0) return;
   const port = portOf(parsed);
-  const found = await lookUp(host, policy, opts.lookup ?? systemNames.lookup, opts.timeoutMs ?? 5_000);
+  const { lookup = systemNames.lookup, timeoutMs = 5_000 } = opts;
+  const [found, own] = await Promise.all([
+    isIP(host) === 0 ? lookUp(host, policy, lookup, timeoutMs) : [{ address: host }],
+    addressesOfOwnNames(policy, lookup, timeoutMs),
+  ]);
   if (found.length === 0) throw new TargetRefused('unknown_host', policy);
-  for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, policy), policy);
+  const withOwn =
+    own.length === 0 ? policy : { ...policy, ownAddresses: [...(policy.ownAddresses ?? []), ...own] };
+  for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
+}
+
+/** Another name, or the bare address, leads to the same place. What does not answer says nothing. */
+async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
+  const answers = await Promise.allSettled(
+    ownNames(policy).map((name) => lookUp(name, policy, lookup, timeoutMs)),
+  );
+  return answers.flatMap((answer) =>
+    answer.status === 'fulfilled' ? answer.value.map(({ address }) => address) : [],
+  );
+}
+
+/** Whether checking this URL has a name looked up: not for an address, nor for what is no URL. */
+export function needsLookup(url: string): boolean {
+  return URL.canParse(url) && isIP(hostOf(new URL(url))) === 0;
 }
 
 /** Host name or IP literal, without the brackets of an IPv6 address. */

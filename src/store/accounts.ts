@@ -39,6 +39,8 @@ export const previousSecretMs = 24 * 3600 * 1000;
 export const defaultScopes: readonly string[] = ['push_notifications'];
 /** Opens the publishing of enrichment events. */
 export const platformScope = 'enrichments';
+/** Where an account has it, only tokens with it read and rotate signing secrets. */
+export const signingSecretsScope = 'signing_secrets';
 
 /** Makes an account. Its secret (256 bits) is in the answer and nowhere else: only its hash is kept. */
 export async function createAccount(
@@ -144,13 +146,39 @@ redis.call('HINCRBY', KEYS[1], 'generation', 1)
 return 1
 `;
 
+/**
+ * Gives an account these scopes in the place of those it has. Tokens go on with what they have, unless a scope is taken
+ * away: then every token ends.
+ * @throws UnknownAccount
+ */
+export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
+  const done = await db.redis.eval(scopesLua, 1, db.global.account(accountId), scopes.join(' '));
+  if (done !== 1) throw new UnknownAccount('there is no such account');
+}
+
+const scopesLua = `
+local before = redis.call('HGET', KEYS[1], 'scopes')
+if not before then return 0 end
+local given = ' ' .. ARGV[1] .. ' '
+for scope in string.gmatch(before, '%S+') do
+  if not string.find(given, ' ' .. scope .. ' ', 1, true) then
+    redis.call('HINCRBY', KEYS[1], 'generation', 1)
+    break
+  end
+end
+redis.call('HSET', KEYS[1], 'scopes', ARGV[1])
+return 1
+`;
+
 /** SHA-256 is enough: the secret has 256 random bits, there is nothing to guess. */
 export const secretHash = (secret: string): string => hash('sha256', secret);
 
 export const clientIdOf = (accountId: string): ClientId => accountId.replace(/^acc_/, 'cid_') as ClientId;
 /** A client id that cannot be one belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
-  clientIdPattern.test(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
+  isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
+/** Whether it has the form of one. */
+export const isClientId = (text: string): boolean => clientIdPattern.test(text);
 const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
 
 function toAccount(accountId: string, record: Record<string, string>): Account | undefined {

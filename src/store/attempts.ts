@@ -54,33 +54,47 @@ export interface Turned {
 
 /**
  * q: lease, bound, drain, nonce (see `takeLua`), schedule, verdicts (see `settleLua`), given_back: lists of asset, token,
- * in ms; extended: lists of asset, token; wanted: lists of asset, id, mode, claim (0: not known), bucket, share.
+ * in ms; extended: lists of asset, token; wanted: lists of asset, id, mode, claim (0: not known), bucket, share. What is
+ * empty is left out.
  * Bytes of each wanted: its asset's field in the bucket (8).
  *
- * Answers {url, signing secrets, wake catch-up, settled, extended, takes}.
+ * Answers {settled, extended, takes, url, signing secrets, wake catch-up}, the last four where something is wanted.
  */
-const turn = tableScript(
-  `
+const turnLua = (takes: string, answer: string) => `
 local settled, extended, takes, has_taken = {}, {}, {}, false
 local done, failure = pcall(function()
-  for i, v in ipairs(q.verdicts) do settled[i] = settle_attempt(v) end
-  for _, g in ipairs(q.given_back) do give_back(g[1], g[2], now + g[3]) end
-  for i, x in ipairs(q.extended) do extended[i] = extend_lease(x[1], x[2]) end
-  for i, w in ipairs(q.wanted) do
-    takes[i] = take_attempt(w[1], w[2], w[3], w[4], w[5], bytes(8), w[6])
-    has_taken = has_taken or takes[i][1] == 'taken'
-  end
+  for i, v in ipairs(q.verdicts or {}) do settled[i] = settle_attempt(v) end
+  for _, g in ipairs(q.given_back or {}) do give_back(g[1], g[2], now + g[3]) end
+  for i, x in ipairs(q.extended or {}) do extended[i] = extend_lease(x[1], x[2]) end
+  ${takes}
 end)
 -- Whatever happens above: what is owed without a time at which it is due would wait for ever.
 write_waiting()
 if not done then error(failure) end
-return {has_taken and common().url or '', has_taken and signing_secrets() or {}, needs_wake, settled, extended, takes}
-`,
+return ${answer}
+`;
+
+const turn = tableScript(
+  turnLua(
+    `for i, w in ipairs(q.wanted) do
+    takes[i] = take_attempt(w[1], w[2], w[3], w[4], w[5], bytes(8), w[6])
+    has_taken = has_taken or takes[i][1] == 'taken'
+  end`,
+    "{settled, extended, takes, has_taken and common().url or '', has_taken and signing_secrets() or {}, needs_wake}",
+  ),
   notificationLua,
   endpointLua,
   knownLua,
   settleLua,
   takeLua,
+);
+
+/** Where nothing is wanted: a third of the functions need not be made. */
+const turnWithoutTakes = tableScript(
+  turnLua('', '{settled, extended}'),
+  notificationLua,
+  endpointLua,
+  settleLua,
 );
 
 /** @throws what Redis throws; nothing is lost by doing all of it again */
@@ -94,27 +108,32 @@ export async function turnAttempts(
   const bytes: Buffer[] = [];
   const q = {
     lease: bounds.leaseMs,
-    bound: bounds.maxInFlight,
-    drain: bounds.drainPerSecond,
-    nonce,
-    schedule: verdicts.every(({ ok }) => ok) ? undefined : scheduleArguments(schedule),
-    verdicts: verdicts.map(settleArguments),
-    given_back: givenBack.map(({ platformId, token, inMs }) => [platformId, token, inMs]),
-    extended: extended.map(({ platformId, token }) => [platformId, token]),
-    wanted: wanted.map((one) => {
-      const { bucket, field } = assetSlot(one.platformId);
-      bytes.push(field);
-      return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, one.share === true];
+    ...(verdicts.length > 0 && { verdicts: verdicts.map(settleArguments) }),
+    ...(verdicts.some(({ ok }) => !ok) && { schedule: scheduleArguments(schedule) }),
+    ...(givenBack.length > 0 && {
+      given_back: givenBack.map(({ platformId, token, inMs }) => [platformId, token, inMs]),
+    }),
+    ...(extended.length > 0 && { extended: extended.map(({ platformId, token }) => [platformId, token]) }),
+    ...(wanted.length > 0 && {
+      bound: bounds.maxInFlight,
+      drain: bounds.drainPerSecond,
+      nonce,
+      wanted: wanted.map((one) => {
+        const { bucket, field } = assetSlot(one.platformId);
+        bytes.push(field);
+        return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, one.share === true];
+      }),
     }),
   };
-  const answer = await runTable(db, turn, clientToken, q, bytes);
-  const [url, flat, wake, settled, kept, takes] = answer as [
-    string,
-    string[],
-    number,
-    unknown[],
-    number[],
-    unknown[][],
+  const given = wanted.length > 0 ? turn : turnWithoutTakes;
+  const answer = await runTable(db, given, clientToken, q, bytes);
+  const [settled, kept, takes = [], url = '', flat = [], wake = 0] = answer as [
+    settled: unknown[],
+    kept: number[],
+    takes?: unknown[][],
+    url?: string,
+    secrets?: string[],
+    wake?: number,
   ];
   const secrets = fieldsOf(flat);
   return {

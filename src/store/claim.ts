@@ -18,9 +18,12 @@ export interface ArrivedEvent {
   notify: boolean;
   /** ms */
   acceptedAt: number;
-  /** Of the workflow that it will share with others; absent: it has one of its own, or none. */
+  /** Of the workflow that it will share with others; absent: it has one of its own. */
   group?: string;
 }
+
+/** Stands for the group of an event that has no workflow. */
+export const withoutWorkflow = '-';
 
 /** An event whose asset is owed: what its workflow carries. */
 export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
@@ -60,15 +63,17 @@ local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
+local has_listed = false
 local function write_claim(e, claimed, segments)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   lane = owe(asset, id, lane)
   write_known(bucket, e.slot, claimed, e.id_bytes, segments)
-  local fields = {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}
+  local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
   redis.call('HSET', record(id), unpack(fields))
-  list(id, fields[6])
+  list(id, accepted_at)
+  has_listed = true
   return {'claimed', claimed, held()}
 end
 local function claim_again(e, claimed, last, segments, new)
@@ -77,8 +82,9 @@ local function claim_again(e, claimed, last, segments, new)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
   if last == e.id_bytes then return {'mine', claimed, held()} end
   if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
-  close(id, {'asset', asset, 'event', event, 'accepted_at', string.format('%d', accepted_at)}, 'not_needed', id_text(last))
-  list(id, string.format('%d', accepted_at))
+  close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'not_needed', id_text(last))
+  list(id, accepted_at)
+  has_listed = true
   decide(asset, event, 'not_needed')
   return {'not_needed', id_text(last) or false}
 end
@@ -105,8 +111,11 @@ end
 -- All are claimed before one is taken: of two events of one asset only the newer is sent.
 local answers, has_taken = {}, false
 local done, failure = pcall(function()
+  local flights = redis.call('HLEN', base .. 'flight')
+  is_empty.flight, is_empty.waiting = flights == 0, redis.call('HLEN', base .. 'owed') == 0
   for i, e in ipairs(q.events) do answers[i] = claim_event(e) end
   if not q.take then return end
+  common().in_flight = flights + redis.call('HLEN', base .. 'resends')
   for i, e in ipairs(q.events) do
     local answer = answers[i]
     if answer[1] == 'claimed' or answer[1] == 'mine' then
@@ -118,6 +127,7 @@ end)
 -- Whatever happens above: what is owed without a time at which it is due would wait for ever.
 write_waiting()
 if not done then error(failure) end
+if has_listed then trim_list() end
 return {common().url or '', has_taken and signing_secrets() or {}, needs_wake, answers}
 `,
   endpointLua,
@@ -175,7 +185,8 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     event.platformId,
     event.eventId,
     event.priority === 'live' ? 'L' : 'B',
-    event.acceptedAt,
+    // As text, which is what Redis keeps of it.
+    String(event.acceptedAt),
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
     'lookedUpClaim' in event ? event.lookedUpClaim : -1,

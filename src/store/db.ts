@@ -1,7 +1,7 @@
 /**
  * The connection to Redis, and what every store function needs of it.
  *
- * Nothing is queued while Redis is away and nothing is sent twice by itself (DESIGN facts 14 to 16): a command
+ * Nothing is queued while Redis is away and nothing is sent twice by itself: a command
  * either answers within its time or fails, and its caller knows that it may have run.
  */
 import { Redis } from 'ioredis';
@@ -91,13 +91,19 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   }
 }
 
-/** True for an error that means "Redis is away or did not answer", as against a script's own error. */
+/** True for an error that means "Redis is away, full or did not answer", as against a script's own error. */
 export function isRedisUnavailable(err: unknown): boolean {
   if (err instanceof RedisUnavailable) return true;
   if (!(err instanceof Error)) return false;
-  return (
-    /Connection is closed|Stream isn't writeable|Command timed out|max retries per request|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|LOADING|READONLY|MASTERDOWN|CLUSTERDOWN/.test(
-      err.message,
-    ) || err.name === 'MaxRetriesPerRequestError'
-  );
+  return unavailableWords.test(err.message) || err.name === 'MaxRetriesPerRequestError';
 }
+
+const unavailableWords = new RegExp(
+  [
+    "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
+    'ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT',
+    'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN',
+    // No memory left; no disk left.
+    'OOM command not allowed|MISCONF',
+  ].join('|'),
+);

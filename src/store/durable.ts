@@ -47,6 +47,9 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
     async reached() {
       if (ackReplicas === 0 && fsync.always()) return;
       if (canConfirm || ackReplicas > 0) canConfirm = await disk.wait();
+      if (!canConfirm && ackReplicas > 0) {
+        throw new RedisUnavailable('redis cannot say what its replicas have on their disks');
+      }
     },
     close() {
       fsync.close();

@@ -10,6 +10,9 @@
  *   access-token:{<account's key>}:<sha256>  string: generation and scopes, with a TTL
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
+ *   account-calls:{<account's key>}  stream: who read or changed what of the account by the API, the newest 2,000 (auditCalls.ts)
+ *   account-call:{<account's key>}:<mark>  the same reading call of the last minute
+ *   account-rate:<names|records>:<account id>  number: dear calls of an account in the window that ends with the key
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
  *   audit                         stream of operators' changes
  *   audit-told                    id of its last entry that is in the service's log
@@ -46,6 +49,8 @@ export function globalKeys(prefix: string) {
     accessToken: (accountId: string, sha256: string) =>
       `${prefix}access-token:{${prefix}account:${accountId}}:${sha256}`,
     accountClients: (id: string) => `${prefix}account-clients:${id}`,
+    accountCalls: (id: string) => `${prefix}account-calls:{${prefix}account:${id}}`,
+    accountCallMark: (id: string, mark: string) => `${prefix}account-call:{${prefix}account:${id}}:${mark}`,
     clients: `${prefix}clients`,
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
@@ -55,6 +60,8 @@ export function globalKeys(prefix: string) {
     reclaimFailed: `${prefix}reclaim-failed`,
     unaccounted: `${prefix}unaccounted`,
     accountingCursor: `${prefix}accounting-cursor`,
+    /** Before the keys that count an account's dear calls. */
+    accountRate: `${prefix}account-rate`,
     /** Before the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
     /** Written before each wait for the disk (durable.ts). */

@@ -4,7 +4,7 @@ import type { Db } from './db.js';
 export const layoutVersion = 1;
 
 /**
- * Marks an empty store, and refuses one that is two layouts ahead of this release (DESIGN rule 11).
+ * Marks an empty store, and refuses one that is two layouts ahead of this release.
  * @throws with a message for the operator
  */
 export async function checkLayout(db: Db): Promise<void> {

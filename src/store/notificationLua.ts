@@ -12,7 +12,8 @@
  *   waiting  otherwise: `owed`, `owed-since` and one of `due:live` and `due:backfill`.
  */
 export const notificationLua = `
-local KEEP_SECONDS = 1209600
+-- As text: a number costs its formatting in every call.
+local KEEP_SECONDS = '1209600'
 local NOTHING = '!'
 local LANES = {L = 'due:live', B = 'due:backfill'}
 local function record(id) return base .. 'notification:' .. id end
@@ -23,35 +24,42 @@ local function state_of(id)
 end
 -- Ends a record, in one write with what else is to be written of it: fields, a list of names and values.
 local function close(id, fields, state, by, reason)
-  for name, value in pairs({state = state, ended_at = now, by = by, reason = reason}) do
-    fields[#fields + 1] = name
-    fields[#fields + 1] = value
-  end
-  redis.call('HSET', record(id), unpack(fields))
-  redis.call('EXPIRE', record(id), KEEP_SECONDS)
+  local key, n = record(id), #fields
+  fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
+  if by then fields[n + 5], fields[n + 6] = 'by', by end
+  if reason then fields[#fields + 1], fields[#fields + 2] = 'reason', reason end
+  redis.call('HSET', key, unpack(fields))
+  redis.call('EXPIRE', key, KEEP_SECONDS)
 end
 local function finish(id, state, by, reason)
   if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
 end
--- Lists a notification; beyond 10,000 the oldest go, with their records unless they are still owed.
-local function list(id, accepted_at)
+-- Lists a notification. trim_list must follow in the same script.
+local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
+-- Beyond 10,000 the oldest go, with their records unless they are still owed.
+local function trim_list()
   local log = base .. 'notifications'
-  redis.call('ZADD', log, accepted_at, id)
-  if redis.call('ZCARD', log) > 10000 then
-    local out = redis.call('ZPOPMIN', log)
-    local state = redis.call('HGET', record(out[1]), 'state')
-    if state and state ~= 'waiting' then redis.call('DEL', record(out[1])) end
+  local over = redis.call('ZCARD', log) - 10000
+  if over <= 0 then return end
+  local out = redis.call('ZPOPMIN', log, over)
+  for i = 1, #out, 2 do
+    local state = redis.call('HGET', record(out[i]), 'state')
+    if state and state ~= 'waiting' then redis.call('DEL', record(out[i])) end
   end
 end
 
+-- Where a script knows that nothing is in flight, or that nothing waits, it need not look for each asset.
+local is_empty = {}
 -- What an attempt holds; nil where none does.
 local function flight_of(asset)
+  if is_empty.flight then return nil end
   local packed = redis.call('HGET', base .. 'flight', asset)
   if not packed then return nil end
   local token, lease, since, lane, id, newer = string.match(packed, '^(%S+) (%d+) (%d+) (%u) (%S+) ?(%S*)$')
   return {token = token, lease = tonumber(lease), since = since, lane = lane, id = id, newer = newer ~= '' and newer or nil}
 end
 local function write_flight(asset, f)
+  is_empty.flight = false
   redis.call('HSET', base .. 'flight', asset, string.format('%s %d %d %s %s%s', f.token, f.lease, f.since, f.lane, f.id,
     f.newer and ' ' .. f.newer or ''))
 end
@@ -80,7 +88,7 @@ local function write_waiting()
     if n > 2000 then flush() end
   end
   flush()
-  to_wait = {}
+  to_wait, is_empty.waiting = {}, false
 end
 local function lane_of(asset)
   return redis.call('ZSCORE', base .. 'due:backfill', asset) and 'B' or 'L'
@@ -88,6 +96,7 @@ end
 -- What waits of an asset; nil where it is in flight or not owed.
 local function waiting_of(asset)
   if to_wait[asset] then return to_wait[asset] end
+  if is_empty.waiting then return nil end
   local id = redis.call('HGET', base .. 'owed', asset)
   if not id then return nil end
   local lane = lane_of(asset)
@@ -143,6 +152,8 @@ local function owe(asset, id, lane)
   local before = owed_id(asset, f, w)
   if before and before ~= id then finish(before, 'superseded', id) end
   if before and (f or w).lane == 'L' then lane = 'L' end
+  -- What was cancelled while it was in flight is owed no longer.
+  if f and not before then f.since = now end
   if f and f.lease > now then
     f.newer, f.lane = id, lane
     write_flight(asset, f)

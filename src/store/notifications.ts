@@ -42,7 +42,7 @@ export interface NotificationRecord {
   state: NotificationState;
   priority: 'live' | 'backfill';
   acceptedAt: number;
-  /** Of the workflow that it shares with others; absent: it has one of its own, or none. */
+  /** Of the workflow that it shares with others, `-` where it has none; absent: it has one of its own. */
   group?: string;
   endedAt?: number;
   /** While it waits: when it may be attempted next (absent where only a change from outside helps), and why then. */

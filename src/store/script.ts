@@ -15,17 +15,28 @@ export function script(source: string): Script {
 
 /**
  * A script of one client. It starts with `base` (what stands before each of the client's keys), `now` (Redis' clock in
- * ms) and ARGV from 2 on; the shared parts that it needs (such as `endpointLua`) come before `body`.
+ * ms) and ARGV from 2 on; what it needs of the shared parts (such as `endpointLua`) comes before `body`.
  */
 export function clientScript(body: string, ...shared: string[]): Script {
   const lines = [
     'local base = KEYS[1]',
     "local time = redis.call('TIME')",
     'local now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[1])',
-    ...shared,
-    body,
+    withWhatItNeeds(body, shared.join('\n')),
   ];
   return script(lines.join('\n'));
+}
+
+/**
+ * A script makes each function that it has anew in every call, used or not: what `body` does not name is left out. A
+ * definition of the shared parts begins with `local` at the beginning of a line, and ends before the next.
+ */
+function withWhatItNeeds(body: string, shared: string): string {
+  const definitions = shared.split(/^(?=local )/m);
+  return definitions.reduceRight((rest, definition) => {
+    const names = definition.match(/^local (?:function )?(\w+(?:, \w+)*)/)?.[1]?.split(', ') ?? [];
+    return names.some((name) => new RegExp(`\\b${name}\\b`).test(rest)) ? definition + rest : rest;
+  }, body);
 }
 
 /**

@@ -45,7 +45,7 @@ for i = 2, #ARGV, 4 do
     redis.call('ZSCORE', base .. 'notifications', id) and 1 or 0,
     owed and 1 or 0,
     owed and (f and f.since or redis.call('ZSCORE', base .. 'owed-since', asset)) or '',
-    owed and (f and f.lease or redis.call('ZSCORE', base .. LANES[w.lane], asset)) or '',
+    owed and (f and string.format('%d', f.lease) or redis.call('ZSCORE', base .. LANES[w.lane], asset)) or '',
     claim, last,
   }
 end

@@ -83,18 +83,26 @@ local function place(at, rate, kept_ms)
   if next_at > now then return nil, math.ceil(next_at - now) end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
+-- Later than any time until which catch-up sleeps.
+local ANY_TIME = 8640000000000000
 -- A client that may not be sent anything now is catch-up's, at a time that is known or once somebody changes something.
 local function refuse_all(mode, reason, in_ms)
   if mode == 'first' or mode == 'retry' then
-    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and now + 2592000000 or now + in_ms))
+    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and ANY_TIME or now + in_ms))
   end
   return {reason, in_ms}
 end
+-- What this call holds by one of its answers: who asks for the same in it waits for that one.
+local held_here = {}
 -- claim: its number, 0 where it is not known; share: backfill whose turn it is may use every place
 local function take_attempt(asset, id, mode, claim, bucket, slot, share)
-  local redeliver = mode == 'redeliver'
+  local redeliver, token = mode == 'redeliver', q.nonce
+  local resend = redeliver and token .. ' ' .. id
+  if held_here[resend or id] then return {'leased', q.lease} end
   local f = not to_wait[asset] and flight_of(asset) or nil
-  local is_own = f and f.token == q.nonce and f.id == id and not f.newer
+  local is_own
+  if redeliver then is_own = redis.call('HEXISTS', base .. 'resends', resend) == 1
+  else is_own = f and f.token == token and f.id == id and not f.newer end
   local w
   if f and f.lease <= now and not is_own then
     land(asset, f, math.min(now, tonumber(f.since)))
@@ -116,11 +124,11 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   if c.not_before > now then return refuse_all(mode, 'not_before', c.not_before - now) end
   if (mode == 'retry' or mode == 'drain') and w and w.due > now then return {'not_due', w.due - now} end
   if c.state == 'failing' and not redeliver then
-    if mode ~= 'probe' or c.probe_at > now then return refuse_all(mode, 'failing', math.max(c.probe_at - now, 0)) end
+    -- While a probe is under way, its end is what there is to wait for.
     local other = not is_own and probe_end(c.probe)
-    if other then return {'failing', other - now} end
+    local next_at = math.max(c.probe_at, other or now, now)
+    if mode ~= 'probe' or next_at > now then return refuse_all(mode, 'failing', next_at - now) end
   end
-  local token = q.nonce
   if not is_own then
     c.in_flight = c.in_flight or in_flight()
     local lane, bound = w and w.lane or 'L', c.bound
@@ -150,17 +158,22 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
       c.drain_at = drain_next
     end
     c.in_flight = c.in_flight + 1
-    if redeliver then
-      redis.call('HSET', base .. 'resends', token .. ' ' .. id, now + q.lease)
-    else
+    if not redeliver then
       stop_waiting(asset, w)
-      write_flight(asset, {token = token, lease = now + q.lease, since = w.since, lane = w.lane, id = id})
+      f = {token = token, since = w.since, lane = w.lane, id = id}
       if c.state == 'failing' then
         c.probe = token .. ' ' .. asset
         redis.call('HSET', E, 'probe', c.probe)
       end
     end
   end
+  -- The lease of one's own begins anew: its attempt has not begun, or nobody would ask.
+  if redeliver then redis.call('HSET', base .. 'resends', resend, now + q.lease)
+  else
+    f.lease = now + q.lease
+    write_flight(asset, f)
+  end
+  held_here[resend or id] = true
   return {'taken', token, c.generation, c.epoch}
 end
 local function signing_secrets() return redis.call('HGETALL', base .. 'signing-secrets') end

@@ -5,7 +5,8 @@
  */
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
-import { clientScript, runScript } from './script.js';
+import { evaluate } from './evaluate.js';
+import { clientScript, runScript, script, text } from './script.js';
 
 type Fields = Record<string, string>;
 
@@ -106,52 +107,122 @@ const prefixed = (registration: Fields, endpoint: Fields): Fields => ({
   ...Object.fromEntries(Object.entries(endpoint).map(([name, value]) => [`endpoint.${name}`, value])),
 });
 
-/** Safe to repeat: what a crash cut short is completed. */
-export async function importFact(db: Db, fact: Fact): Promise<void> {
+/**
+ * Writes a fact where nothing is there under its name, and completes what an import that was cut short began. Each is
+ * compared once more by the script that writes it: what came meanwhile (a registration, a rotated secret) is left alone.
+ * @returns what `compareFact` would; `different`: nothing was written
+ */
+export async function importFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
   switch (fact.type) {
     case 'account':
-      await db.redis.hset(db.global.account(fact.account_id), fact.fields);
-      await db.redis.set(db.global.clientId(fact.fields.client_id ?? ''), fact.account_id);
-      await db.redis.sadd(db.global.accounts, fact.account_id);
-      return;
+      return await importAccount(db, fact);
     case 'client':
-      await importClient(db, fact);
-      return;
+      return await importClient(db, fact);
     case 'registration':
-      await runScript(db, importRegistrationScript, fact.client_token, [
-        JSON.stringify(fact.fields),
-        JSON.stringify(fact.endpoint),
-      ]);
-      return;
+      return outcomeOf(
+        await runScript(db, importRegistrationScript, fact.client_token, [
+          JSON.stringify(fact.fields),
+          JSON.stringify(fact.endpoint),
+          JSON.stringify(decided),
+        ]),
+      );
   }
 }
 
-async function importClient(db: Db, fact: Fact & { type: 'client' }): Promise<void> {
-  const keys = db.client(fact.client_token);
-  if (Object.keys(fact.signing_secrets).length > 0) {
-    await db.redis.hset(keys.signingSecrets, fact.signing_secrets);
-  }
-  if (Object.keys(fact.fields).length > 0) await db.redis.hset(keys.client, fact.fields);
+async function importAccount(db: Db, fact: Fact & { type: 'account' }) {
+  const name = db.global.clientId(fact.fields.client_id ?? '');
+  await db.redis.set(name, fact.account_id, 'NX');
+  if ((await db.redis.get(name)) !== fact.account_id) return 'different';
+  const key = db.global.account(fact.account_id);
+  const outcome = outcomeOf(await evaluate(db, importAccountScript, [key], [JSON.stringify(fact.fields)]));
+  if (outcome !== 'different') await db.redis.sadd(db.global.accounts, fact.account_id);
+  return outcome;
+}
+
+async function importClient(db: Db, fact: Fact & { type: 'client' }) {
+  const outcome = outcomeOf(
+    await runScript(db, importClientScript, fact.client_token, [
+      JSON.stringify(fact.fields),
+      JSON.stringify(fact.signing_secrets),
+    ]),
+  );
+  if (outcome === 'different') return outcome;
   const account = fact.fields.account_id;
   if (account !== undefined && fact.fields.deleted === undefined) {
     await db.redis.sadd(db.global.accountClients(account), fact.client_token);
   }
   await db.redis.sadd(db.global.clients, fact.client_token);
+  return outcome;
 }
 
-/** ARGV: the registration's fields, the endpoint's, both JSON. The client's clock starts to run with the URL. */
+const outcomeOf = (answer: unknown) => text(answer) as 'new' | 'same' | 'different';
+
+/** `only` are the fields that count, all where it is nil. An empty hash is `new`, unless nothing is given either. */
+const compareLua = `
+local function compared(key, given, only)
+  local stored, count = {}, 0
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if not only or (only[all[i]] and all[i + 1] ~= '') then
+      stored[all[i]] = all[i + 1]
+      count = count + 1
+    end
+  end
+  local wanted, same = 0, true
+  for name, value in pairs(given) do
+    wanted = wanted + 1
+    if stored[name] ~= value then same = false end
+  end
+  if count == 0 and wanted > 0 then return 'new' end
+  return (same and count == wanted) and 'same' or 'different'
+end
+local function write(key, given)
+  for name, value in pairs(given) do redis.call('HSET', key, name, value) end
+end
+`;
+
+/** KEYS account; ARGV its fields, JSON. */
+const importAccountScript = script(`${compareLua}
+local given = cjson.decode(ARGV[1])
+local found = compared(KEYS[1], given)
+if found == 'new' then write(KEYS[1], given) end
+return found
+`);
+
+/** ARGV: the client's fields, its signing secrets, both JSON. */
+const importClientScript = clientScript(
+  `
+local given, secrets = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
+local client, S = base .. 'client', base .. 'signing-secrets'
+local found, ofSecrets = compared(client, given), compared(S, secrets)
+if found == 'different' or ofSecrets == 'different' then return 'different' end
+if found == 'same' and ofSecrets == 'new' then return 'different' end
+write(S, secrets)
+write(client, given)
+return found
+`,
+  compareLua,
+);
+
+/** ARGV: the registration's fields, the endpoint's, which of those count, all JSON. The clock starts to run with the URL. */
 const importRegistrationScript = clientScript(
   `
-local registration = cjson.decode(ARGV[2])
-local endpoint = cjson.decode(ARGV[3])
+local registration, endpoint = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
+local R, counts = base .. 'registration', {}
+for _, name in ipairs(cjson.decode(ARGV[4])) do counts[name] = true end
+local found, ofEndpoint = compared(R, registration), compared(E, endpoint, counts)
+if found == 'same' and ofEndpoint == 'same' then return 'same' end
+local decidedAlready = ofEndpoint == 'different' or (ofEndpoint == 'same' and next(endpoint) ~= nil)
+if redis.call('EXISTS', R) == 1 or decidedAlready then return 'different' end
 local from = seen()
-for name, value in pairs(registration) do redis.call('HSET', base .. 'registration', name, value) end
-for name, value in pairs(endpoint) do redis.call('HSET', E, name, value) end
+write(R, registration)
+write(E, endpoint)
 sync_clock()
 note_change(from, 'imported', 'operator')
-return 1
+return 'new'
 `,
   endpointLua,
+  compareLua,
 );
 
 function compare(stored: Fields, given: Fields): 'new' | 'same' | 'different' {

@@ -8,10 +8,7 @@ import { pino } from 'pino';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import type { openapi } from '../../src/api/openapi.js';
-import { checkReadiness } from '../../src/api/readiness.js';
 import { listen } from '../../src/api/server.js';
-import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
 describe('the HTTP edge', () => {
@@ -82,34 +79,13 @@ describe('the HTTP edge', () => {
     assert.match(Buffer.concat(chunks).toString(), /^HTTP\/1\.1 400/);
   });
 
-  it('GET /healthz and /readyz', async () => {
-    assert.equal((await fetch(`${api.url}/healthz`)).status, 200);
-    const ready = await fetch(`${api.url}/readyz`);
-    assert.deepEqual(await ready.json(), { status: 'ready', redis: true, temporal: true });
-  });
-
-  it('GET /readyz is 503 while Redis is away, and 200 when it is back', async () => {
-    const proxy = await startProxy(servers().redisUrl);
-    const cut = await startApi({ redisUrl: proxy.url });
-    proxy.hang();
-    const away = await fetch(`${cut.url}/readyz`);
-    assert.equal(away.status, 503);
-    assert.deepEqual(await away.json(), { status: 'not ready', redis: false, temporal: true });
-    proxy.release();
-    while ((await fetch(`${cut.url}/readyz`)).status !== 200);
-    await cut.close();
-    await proxy.close();
-  });
-
   it('GET /metrics on the admin port: requests by route, no labels of accounts or clients', async () => {
     const customer = await newCustomer(api);
     await newToken(api, customer);
-    const { metrics, db, temporal } = api.deps;
-    metrics.watch('asset_update_intake_waiting_events', () => 3);
+    const { metrics, readiness } = api.deps;
+    metrics.watch('asset_update_claims_under_way', () => 3);
     metrics.watch('asset_update_owed_notifications', () => Promise.reject(new Error('away')));
-    const admin = await listenAdmin({ HOST: '127.0.0.1', ADMIN_PORT: 0 }, metrics, () =>
-      checkReadiness(db, temporal),
-    );
+    const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.1', ADMIN_PORT: 0 }, metrics, readiness);
     const get = async (path: string) => (await fetch(`http://127.0.0.1:${admin.port}${path}`)).text();
     const text = await get('/metrics');
     assert.match(
@@ -117,7 +93,7 @@ describe('the HTTP edge', () => {
       /asset_update_http_request_duration_seconds_count\{method="POST",route="\/oauth\/access_token",status="200"\} 1/,
     );
     assert.match(text, /asset_update_access_tokens_minted_total 1/);
-    assert.match(text, /asset_update_intake_waiting_events 3/);
+    assert.match(text, /asset_update_claims_under_way 3/);
     assert.doesNotMatch(text, /asset_update_owed_notifications \d/);
     for (const name of [customer.client_token, customer.client_id, customer.account_id]) {
       assert.ok(!text.includes(name));
@@ -228,6 +204,41 @@ describe('the HTTP edge', () => {
     const html = await page.text();
     assert.match(html, /POST \/register_push_notifications/);
     assert.doesNotMatch(html, /<script|<link|src=/);
+  });
+
+  it('pages stand in no frame, keep their base, are not sniffed and tell no referrer', async () => {
+    for (const path of ['/docs', '/openapi.json']) {
+      const { headers } = await fetch(api.url + path);
+      const policy = (headers.get('content-security-policy') ?? '').split('; ');
+      for (const part of [
+        "default-src 'none'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+      ])
+        assert.ok(policy.includes(part), `${path}: ${part}`);
+      assert.equal(headers.get('x-content-type-options'), 'nosniff');
+      assert.equal(headers.get('referrer-policy'), 'no-referrer');
+    }
+  });
+
+  it('no call reads ctx.query, which takes quadratic time', async () => {
+    const app = createApi(api.deps);
+    Object.defineProperty(app.request, 'query', {
+      get: () => assert.fail('ctx.query was read'),
+    });
+    const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, app);
+    const customer = await newCustomer(api, ['push_notifications', 'enrichments']);
+    const authorization = `Bearer ${await newToken(api, customer)}`;
+    const { paths } = (await (await fetch(`${api.url}/openapi.json`)).json()) as typeof openapi;
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const method of Object.keys(methods)) {
+        const url = `http://127.0.0.1:${server.port}${path}?client_token=${customer.client_token}&a=1`;
+        const answer = await fetch(url, { method, headers: { authorization } });
+        assert.ok(answer.status < 500, `${method} ${path}: ${answer.status}`);
+      }
+    }
+    await server.close();
   });
 });
 

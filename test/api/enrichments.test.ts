@@ -319,6 +319,24 @@ describe('POST /enrichments', () => {
         ['unknown_client'],
       );
     });
+
+    it('an item that was not taken carries event_id and code', async () => {
+      const events = [
+        event({ event_id: 'an-1', client_token: 'nobody' }),
+        event({ event_id: 'an-2', platform_id: '' }),
+        event({ event_id: 'not an id' }),
+        { ...event({ client_token: 'nobody' }), event_id: undefined },
+        'no event at all',
+      ];
+      const { body } = await call({ events });
+      assert.deepEqual(body.results.map((r) => [r.event_id, r.code]).toSpliced(3, 1), [
+        ['an-1', 'unknown_client'],
+        ['an-2', 'invalid_event'],
+        [null, 'invalid_event'],
+        [null, 'invalid_event'],
+      ]);
+      assert.match(String(body.results[3]?.event_id), /^evt-/);
+    });
   });
 
   it('body over 1 MiB: 413', async () => {
@@ -366,7 +384,7 @@ describe('POST /enrichments', () => {
     });
   });
 
-  describe('Temporal or Redis away: 503 with Retry-After', () => {
+  describe('while Temporal or Redis is away', () => {
     async function assertUnknown(answer: Awaited<ReturnType<typeof call>>): Promise<void> {
       assert.equal(answer.status, 503, JSON.stringify(answer.body));
       assert.match(String(answer.headers.get('retry-after')), /^[1-9]\d*$/);
@@ -374,7 +392,7 @@ describe('POST /enrichments', () => {
     }
 
     for (const how of ['does not answer', 'is gone'] as const) {
-      it(`Temporal ${how}: single, batch, and a batch of which something is known; sent again it is taken once`, async () => {
+      it(`Temporal ${how}: events are accepted as ever, and sent again they are taken once`, async () => {
         const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
         const away = await startApi({
           prefix: h.db.prefix,
@@ -384,20 +402,20 @@ describe('POST /enrichments', () => {
         try {
           if (how === 'is gone') await proxy.close();
           else proxy.hang();
-          await assertUnknown(await call(event(), away));
-          await assertUnknown(await call({ events: [event(), event({ platform_id: 'b' })] }, away));
+          const single = await call(event(), away);
+          assert.equal(single.status, 202, JSON.stringify(single.body));
           const mixed = await call(
             { events: [event(), event({ platform_id: 'c', notify: false }), event({ platform_id: '' })] },
             away,
           );
-          assert.equal(mixed.status, 202);
           assert.deepEqual(
             mixed.body.results.map((r) => r.notification ?? r.code),
-            ['temporarily_unavailable', 'none', 'invalid_event'],
+            ['queued', 'none', 'invalid_event'],
           );
+          assert.equal((await fetch(`${away.url}/readyz`)).status, 200, 'ready without Temporal');
+          // A process with a worker finds what is owed, also where no workflow could be started.
           const again = await call(event());
-          assert.equal(again.body.notification, 'queued');
-          if (how === 'does not answer') proxy.release();
+          assert.equal(again.body.notification_id, single.body.notification_id);
           await delivered(again.body.notification_id);
         } finally {
           if (how === 'does not answer') await proxy.close();
@@ -406,7 +424,7 @@ describe('POST /enrichments', () => {
         assert.equal(new Set(receiver.idsOf('vid-9')).size, 1);
       });
 
-      it(`Redis ${how}: single and batch`, async () => {
+      it(`Redis ${how}: 503 with Retry-After, single and batch`, async () => {
         const proxy = await startProxy(servers().redisUrl);
         const away = await startApi({ prefix: h.db.prefix, redisUrl: proxy.url });
         try {

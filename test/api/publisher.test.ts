@@ -208,6 +208,11 @@ describe('for the publisher’s engineers', () => {
       assert.equal(assets((await call('GET', '/notifications?since=2020-01-01')).body).length, 3);
       assert.deepEqual(assets((await call('GET', '/notifications?until=2020-01-01T00:00:00Z')).body), []);
     });
+    it('400 for a raw + in a time: says that it is written %2B', async () => {
+      const { status, body } = await call('GET', '/notifications?since=2026-01-31T12:00:00+01:00');
+      assert.equal(status, 400);
+      assert.match(String(body.msg), /%2B/);
+    });
     for (const wrong of [
       'state=odd',
       'since=yesterday',

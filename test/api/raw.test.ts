@@ -76,6 +76,7 @@ describe('bad input on a raw socket', () => {
       'content-type: application/json',
       'transfer-encoding: chunked',
     ) + pieces.join('');
+  const numbered = (count: number) => Array.from({ length: count }, (_, i) => `${i.toString(36)}`).join('&');
   const zeros = Buffer.alloc(50 * mib);
   const fastest = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
 
@@ -94,7 +95,7 @@ describe('bad input on a raw socket', () => {
     ],
     'a broken percent-encoding in a query': [
       () => head('GET /push_notifications?client_token=%zz%', `authorization: Bearer ${token}`),
-      401,
+      400,
     ],
     'bytes over 127 in a path': [() => Buffer.from(head('GET /assets/\xff\xfe'), 'latin1'), 400, 401],
     'bytes over 127 in the Authorization': [
@@ -181,7 +182,7 @@ describe('bad input on a raw socket', () => {
     '20,000 headers': [() => head('GET /healthz', ...Array.from({ length: 20_000 }, () => 'x: 1')), 431],
     '1,000 headers': [() => head('GET /healthz', ...Array.from({ length: 1000 }, () => 'x: 1')), 200],
     'a path of 40 KiB': [() => head(`GET /${'x'.repeat(40_000)}`), 431, 414],
-    '6,000 parameters': [() => head(`GET /clients?${'a=1&'.repeat(6_000)}`), 401],
+    '6,000 parameters': [() => head(`GET /clients?${numbered(6_000)}`, 'authorization: Bearer x'), 400],
     'a folded header': [() => head('GET /healthz', 'x: 1\r\n folded'), 400],
     'a blank before the colon': [() => head('GET /healthz', 'x : 1'), 400],
     'two hosts': [() => head('GET /healthz', 'host: y'), 400, 200],

@@ -212,6 +212,20 @@ describe('POST /register_push_notifications', () => {
     });
     after(() => strict.close());
 
+    for (const [what, raw, code, says] of [
+      ['a raw +', 'https://example.com/a+b', 'url_not_absolute', /send a \+ of the url as %2B/],
+      ['http', 'http://example.com/', 'url_scheme', /Send the https:\/\/ address/],
+      ['user:password', 'https://user:password@example.com/', 'url_credentials', /Leave user:password@ out/],
+    ] as const) {
+      it(`${what}: says what to send instead`, async () => {
+        const params = `access_token=${token}&client_token=${customer.client_token}&url=${raw}`;
+        const answer = await call(params, {}, strict);
+        const body = (await answer.json()) as { msg: string; code: string };
+        assert.deepEqual([answer.status, body.code], [400, code], body.msg);
+        assert.match(body.msg, says);
+      });
+    }
+
     for (const [what, target, code] of [
       ['not an absolute URL', '/hook', 'url_not_absolute'],
       ['http', 'http://example.com/', 'url_scheme'],

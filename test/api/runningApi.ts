@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import { createApi } from '../../src/api/app.js';
 import type { ApiDeps } from '../../src/api/deps.js';
+import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
 import { listen } from '../../src/api/server.js';
 import { readConfig } from '../../src/config.js';
 import { startDelivering } from '../../src/delivery/compose.js';
@@ -13,6 +14,7 @@ import { createAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { openDb, waitForRedis } from '../../src/store/db.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
+import { askServer } from '../../src/temporal/askServer.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export interface RunningApi {
@@ -80,6 +82,11 @@ export async function startApi(
     secretBox,
     metrics,
     targetPolicy,
+    readiness: createReadiness({
+      redis: () => db.redis.ping(),
+      temporal: () => askServer(connection, lookEveryMs),
+      ending: () => false,
+    }),
     ...(options.lookup && { lookup: options.lookup }),
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));

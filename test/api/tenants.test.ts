@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { openapi } from '../../src/api/openapi.js';
 import { rotateSecret, setDisabled } from '../../src/store/accounts.js';
+import { listCalls } from '../../src/store/auditCalls.js';
 import { deleteClient } from '../../src/store/clients.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
@@ -362,5 +363,23 @@ describe('tenants', () => {
         if (succeeds === 400) assert.equal(answer.body.code, 'already_registered');
       });
     }
+
+    it('each that reads a secret, changes or sends something is in the audit; nobody else’s is', async () => {
+      const calls = await listCalls(api.deps.db);
+      const done = calls.filter(({ accountId }) => accountId === owner.account_id);
+      assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
+        'notification recover',
+        'notification redeliver',
+        'registration',
+        'resume',
+        'signing secret read',
+        'signing secret rotate',
+        'test',
+      ]);
+      for (const { accountId, clientToken } of calls) {
+        const of = [owner, stranger].find(({ account_id }) => account_id === accountId);
+        assert.equal(clientToken, of?.client_token);
+      }
+    });
   });
 });

@@ -17,8 +17,8 @@ describe('the benchmark accounts for every notification', () => {
     };
     assert.deepEqual(account(events, arrivals), {
       deliveries: [
-        { acceptedAt: 1, arrivedAt: 11 },
-        { acceptedAt: 4, arrivedAt: 10 },
+        { notificationId: 'b', acceptedAt: 1, arrivedAt: 11 },
+        { notificationId: 'e', acceptedAt: 4, arrivedAt: 10 },
       ],
       missing: 1,
       superseded: 1,

@@ -163,10 +163,12 @@ describe('each change of a registration’s state is logged, counted, audited an
     assert.deepEqual(
       audit.map(({ who, what }) => (who.startsWith('the ') ? `${who}: ${what}` : what)),
       [
+        'registration',
         'the publisher: registration state',
         'the service: registration state',
         'the service: registration state',
         'the service: registration state',
+        'resume',
         'the publisher: registration state',
         'the service: registration state',
         'registration pause',
@@ -177,7 +179,7 @@ describe('each change of a registration’s state is logged, counted, audited an
         'registration reset',
       ],
     );
-    assert.deepEqual(audit[3]?.before, { state: 'active' });
-    assert.deepEqual(audit[3]?.after, { state: 'suspended', why: 'it answered 410' });
+    assert.deepEqual(audit[4]?.before, { state: 'active' });
+    assert.deepEqual(audit[4]?.after, { state: 'suspended', why: 'it answered 410' });
   });
 });

@@ -105,6 +105,8 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     ACCESS_TOKEN_TTL_SECONDS: '86400',
     RETRY_SCHEDULE_SECONDS: '0.5,1,2,4',
     PROBE_SCHEDULE_SECONDS: '0.5,1,2',
+    // The registrar's clients are all of one account.
+    ACCOUNT_RATE_PER_SECOND: '10000',
     ATTEMPT_TIMEOUT_SECONDS: String(attemptTimeoutSeconds),
     LOG_LEVEL: 'warn',
     ...options.env,

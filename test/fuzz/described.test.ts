@@ -37,8 +37,12 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     receiver = await startReceiver();
     let answered = 0;
     receiver.answer = () => (answered++ % 3 === 0 ? 500 : 200);
-    // A rate that the fuzzer cannot reach: else most of its token calls would see nothing but 429.
-    service = await startService({ LOG_LEVEL: 'warn', TOKEN_RATE_PER_SECOND: '10000' });
+    // Rates that the fuzzer cannot reach: else most of its calls would see nothing but 429.
+    service = await startService({
+      LOG_LEVEL: 'warn',
+      TOKEN_RATE_PER_SECOND: '10000',
+      ACCOUNT_RATE_PER_SECOND: '10000',
+    });
     db = openDb({ url: servers().redisUrl, prefix: service.prefix, log: createLogger('silent', 'test') });
     await waitForRedis(db, 5000);
   });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
-import { isTaken } from '../api/credentials.js';
+import { findAccessToken } from '../../src/store/accessTokens.js';
+import { isTaken, mintedToken } from '../api/credentials.js';
 import { type Cli, openCli } from './cli.js';
 
 describe('operator: account', () => {
@@ -24,6 +25,28 @@ describe('operator: account', () => {
     ]);
     assert.deepEqual(platform.scopes, ['enrichments']);
     assert.deepEqual(both.scopes, ['one', 'two']);
+  });
+
+  it('account set ID --scope S: where one is taken away every token ends, else none', async () => {
+    const made = await cli.json('account', 'create', '--name', 'S');
+    const token = await mintedToken(cli.db, made, ['push_notifications'], 60);
+    const scopes = ['--scope', 'push_notifications', '--scope', 'signing_secrets'];
+    assert.deepEqual(await cli.json('account', 'set', made.account_id, ...scopes), {
+      account_id: made.account_id,
+      previous_scopes: ['push_notifications'],
+      scopes: ['push_notifications', 'signing_secrets'],
+      tokens_ended: false,
+    });
+    assert.ok(await findAccessToken(cli.db, token));
+    const fewer = await cli.json('account', 'set', made.account_id, '--scope', 'push_notifications');
+    assert.equal(fewer.tokens_ended, true);
+    assert.equal(await findAccessToken(cli.db, token), undefined);
+  });
+
+  it('a scope that is none is wrong usage', async () => {
+    for (const scope of ['', 'two words', 'a"b']) {
+      assert.equal((await cli.run(['account', 'create', '--name', 'X', '--scope', scope])).status, 2, scope);
+    }
   });
 
   it('account list: every account, never a secret', async () => {

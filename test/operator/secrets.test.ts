@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
-import { createSigningSecret, rotateSigningSecret } from '../../src/store/signingSecrets.js';
+import {
+  createSigningSecret,
+  previousSigningSecretsAtMost,
+  rotateSigningSecret,
+  signingSecrets,
+} from '../../src/store/signingSecrets.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 
@@ -10,7 +15,7 @@ const newer = { id: 'k2', key: Buffer.alloc(32, 2) };
 const setting = (...keys: { id: string; key: Buffer }[]) =>
   keys.map(({ id, key }) => `${id}:${key.toString('base64')}`).join(',');
 
-describe('operator: secrets reencrypt', () => {
+describe('operator: secrets', () => {
   let h: Harness;
   let cli: Cli;
   let receiver: Receiver;
@@ -54,7 +59,9 @@ describe('operator: secrets reencrypt', () => {
     await h.db.redis.del(h.db.client(client).signingSecrets);
     box = createSecretBox([older]);
     const previous = await createSigningSecret(h.db, box, client);
-    const { signingSecret } = await rotateSigningSecret(h.db, box, client);
+    const rotated = await rotateSigningSecret(h.db, box, client);
+    assert.equal(rotated.outcome, 'rotated');
+    const { signingSecret } = rotated;
     const sealed = () => h.db.redis.hvals(h.db.client(client).signingSecrets);
     const both = [signingSecret, previous];
 
@@ -79,6 +86,24 @@ describe('operator: secrets reencrypt', () => {
     assert.deepEqual([ran.status, ran.stdout], [1, '']);
     assert.match(ran.stderr, new RegExp(`no key for those of: ${lost}\n`));
     assert.match(String(await h.db.redis.hget(h.db.client(kept).signingSecrets, 'current')), /^k2:/);
+  });
+
+  it('secrets rotate T: the old one signs along, with --now every earlier one ends', async () => {
+    const box = createSecretBox([newer]);
+    const client = await h.newClient();
+    await h.db.redis.del(h.db.client(client).signingSecrets);
+    const first = await createSigningSecret(h.db, box, client);
+    assert.ok((await cli.json('secrets', 'rotate', client)).previous_valid_until);
+    const secrets = await signingSecrets(h.db, box, client);
+    assert.deepEqual([secrets.length, secrets[1]], [2, first]);
+    for (let i = 1; i < previousSigningSecretsAtMost; i++) await rotateSigningSecret(h.db, box, client);
+    const refused = await cli.run(['secrets', 'rotate', client]);
+    assert.deepEqual([refused.status, refused.stdout], [1, '']);
+    assert.match(refused.stderr, /Ten earlier signing secrets .* With --now all of them end at once/);
+    const shown = await cli.run(['secrets', 'rotate', client, '--now', '--json']);
+    const [only = '', ...more] = await signingSecrets(h.db, box, client);
+    assert.deepEqual(more, []);
+    assert.equal(secrets.includes(only) || shown.stdout.includes(only), false);
   });
 
   it('without SECRETS_KEY it is refused', async () => {

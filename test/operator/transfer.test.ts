@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { createAccount, getAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
+import { createAccount, getAccount, rotateSecret } from '../../src/store/accounts.js';
+import { createClient, getClient } from '../../src/store/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
 import { getRegistration, markAnswered, register } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
-import { createSigningSecret, signingSecrets } from '../../src/store/signingSecrets.js';
+import { createSigningSecret, rotateSigningSecret, signingSecrets } from '../../src/store/signingSecrets.js';
+import { compareFact, exportFacts, type Fact, importFact } from '../../src/store/transfer.js';
 import { isTaken } from '../api/credentials.js';
 import { type Cli, openCli } from './cli.js';
 
@@ -94,6 +95,77 @@ describe('operator: export, import', () => {
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /Nothing was imported\..*SITE/);
     assert.equal((await to.run(['registration', 'show', 'FRESH'])).stderr, 'There is no client FRESH.\n');
+  });
+
+  describe('what somebody makes or changes while a file is taken in is left as it is', () => {
+    let accountId: string;
+    let facts: Fact[];
+
+    /** As the command finds them: compared, and not yet written. */
+    beforeEach(async () => {
+      const source = await openCli();
+      const target = await openCli();
+      const account = await createAccount(source.db, { name: 'Acme' });
+      accountId = account.account_id;
+      await createClient(source.db, { accountId, name: 'Site', clientToken: 'RACE' });
+      await createSigningSecret(source.db, box, 'RACE');
+      const url = 'http://127.0.0.1:4996/exported';
+      await register(source.db, box, { clientToken: 'RACE', accountId, url });
+      facts = [];
+      for await (const fact of exportFacts(source.db)) facts.push(fact);
+      into = target;
+      source.close();
+    });
+    afterEach(() => into.close());
+    let into: Cli;
+    const the = (type: Fact['type']) => facts.find((fact) => fact.type === type) as Fact;
+
+    it('a registration', async () => {
+      await importFact(into.db, the('account'));
+      await importFact(into.db, the('client'));
+      assert.equal(await compareFact(into.db, the('registration')), 'new');
+      const url = 'http://127.0.0.1:4996/meanwhile';
+      await register(into.db, box, { clientToken: 'RACE', accountId, url });
+      assert.equal(await importFact(into.db, the('registration')), 'different');
+      assert.equal((await getRegistration(into.db, 'RACE'))?.url, url);
+    });
+
+    it('a pause of a client without a URL', async () => {
+      await importFact(into.db, the('account'));
+      await importFact(into.db, the('client'));
+      await pauseEndpoint(into.db, 'RACE');
+      assert.equal(await importFact(into.db, the('registration')), 'different');
+      assert.equal(await getRegistration(into.db, 'RACE'), undefined);
+    });
+
+    it('a signing secret', async () => {
+      await importFact(into.db, the('account'));
+      await importFact(into.db, the('client'));
+      const rotated = await rotateSigningSecret(into.db, box, 'RACE');
+      assert.equal(await importFact(into.db, the('client')), 'different');
+      assert.equal(rotated.outcome, 'rotated');
+      assert.equal((await signingSecrets(into.db, box, 'RACE'))[0], rotated.signingSecret);
+    });
+
+    it('a client of the same name', async () => {
+      const other = await createAccount(into.db, { name: 'Other' });
+      await createClient(into.db, { accountId: other.account_id, name: 'Theirs', clientToken: 'RACE' });
+      assert.equal(await importFact(into.db, the('client')), 'different');
+      assert.equal((await getClient(into.db, 'RACE'))?.accountId, other.account_id);
+    });
+
+    it('an account’s secret', async () => {
+      assert.equal(await importFact(into.db, the('account')), 'new');
+      const { client_secret } = await rotateSecret(into.db, accountId, { now: true });
+      assert.equal(await importFact(into.db, the('account')), 'different');
+      const clientId = (await getAccount(into.db, accountId))?.clientId ?? '';
+      assert.ok(await isTaken(into.db, clientId, client_secret));
+    });
+
+    it('what is there in the same form is completed', async () => {
+      for (const fact of facts) assert.equal(await importFact(into.db, fact), 'new');
+      for (const fact of facts) assert.equal(await importFact(into.db, fact), 'same');
+    });
   });
 
   it('a line that export did not write is named by its number and never shown', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { TargetPolicy } from '../../src/outgoing/address.js';
+import { judgeAddress, type TargetPolicy } from '../../src/outgoing/address.js';
 import {
   checkTarget,
   checkTargetForm,
@@ -202,5 +202,53 @@ describe('registration: the name in the url', () => {
     await assert.rejects(check(failing('ESERVFAIL')), ResolverUnavailable);
     await assert.rejects(check(failing('EAI_AGAIN')), ResolverUnavailable);
     await assert.rejects(check(failing('ETIMEOUT')), ResolverUnavailable);
+  });
+});
+
+describe('the service’s own names and addresses, behind a NAT or a balancer (OWN_ADDRESSES)', () => {
+  const policy: TargetPolicy = {
+    ...publicOnly,
+    ownAddresses: ['api.example.com', '93.184.216.34', '198.41.0.0/24', '2606:2800::/32'],
+  };
+  const answers: Record<string, string> = {
+    'api.example.com': '8.8.4.4',
+    'alias.example.net': '8.8.4.4',
+    'hooks.example': '8.8.8.8',
+    'inside.example': '198.41.0.9',
+  };
+  const lookup: Lookup = async (host) => {
+    const address = answers[host];
+    if (address === undefined) throw Object.assign(new Error('none'), { code: 'ENOTFOUND' });
+    return [{ address, family: 4 }];
+  };
+
+  for (const [what, url] of [
+    ['the name', 'https://api.example.com/hook'],
+    ['the name in another case and with a dot at its end', 'https://API.Example.com./hook'],
+    ['the name, on any port', 'https://api.example.com:8443/hook'],
+    ['another name that leads to the same address', 'https://alias.example.net/hook'],
+    ['the address that the name has', 'https://8.8.4.4/hook'],
+    ['an address, on any port', 'https://93.184.216.34:8443/hook'],
+    ['an address in its mapped form', 'https://[64:ff9b::5db8:d822]/hook'],
+    ['an address within a range', 'https://[2606:2800::9]/hook'],
+    ['a name that leads into a range', 'https://inside.example/hook'],
+  ] as const) {
+    it(`refused as own_address: ${what}`, async () => {
+      await assert.rejects(checkTarget(url, policy, { lookup }), refusedAs('own_address'));
+    });
+  }
+
+  it('everybody else is taken, also while the own name does not resolve', async () => {
+    await checkTarget('https://hooks.example/', policy, { lookup });
+    await checkTarget(
+      'https://hooks.example/',
+      { ...policy, ownAddresses: ['gone.example.com'] },
+      { lookup },
+    );
+  });
+
+  it('an attempt to such an address is refused too, whatever name led there', () => {
+    assert.equal(judgeAddress('198.41.0.9', 443, policy), 'own_address');
+    assert.equal(judgeAddress('198.41.1.9', 443, policy), 'allowed');
   });
 });

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { Arrived } from '../../src/store/claim.js';
-import { claimAndTakeEvents } from '../../src/store/claimAndTake.js';
+import type { ArrivedEvent, Claim } from '../../src/store/claim.js';
 import { deleteClient, setClient } from '../../src/store/clients.js';
 import { pauseEndpoint } from '../../src/store/endpoint.js';
-import type { EnrichmentEvent, Look } from '../../src/store/look.js';
 import { resetRegistration } from '../../src/store/registrations.js';
-import type { Take, Taken } from '../../src/store/take.js';
-import { closeDeliveryClients, type DeliveryClient, leaseMs, newDeliveryClient } from './deliveryClient.js';
+import type { Take } from '../../src/store/take.js';
+import {
+  closeDeliveryClients,
+  type DeliveryClient,
+  newDeliveryClient,
+  whatIsOwed,
+} from './deliveryClient.js';
 
 interface Drawn {
   asset: string;
@@ -20,107 +23,87 @@ const drawn = fc.record<Drawn>({
   segment: fc.constantFrom('x', 'y', 'z'),
   priority: fc.constantFrom('live', 'live', 'live', 'backfill'),
 });
-
-const bounds = { leaseMs, maxInFlight: 16 };
+const groups = fc.array(fc.array(drawn, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 3 });
 
 describe('claiming and taking a group of one client in one script', () => {
   after(closeDeliveryClients);
 
-  it('answers what claiming all and then taking each answers', async () => {
+  it('answers and leaves what claiming each and then taking each answers and leaves', async () => {
+    const limits = [
+      'none',
+      'two in flight',
+      'a slow rate',
+      'paused',
+      'suspended',
+      'without a URL',
+      'deleted',
+    ];
     await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.array(drawn, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 3 }),
-        fc.constantFrom('none', 'two in flight', 'a slow rate', 'paused'),
-        async (groups, limit) => {
-          const [together, apart] = await Promise.all([limited(limit), limited(limit)]);
-          for (const group of groups) {
-            assert.deepEqual(
-              (await claimAndTake(together, eventsOf(together, group))).map(comparable),
-              (await claimThenTake(apart, eventsOf(apart, group))).map(comparable),
-            );
-          }
-        },
-      ),
-      { numRuns: 15 },
+      fc.asyncProperty(groups, fc.constantFrom(...limits), async (drawnGroups, limit) => {
+        const [together, apart] = await Promise.all([limited(limit), limited(limit)]);
+        for (const group of drawnGroups) {
+          const { claims, wakeCatchUp } = await together.claimAndTake(eventsOf(together, group));
+          const one = await claimThenTake(apart, eventsOf(apart, group));
+          assert.deepEqual(claims.map(comparable), one.claims.map(comparable));
+          assert.equal(wakeCatchUp, one.wakeCatchUp);
+          assert.deepEqual(await left(together), await left(apart));
+        }
+        for (const { db } of [together, apart]) db.redis.disconnect();
+      }),
+      { numRuns: 40 },
     );
   });
 
-  it('that have not been looked at answers what looking at each, claiming it, and then taking all answers', async () => {
+  it('answers without a take what it answers with one, and leaves all it claims waiting', async () => {
     await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.array(drawn, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 3 }),
-        fc.constantFrom('none', 'two in flight', 'paused', 'suspended', 'without a URL', 'deleted'),
-        async (groups, limit) => {
-          const [together, apart] = await Promise.all([limited(limit), limited(limit)]);
-          for (const group of groups) {
-            const arrived = eventsOf(together, group).map((event) => ({
-              ...event,
-              acceptedAt: together.now(),
-            }));
-            const answers = await claimAndTakeEvents(together.db, together.clientToken, arrived, bounds);
-            assert.deepEqual(
-              answers.map((answer) => [answer.look, comparable(answer)]),
-              await lookClaimThenTake(apart, eventsOf(apart, group)),
-            );
-          }
-        },
-      ),
-      { numRuns: 25 },
+      fc.asyncProperty(groups, async (drawnGroups) => {
+        const client = await newDeliveryClient();
+        for (const group of drawnGroups)
+          for (const event of eventsOf(client, group)) await client.claim(event);
+        const { flight, waiting } = await whatIsOwed(client);
+        assert.deepEqual(flight, {});
+        const assets = new Set(drawnGroups.flatMap((group) => group.map(({ asset }) => asset)));
+        assert.deepEqual(Object.keys(waiting).sort(), [...assets].sort());
+        client.db.redis.disconnect();
+      }),
+      { numRuns: 10 },
     );
   });
 
   it('sends only the newer of two events of one asset', async () => {
     const client = await newDeliveryClient();
-    const [older, newer] = await claimAndTake(
-      client,
-      ['x', 'y'].map((segment, i) =>
-        client.event({ platformId: 'a', segments: [segment], eventId: `e${i}` }),
-      ),
+    const events = ['x', 'y'].map((segment, i) =>
+      client.event({ platformId: 'a', segments: [segment], eventId: `e${i}` }),
     );
-    assert.equal(older?.take?.kind, 'gone');
-    assert.equal(newer?.take?.kind, 'taken');
+    const { claims } = await client.claimAndTake(events);
+    assert.deepEqual(
+      claims.map((claim) => claim.kind === 'claimed' && claim.take?.kind),
+      ['gone', 'taken'],
+    );
   });
 
-  it('asked again as its answer was lost takes over what it had claimed and taken, and no lease from before', async () => {
+  it('sends once what came twice', async () => {
     const client = await newDeliveryClient();
-    await setClient(client.db, client.clientToken, { maxInFlight: 2 });
-    const [before, first, second] = ['a', 'b', 'c'].map((platformId) => ({
-      ...client.event({ platformId }),
-      acceptedAt: client.now(),
-    })) as Arrived[] as [Arrived, Arrived, Arrived];
-    const ask = (events: Arrived[], lostSince?: number) =>
-      claimAndTakeEvents(client.db, client.clientToken, events, bounds, lostSince);
-    await ask([before]);
-    client.pass(1000);
-    const lostSince = client.now();
-    const lost = await ask([first, second]);
-    assert.deepEqual(
-      lost.map(({ take }) => take?.kind),
-      ['taken', 'refused'],
-    );
-    client.pass(1000);
-    const again = await ask([first, second, before], lostSince);
-    assert.deepEqual(again.map(comparable), [
-      ['mine', 1, 'taken', undefined],
-      ['mine', 1, 'refused', 'full'],
-      ['mine', 1, 'refused', 'leased'],
+    const event = client.event({ platformId: 'a' });
+    const { claims } = await client.claimAndTake([event, event]);
+    assert.deepEqual(claims.map(comparable), [
+      ['claimed', 1, false, undefined, 'taken', undefined],
+      ['claimed', 1, true, undefined, 'refused', 'leased'],
     ]);
-    assert.deepEqual(
-      again.map(({ look }) => look),
-      [0, 1, 2].map(() => ({ kind: 'new', claim: 0 })),
-    );
-    const [old, taken] = [lost[0]?.take, again[0]?.take] as [Taken, Taken];
-    const owed = { platformId: 'b', notificationId: first.notificationId };
-    assert.equal((await client.settle(owed, old, { ok: false, status: 500 })).failures, 0, 'it is nobody’s');
-    assert.equal((await client.settle(owed, taken, { ok: true })).outcome, 'delivered');
-    assert.equal((await ask([first])).at(0)?.look?.kind, 'claimed', 'not taken over without need');
+  });
+
+  it('writes nothing that waits for what is sent at once', async () => {
+    const client = await newDeliveryClient();
+    const keys = client.db.client(client.clientToken);
+    await client.claimAndTake([client.event({ platformId: 'a' })]);
+    assert.equal(await client.db.redis.exists(keys.owed, keys.owedSince, keys.dueLive, keys.dueBackfill), 0);
   });
 
   it('leaves nothing owed without a time at which it is due, even where taking it breaks off', async () => {
     const client = await newDeliveryClient();
     const keys = client.db.client(client.clientToken);
-    await client.db.redis.set(keys.client, 'no hash');
-    await assert.rejects(claimAndTake(client, [client.event({ platformId: 'a' })]), /WRONGTYPE/);
+    await client.db.redis.set(keys.resends, 'no hash');
+    await assert.rejects(client.claimAndTake([client.event({ platformId: 'a' })]), /WRONGTYPE/);
     assert.equal(await client.db.redis.hlen(keys.owed), 1);
     assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
   });
@@ -129,33 +112,68 @@ describe('claiming and taking a group of one client in one script', () => {
     const client = await newDeliveryClient();
     const keys = client.db.client(client.clientToken);
     const [event, broken] = ['a', 'b'].map((platformId) => client.event({ platformId })) as [
-      EnrichmentEvent,
-      EnrichmentEvent,
+      ArrivedEvent,
+      ArrivedEvent,
     ];
-    await client.db.redis.set(`${keys.base}notification:${broken.notificationId}`, 'no hash');
-    await assert.rejects(claimAndTake(client, [event, broken]), /WRONGTYPE/);
-    assert.equal(await client.db.redis.hlen(keys.owed), 1);
+    await client.db.redis.set(keys.notification(broken.notificationId), 'no hash');
+    await assert.rejects(client.claimAndTake([event, broken]), /WRONGTYPE/);
+    assert.notEqual(await client.db.redis.hget(keys.owed, 'a'), null);
     assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
   });
 
-  it('makes the claim again where it broke off', async () => {
+  it('finds the claim made where taking it broke off', async () => {
     const client = await newDeliveryClient();
-    const { inFlight } = client.db.client(client.clientToken);
+    const { resends } = client.db.client(client.clientToken);
     const event = client.event({ platformId: 'a' });
-    await client.db.redis.set(inFlight, 'no sorted set');
-    await assert.rejects(claimAndTake(client, [event]), /WRONGTYPE/);
-    await client.db.redis.del(inFlight);
-    const [again] = await claimAndTake(client, [event]);
-    assert.deepEqual([again?.claim.kind, again?.take?.kind], ['claimed', 'taken']);
+    await client.db.redis.set(resends, 'no hash');
+    await assert.rejects(client.claimAndTake([event]), /WRONGTYPE/);
+    await client.db.redis.del(resends);
+    const { claims } = await client.claimAndTake([event]);
+    assert.deepEqual(claims.map(comparable), [['claimed', 1, true, undefined, 'taken', undefined]]);
   });
 });
 
-type Answer = { claim: { kind: string; claim?: number }; take?: Take };
-
 /** Without times and tokens, which differ by themselves. */
-function comparable({ claim, take }: Answer) {
-  const { kind, claim: number } = claim;
-  return [kind, number, take?.kind, take?.kind === 'refused' ? take.reason : undefined];
+function comparable(claim: Claim): unknown[] {
+  switch (claim.kind) {
+    case 'claimed':
+      return [
+        claim.kind,
+        claim.claim,
+        claim.again,
+        claim.held,
+        claim.take?.kind,
+        claim.take?.kind === 'refused' ? claim.take.reason : undefined,
+      ];
+    case 'none':
+      return [claim.kind, claim.reason];
+    case 'ended':
+      return [claim.kind, claim.state, claim.held];
+    default:
+      return [claim.kind];
+  }
+}
+
+/** Which assets are where, by which event of theirs: the ids of two clients differ. */
+async function left(client: DeliveryClient) {
+  const { waiting, flight } = await whatIsOwed(client);
+  const keys = client.db.client(client.clientToken);
+  const [live, backfill] = await Promise.all([
+    client.db.redis.zrange(keys.dueLive, 0, '-1'),
+    client.db.redis.zrange(keys.dueBackfill, 0, '-1'),
+  ]);
+  const eventOf = async (id: string) => await client.db.redis.hget(keys.notification(id), 'event');
+  const events = async (ids: Record<string, string>) =>
+    Object.fromEntries(
+      await Promise.all(Object.entries(ids).map(async ([asset, id]) => [asset, await eventOf(id)] as const)),
+    );
+  return {
+    waiting: await events(waiting),
+    flight: await events(Object.fromEntries(Object.entries(flight).map(([asset, { id }]) => [asset, id]))),
+    lanes: Object.fromEntries(Object.entries(flight).map(([asset, { lane }]) => [asset, lane])),
+    live: live.sort(),
+    backfill: backfill.sort(),
+  };
 }
 
 async function limited(limit: string): Promise<DeliveryClient> {
@@ -164,48 +182,30 @@ async function limited(limit: string): Promise<DeliveryClient> {
   // So slow that no second place comes up while the test runs.
   if (limit === 'a slow rate') await setClient(client.db, client.clientToken, { maxPerSecond: 0.001 });
   if (limit === 'paused') await pauseEndpoint(client.db, client.clientToken);
-  if (limit === 'suspended') await client.attempt(await client.owe('z'), { ok: false, status: 410 });
+  if (limit === 'suspended')
+    await client.attempt(await client.owe('z', { eventId: 'z' }), { ok: false, status: 410 });
   if (limit === 'without a URL') await resetRegistration(client.db, client.clientToken);
   if (limit === 'deleted') await deleteClient(client.db, client.clientToken);
   return client;
 }
 
-function eventsOf(client: DeliveryClient, group: Drawn[]): EnrichmentEvent[] {
+function eventsOf(client: DeliveryClient, group: Drawn[]): ArrivedEvent[] {
   return group.map(({ asset, segment, priority }) =>
     client.event({ platformId: asset, segments: [segment], eventId: `${asset}-${segment}`, priority }),
   );
 }
 
-async function claimAndTake(client: DeliveryClient, events: EnrichmentEvent[]): Promise<Answer[]> {
-  const accepted = events.map((event) => ({ ...event, lookedUpClaim: 0, acceptedAt: client.now() }));
-  return await claimAndTakeEvents(client.db, client.clientToken, accepted, bounds);
-}
-
-async function lookClaimThenTake(client: DeliveryClient, events: EnrichmentEvent[]) {
-  const looks: Look[] = [];
-  const answers: Answer[] = [];
-  for (const event of events) {
-    const look = await client.look(event);
-    looks.push(look);
-    answers.push({
-      claim: look.kind === 'new' ? await client.claim(event, look.claim) : { kind: 'not_new' },
-    });
+async function claimThenTake(client: DeliveryClient, events: ArrivedEvent[]) {
+  const claims: Claim[] = [];
+  for (const event of events) claims.push(await client.claim(event));
+  let wakeCatchUp = false;
+  for (const [i, { platformId, notificationId }] of events.entries()) {
+    const claim = claims[i];
+    if (claim?.kind !== 'claimed') continue;
+    const wanted = [{ platformId, notificationId, claim: claim.claim, mode: 'first' as const }];
+    const turned = await client.turn({ wanted });
+    claim.take = turned.takes[0] as Take;
+    wakeCatchUp ||= turned.wakeCatchUp;
   }
-  await takeOwn(client, events, answers);
-  return answers.map((answer, i) => [looks[i], comparable(answer)]);
-}
-
-async function claimThenTake(client: DeliveryClient, events: EnrichmentEvent[]): Promise<Answer[]> {
-  const answers: Answer[] = [];
-  for (const event of events) answers.push({ claim: await client.claim(event) });
-  await takeOwn(client, events, answers);
-  return answers;
-}
-
-async function takeOwn(client: DeliveryClient, events: EnrichmentEvent[], answers: Answer[]): Promise<void> {
-  for (const [i, event] of events.entries()) {
-    const answer = answers[i] as Answer;
-    const own = answer.claim.kind === 'claimed' || answer.claim.kind === 'mine';
-    if (own && event.priority === 'live') answer.take = await client.take(event);
-  }
+  return { claims, wakeCatchUp };
 }

@@ -3,11 +3,13 @@ import { pauseEndpoint } from '../../src/store/endpoint.js';
 import { cancelNotification, getNotification } from '../../src/store/notifications.js';
 import { owedOverview } from '../../src/store/owed.js';
 import { planCatchUp } from '../../src/store/plan.js';
+import { standingsOf } from '../../src/store/standing.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
   day,
   leaseMs,
+  minute,
   newDeliveryClient,
   second,
 } from './deliveryClient.js';
@@ -19,7 +21,7 @@ describe('after a crash', () => {
   after(closeDeliveryClients);
 
   const leases = (client: DeliveryClient) =>
-    client.db.redis.zcard(client.db.client(client.clientToken).inFlight);
+    client.db.redis.hlen(client.db.client(client.clientToken).flight);
 
   it('not_needed says which brought the segments first: written with the decision itself', async () => {
     const client = await newDeliveryClient();
@@ -28,7 +30,7 @@ describe('after a crash', () => {
     );
     assert.ok(first && second);
     await client.claim(first);
-    const deciding = client.claim(second);
+    const deciding = client.claimAgain(second, 0);
     // Sent before the answer of the claim is here: there is no moment in between to crash in.
     const by = client.db.redis.hget(
       client.db.client(client.clientToken).notification(second.notificationId),
@@ -63,7 +65,32 @@ describe('after a crash', () => {
     assert.equal(await leases(client), 0);
   });
 
-  it('a paused client whose expired asset is in flight is looked at again at the end of the lease', async () => {
+  it('what an attempt held that never ended waits again once its lease has run out, and is due', async () => {
+    const client = await newDeliveryClient();
+    const owed = await client.owe('vid', { priority: 'backfill' });
+    const since = client.now();
+    client.pass(minute);
+    await client.take(owed);
+    const looked = async () => {
+      const { owed: count, items } = await planCatchUp(client.db, client.clientToken, {
+        limit: 10,
+        retentionMs,
+      });
+      return { count, items };
+    };
+    assert.deepEqual(await looked(), { count: 0, items: [] }, 'it is its attempt’s');
+    client.pass(leaseMs);
+    const { notificationId } = owed;
+    assert.deepEqual(await looked(), {
+      count: 1,
+      items: [{ platformId: 'vid', notificationId, priority: 'backfill' }],
+    });
+    const { oldestMs, overdueMs } = await owedOverview(client.db, client.clientToken, retentionMs);
+    assert.ok(oldestMs >= client.now() - since - second, 'owed since its claim');
+    assert.equal(overdueMs, oldestMs, 'and before what came later');
+  });
+
+  it('what is owed for too long and in flight ends once its lease has run out', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     client.pass(retentionMs - second);
@@ -71,10 +98,39 @@ describe('after a crash', () => {
     await pauseEndpoint(client.db, client.clientToken);
     client.pass(2 * second);
     const plan = await planCatchUp(client.db, client.clientToken, { limit: 10, retentionMs });
-    assert.deepEqual([plan.owed, plan.reason], [1, 'paused']);
-    assert.ok(plan.inMs > leaseMs - 3 * second, `again in ${plan.inMs} ms`);
+    assert.deepEqual([plan.owed, plan.expired], [0, 0]);
     client.pass(leaseMs);
     const end = await planCatchUp(client.db, client.clientToken, { limit: 10, retentionMs });
     assert.deepEqual([end.owed, end.expired], [0, 1]);
+    const record = await getNotification(client.db, client.clientToken, owed.notificationId);
+    assert.deepEqual([record?.state, record?.reason], ['failed', 'expired']);
+  });
+
+  it('accounting finds what is in flight owed, since its claim and due at the end of its lease', async () => {
+    const client = await newDeliveryClient();
+    const owed = await client.owe('vid');
+    const since = client.now();
+    client.pass(minute);
+    await client.take(owed);
+    const { standings } = await standingsOf(client.db, client.clientToken, [owed]);
+    const [standing] = standings;
+    assert.ok(standing?.owed && standing.lastClaim && standing.claim === 1);
+    assert.ok(Math.abs((standing.owedSince ?? 0) - since) < second, `${standing.owedSince}`);
+    assert.ok(Math.abs((standing.due ?? 0) - client.now() - leaseMs) < second, `${standing.due}`);
+  });
+
+  it('what is claimed after a cancellation in flight is owed since its own claim', async () => {
+    const client = await newDeliveryClient();
+    const owed = await client.owe('vid');
+    client.pass(retentionMs - second);
+    const take = await client.take(owed);
+    assert.ok(take.kind === 'taken');
+    await cancelNotification(client.db, client.clientToken, owed.notificationId);
+    const newer = await client.owe('vid');
+    const settled = await client.settle(owed, take, { ok: true });
+    assert.deepEqual([settled.outcome, settled.next], ['gone', newer.notificationId]);
+    client.pass(minute);
+    const plan = await planCatchUp(client.db, client.clientToken, { limit: 10, retentionMs });
+    assert.deepEqual([plan.owed, plan.expired], [1, 0]);
   });
 });

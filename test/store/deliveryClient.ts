@@ -5,14 +5,20 @@
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { createAccount } from '../../src/store/accounts.js';
-import { type Claim, claimEvent } from '../../src/store/claim.js';
+import { type Turn, type Turned, turnAttempts, type Wanted } from '../../src/store/attempts.js';
+import {
+  type ArrivedEvent,
+  type Claim,
+  type Claims,
+  claimAgain,
+  claimEvents,
+} from '../../src/store/claim.js';
 import { createClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { type EnrichmentEvent, type Look, lookAtEvent } from '../../src/store/look.js';
 import { register } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
-import { type DeliverySchedule, type Settled, settleAttempt, type Verdict } from '../../src/store/settle.js';
-import { type Take, type TakeMode, type Taken, type TakeRequest, takeAttempt } from '../../src/store/take.js';
+import type { DeliverySchedule, Settled, Verdict } from '../../src/store/settle.js';
+import type { Bounds, Take, TakeMode, Taken } from '../../src/store/take.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
@@ -31,8 +37,11 @@ export const schedule: DeliverySchedule = {
 
 export const leaseMs = 15 * second;
 
+/** As wide as the contract's own, where a test sets none. */
+export const bounds: Bounds = { leaseMs, maxInFlight: 16, drainPerSecond: 200 };
+
 /** What an attempt is taken for, as far as a test cares. */
-export type Owed = Pick<TakeRequest, 'platformId' | 'notificationId'> & Partial<TakeRequest>;
+export type Owed = Omit<Wanted, 'mode'>;
 
 export interface Answer {
   ok: boolean;
@@ -41,6 +50,9 @@ export interface Answer {
   redeliver?: boolean;
 }
 
+/** Bounds of one call, and its name where a test repeats it. */
+export type Call = Partial<Bounds> & { nonce?: string };
+
 export interface DeliveryClient {
   db: Db;
   clientToken: string;
@@ -48,15 +60,21 @@ export interface DeliveryClient {
   pass(ms: number): void;
   /** The scripts' clock, ms. */
   now(): number;
-  event(given: Partial<EnrichmentEvent> & { platformId: string }): EnrichmentEvent;
-  look(event: EnrichmentEvent): Promise<Look>;
-  claim(event: EnrichmentEvent, lookedUpClaim?: number): Promise<Claim>;
-  /** Looks and claims a new event of an asset. */
-  owe(platformId: string, given?: Partial<EnrichmentEvent>): Promise<Owed>;
-  take(owed: Owed, mode?: TakeMode): Promise<Take>;
+  /** A new event, accepted now. */
+  event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent;
+  /** Claims an event that has arrived. */
+  claim(event: ArrivedEvent): Promise<Claim>;
+  /** Claims again an event whose claim may be lost. */
+  claimAgain(event: ArrivedEvent, lookedUpClaim: number): Promise<Claim>;
+  claimAndTake(events: readonly ArrivedEvent[], call?: Call): Promise<Claims>;
+  /** Claims a new event of an asset. @throws where it makes no notification */
+  owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Owed>;
+  take(owed: Owed, mode?: TakeMode, call?: Call): Promise<Take>;
   /** Takes and settles. @throws where the attempt is refused */
   attempt(owed: Owed, answer: Answer, mode?: TakeMode): Promise<Settled>;
   settle(owed: Owed, taken: Taken, answer: Answer): Promise<Settled>;
+  verdict(owed: Owed, taken: Taken, answer: Answer): Verdict;
+  turn(turn: Partial<Turn>, call?: Call): Promise<Turned>;
   /** Stores a URL where there is none. */
   register(): Promise<void>;
   endpoint(): Promise<Record<string, string>>;
@@ -90,34 +108,43 @@ export async function newDeliveryClient(settings: Partial<DeliverySchedule> = {}
     now: () => Date.now() + offsetMs,
     event(given) {
       const event = { eventId: `event-${++count}`, segments: [`segment-${count}`], clientToken, ...given };
-      return { priority: 'live', notify: true, ...event, notificationId: notificationId(event) };
+      return {
+        priority: 'live',
+        notify: true,
+        acceptedAt: client.now(),
+        ...event,
+        notificationId: notificationId(event),
+      };
     },
-    look: (event) => lookAtEvent(db, event),
-    claim: (event, lookedUpClaim = 0) =>
-      claimEvent(db, { ...event, lookedUpClaim, acceptedAt: client.now() }),
+    async claim(event) {
+      const { claims } = await claimEvents(db, clientToken, [event]);
+      return claims[0] as Claim;
+    },
+    claimAgain: ({ notify: _, ...event }, lookedUpClaim) => claimAgain(db, { ...event, lookedUpClaim }),
+    claimAndTake: (events, call) =>
+      claimEvents(db, clientToken, events, { ...bounds, nonce: newNonce(), ...call }),
     async owe(platformId, given) {
       const event = client.event({ platformId, ...given });
-      const look = await client.look(event);
-      if (look.kind !== 'new') throw new Error(`look answered ${look.kind}`);
-      const claim = await client.claim(event, look.claim);
+      const claim = await client.claim(event);
       if (claim.kind !== 'claimed') throw new Error(`claim answered ${claim.kind}`);
       return { platformId, notificationId: event.notificationId, claim: claim.claim };
     },
-    take: (owed, mode = 'first') =>
-      takeAttempt(db, {
-        clientToken,
-        leaseMs,
-        maxInFlight: 16,
-        drainPerSecond: 200,
-        ...owed,
-        mode,
-      }),
+    async take(owed, mode = 'first', call = {}) {
+      const { takes } = await client.turn({ wanted: [{ ...owed, mode }] }, call);
+      return takes[0] as Take;
+    },
     async attempt(owed, answer, mode) {
       const take = await client.take(owed, mode);
       if (take.kind !== 'taken') throw new Error(`take answered ${JSON.stringify(take)}`);
       return await client.settle(owed, take, { ...answer, redeliver: mode === 'redeliver' });
     },
-    settle: (owed, taken, answer) => settleAttempt(db, verdictOf(client, owed, taken, answer), times),
+    async settle(owed, taken, answer) {
+      const { settled } = await client.turn({ verdicts: [client.verdict(owed, taken, answer)] });
+      return settled[0] as Settled;
+    },
+    verdict: (owed, taken, answer) => verdictOf(client, owed, taken, answer),
+    turn: (turn, { nonce = newNonce(), ...given } = {}) =>
+      turnAttempts(db, clientToken, { nonce, ...turn }, { ...bounds, ...given }, times),
     async register() {
       const url = `https://receiver.example/${++count}`;
       const stored = await register(db, box, { clientToken, accountId: account.account_id, url });
@@ -129,6 +156,41 @@ export async function newDeliveryClient(settings: Partial<DeliverySchedule> = {}
   return client;
 }
 
+export function newNonce(): string {
+  return `nonce-${++count}`;
+}
+
+/** What is owed, wherever it is: the asset and by which notification. `waiting` and `flight` name no asset twice. */
+export async function whatIsOwed({ db, clientToken }: DeliveryClient) {
+  const keys = db.client(clientToken);
+  const [waiting, packed] = await Promise.all([db.redis.hgetall(keys.owed), db.redis.hgetall(keys.flight)]);
+  const flight: Record<string, Flight> = {};
+  for (const [asset, entry] of Object.entries(packed)) flight[asset] = flightOf(entry);
+  return { waiting: { ...waiting }, flight };
+}
+
+export interface Flight {
+  token: string;
+  leaseEndsAt: number;
+  since: number;
+  lane: string;
+  id: string;
+  /** What waits for the attempt's end: another notification, or `!` where nothing is owed any more. */
+  newer?: string;
+}
+
+function flightOf(entry: string): Flight {
+  const [token = '', lease, since, lane = '', id = '', newer] = entry.split(' ');
+  return {
+    token,
+    leaseEndsAt: Number(lease),
+    since: Number(since),
+    lane,
+    id,
+    ...(newer !== undefined && { newer }),
+  };
+}
+
 /** Ends every connection that tests opened: for `after`. */
 export function closeDeliveryClients(): void {
   for (const db of opened) db.redis.disconnect();
@@ -138,7 +200,6 @@ export function closeDeliveryClients(): void {
 function verdictOf(client: DeliveryClient, owed: Owed, taken: Taken, answer: Answer): Verdict {
   const status = answer.status ?? (answer.ok ? 200 : 500);
   return {
-    clientToken: client.clientToken,
     platformId: owed.platformId,
     notificationId: owed.notificationId,
     taken,

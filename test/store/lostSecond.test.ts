@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict';
-import { lostClaims } from '../../src/store/lostClaims.js';
 import { getNotification } from '../../src/store/notifications.js';
 import { planCatchUp } from '../../src/store/plan.js';
-import { closeDeliveryClients, type DeliveryClient, day, newDeliveryClient } from './deliveryClient.js';
+import {
+  closeDeliveryClients,
+  type DeliveryClient,
+  day,
+  newDeliveryClient,
+  whatIsOwed,
+} from './deliveryClient.js';
 
 /** Every key of a client as it is now; what it answers puts all of them back and removes what came since. */
 async function snapshot(client: DeliveryClient): Promise<() => Promise<void>> {
@@ -22,8 +27,9 @@ async function keysOf(client: DeliveryClient): Promise<string[]> {
   return await client.db.redis.keys(`${base.replaceAll('[', '\\[')}*`);
 }
 
-async function isOwed(client: DeliveryClient, asset: string): Promise<string | null> {
-  return await client.db.redis.hget(client.db.client(client.clientToken).owed, asset);
+async function isOwed(client: DeliveryClient, asset: string): Promise<string | undefined> {
+  const { waiting, flight } = await whatIsOwed(client);
+  return waiting[asset] ?? flight[asset]?.newer ?? flight[asset]?.id;
 }
 
 describe('Redis that lost its last second', () => {
@@ -33,30 +39,54 @@ describe('Redis that lost its last second', () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     const lose = await snapshot(client);
-    const claim = await client.claim(event);
-    assert.equal(claim.kind, 'claimed');
+    assert.equal((await client.claim(event)).kind, 'claimed');
     await lose();
     const owed = { ...event, claim: 1 };
     assert.deepEqual(await client.take(owed), { kind: 'reclaim' });
-    assert.deepEqual(await client.claim(event), { kind: 'claimed', claim: 1 });
+    assert.deepEqual(await client.claimAgain(event, 0), { kind: 'claimed', claim: 1, again: false });
     assert.equal(await isOwed(client, 'vid'), event.notificationId);
     assert.equal((await client.attempt(owed, { ok: true })).outcome, 'delivered');
-    assert.equal(await isOwed(client, 'vid'), null);
+    assert.equal(await isOwed(client, 'vid'), undefined);
+  });
+
+  it('tells only who knows the claim’s number that it is lost', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    const lose = await snapshot(client);
+    await client.claim(event);
+    await lose();
+    assert.deepEqual(await client.take(event), { kind: 'gone' });
+    assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'reclaim' });
+  });
+
+  it('tells nobody so whose asset was claimed again since', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    const lose = await snapshot(client);
+    await client.claim(event);
+    await lose();
+    const newer = await client.owe('vid');
+    assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'gone' });
+    assert.equal(await isOwed(client, 'vid'), newer.notificationId);
   });
 
   it('has the claim of an asset with an older notification made again, with the same number', async () => {
-    const client = await newDeliveryClient();
-    const older = await client.owe('vid');
-    const event = client.event({ platformId: 'vid' });
-    const lose = await snapshot(client);
-    assert.deepEqual(await client.claim(event, 1), { kind: 'claimed', claim: 2 });
-    await lose();
-    assert.equal(await isOwed(client, 'vid'), older.notificationId);
-    assert.deepEqual(await client.take({ ...event, claim: 2 }), { kind: 'reclaim' });
-    assert.deepEqual(await client.claim(event, 1), { kind: 'claimed', claim: 2 });
-    const record = await getNotification(client.db, client.clientToken, older.notificationId);
-    assert.equal(record?.state, 'superseded');
-    assert.equal(record?.by, event.notificationId);
+    for (const isInFlight of [false, true]) {
+      const client = await newDeliveryClient();
+      const older = await client.owe('vid');
+      if (isInFlight) await client.take(older);
+      const event = client.event({ platformId: 'vid' });
+      const lose = await snapshot(client);
+      assert.deepEqual(await client.claim(event), { kind: 'claimed', claim: 2, again: false });
+      await lose();
+      assert.equal(await isOwed(client, 'vid'), older.notificationId);
+      assert.deepEqual(await client.take({ ...event, claim: 2 }), { kind: 'reclaim' });
+      assert.deepEqual(await client.claimAgain(event, 1), { kind: 'claimed', claim: 2, again: false });
+      assert.equal(await isOwed(client, 'vid'), event.notificationId);
+      const record = await getNotification(client.db, client.clientToken, older.notificationId);
+      assert.equal(record?.state, 'superseded');
+      assert.equal(record?.by, event.notificationId);
+    }
   });
 
   it('has an event claimed whose looked-up number is higher than the one there, although nothing is new', async () => {
@@ -65,19 +95,8 @@ describe('Redis that lost its last second', () => {
     const before = await client.owe('vid', { segments });
     await client.attempt(before, { ok: true });
     const event = client.event({ platformId: 'vid', segments });
-    assert.deepEqual(await client.claim(event, 7), { kind: 'claimed', claim: 2 });
+    assert.deepEqual(await client.claimAgain(event, 7), { kind: 'claimed', claim: 2, again: false });
     assert.equal(await isOwed(client, 'vid'), event.notificationId);
-  });
-
-  it('names the claims that are gone to a workflow that is about to leave them', async () => {
-    const client = await newDeliveryClient();
-    await client.owe('kept');
-    const lose = await snapshot(client);
-    await client.owe('lost');
-    const claims = ['kept', 'lost'].map((platformId) => ({ platformId, claim: 1 }));
-    assert.deepEqual(await lostClaims(client.db, client.clientToken, claims), []);
-    await lose();
-    assert.deepEqual(await lostClaims(client.db, client.clientToken, claims), [1]);
   });
 
   it('sends once more what was delivered in that second, never less', async () => {
@@ -87,7 +106,9 @@ describe('Redis that lost its last second', () => {
     await client.attempt(owed, { ok: true });
     await lose();
     const plan = await planCatchUp(client.db, client.clientToken, { limit: 10, retentionMs: 30 * day });
-    assert.deepEqual(plan.items, [{ platformId: 'vid', notificationId: owed.notificationId }]);
+    assert.deepEqual(plan.items, [
+      { platformId: 'vid', notificationId: owed.notificationId, priority: 'live' },
+    ]);
     assert.equal((await client.attempt(owed, { ok: true }, 'drain')).outcome, 'delivered');
   });
 
@@ -100,7 +121,8 @@ describe('Redis that lost its last second', () => {
     assert.ok(take.kind === 'taken');
     await lose();
     assert.equal((await client.settle(event, take, { ok: false })).outcome, 'gone');
-    assert.equal((await client.claim(event)).kind, 'claimed');
+    assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'reclaim' });
+    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
     assert.equal((await client.take({ ...event, claim: 1 })).kind, 'taken');
   });
 
@@ -112,24 +134,20 @@ describe('Redis that lost its last second', () => {
     assert.ok(take.kind === 'taken');
     await lose();
     assert.equal((await client.settle(owed, take, { ok: true })).outcome, 'delivered');
-    assert.equal(await isOwed(client, 'vid'), null);
+    assert.equal(await isOwed(client, 'vid'), undefined);
   });
 
-  it('a silent mark between look and claim takes no notification away', async () => {
+  it('a silent mark between the lost claim and the next takes no notification away', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
-    const look = await client.look(event);
-    assert.ok(look.kind === 'new');
-    await client.look({ ...client.event({ ...event, eventId: 'import' }), notify: false });
-    assert.equal((await client.claim(event, look.claim)).kind, 'claimed');
+    await client.claim({ ...client.event({ ...event, eventId: 'import' }), notify: false });
+    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
   });
 
-  it('an equal event claimed between look and claim makes it not needed, and says by which', async () => {
+  it('an equal event claimed after the lost claim makes it not needed, and says by which', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
-    const look = await client.look(event);
-    assert.ok(look.kind === 'new');
     const other = await client.owe('vid', { segments: event.segments });
-    assert.deepEqual(await client.claim(event, look.claim), { kind: 'not_needed', by: other.notificationId });
+    assert.deepEqual(await client.claimAgain(event, 0), { kind: 'not_needed', by: other.notificationId });
   });
 });

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
 import { setClient } from '../../src/store/clients.js';
+import { pauseEndpoint, resumeEndpoint, setHeld, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { resetRegistration } from '../../src/store/registrations.js';
 import type { Take, TakeMode, Taken } from '../../src/store/take.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
   leaseMs,
+  minute,
   newDeliveryClient,
   type Owed,
   second,
@@ -80,6 +83,33 @@ describe("a client's bounds", () => {
       assert.equal(taken(await takeAll(client, owed)).length, 2);
     });
 
+    it('hold within one turn that wants more', async () => {
+      const client = await newDeliveryClient();
+      const owed = await oweMany(client, 10);
+      const { takes } = await client.turn(
+        { wanted: owed.map((one) => ({ ...one, mode: 'first' as const })) },
+        { maxInFlight: 3 },
+      );
+      assert.deepEqual(
+        takes.map((take) => take.kind),
+        owed.map((_, i) => (i < 3 ? 'taken' : 'refused')),
+      );
+      assertRefused(takes, 'full');
+    });
+
+    it('have a place again in the turn that settles what held it', async () => {
+      const client = await newDeliveryClient();
+      await setClient(client.db, client.clientToken, { maxInFlight: 2 });
+      const owed = await oweMany(client, 5);
+      const held = taken(await takeAll(client, owed.slice(0, 2)));
+      const { takes } = await client.turn({
+        verdicts: held.map((one, i) => client.verdict(owed[i] as Owed, one, { ok: i === 0 })),
+        wanted: owed.slice(2).map((one) => ({ ...one, mode: 'first' as const })),
+      });
+      assert.equal(taken(takes).length, 2);
+      assertRefused(takes, 'full');
+    });
+
     it('never let one asset have two', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('vid');
@@ -136,15 +166,90 @@ describe("a client's bounds", () => {
   });
 
   describe('the rate of a drain', () => {
-    it('bounds a drain and not fresh events', async () => {
+    const slowly = { drainPerSecond: 0.01 };
+    const drainAll = async (client: DeliveryClient, owed: Owed[]) =>
+      (await client.turn({ wanted: owed.map((one) => ({ ...one, mode: 'drain' as const })) }, slowly)).takes;
+
+    /** Each ends what held up deliveries, and is told by `recovered_at`. */
+    const recoveries: Record<string, (client: DeliveryClient) => Promise<unknown>> = {
+      'a pause': async ({ db, clientToken }) => {
+        await pauseEndpoint(db, clientToken);
+        await unpauseEndpoint(db, clientToken);
+      },
+      'a disabled account': async ({ db, clientToken }) => {
+        await setHeld(db, clientToken, true);
+        await setHeld(db, clientToken, false);
+      },
+      'an outage': async (client) => {
+        const probe = await client.owe('probe');
+        await client.attempt(await client.owe('sick'), { ok: false, status: 410 });
+        await resumeEndpoint(client.db, client.clientToken);
+        const { change } = await client.attempt(probe, { ok: true }, 'probe');
+        assert.equal(change?.to, 'active');
+      },
+      'a time without a URL': async (client) => {
+        await resetRegistration(client.db, client.clientToken);
+        await client.register();
+      },
+    };
+
+    for (const [name, recover] of Object.entries(recoveries)) {
+      it(`bounds what waits since before the end of ${name}, and nothing else`, async () => {
+        const client = await newDeliveryClient();
+        await setClient(client.db, client.clientToken, { maxInFlight: 1000 });
+        client.pass(minute);
+        const before = await oweMany(client, 10);
+        client.pass(second);
+        await recover(client);
+        client.pass(second);
+        const since = await Promise.all(Array.from({ length: 10 }, (_, i) => client.owe(`since-${i}`)));
+        const drained = await drainAll(client, before);
+        assert.equal(taken(drained).length, 1);
+        assertRefused(drained, 'rate');
+        assert.equal(taken(await drainAll(client, since)).length, 10, 'what came since');
+        const left = before.filter((_, i) => drained[i]?.kind !== 'taken');
+        assert.equal(taken(await takeAll(client, left, 'first')).length, 9, 'a first attempt');
+      });
+    }
+
+    it('bounds nothing of a client that was never held up', async () => {
       const client = await newDeliveryClient();
       await setClient(client.db, client.clientToken, { maxInFlight: 1000 });
-      const owed = (await oweMany(client, 30)).map((one) => ({ ...one, drainPerSecond: 0.01 }));
-      const takes = await takeAll(client, owed, 'drain');
+      client.pass(second);
+      assert.equal(taken(await drainAll(client, await oweMany(client, 30))).length, 30);
+    });
+
+    it('bounds a newer notification of an asset that waits since before, too', async () => {
+      const client = await newDeliveryClient();
+      await oweMany(client, 2);
+      client.pass(second);
+      await recoveries['a pause']?.(client);
+      client.pass(second);
+      const takes = await drainAll(client, await oweMany(client, 2));
       assert.equal(taken(takes).length, 1);
       assertRefused(takes, 'rate');
-      const left = owed.filter((_, i) => takes[i]?.kind !== 'taken');
-      assert.equal(taken(await takeAll(client, left, 'first')).length, 29);
+    });
+
+    it('lets as many through each second as it says', async () => {
+      const client = await newDeliveryClient();
+      await setClient(client.db, client.clientToken, { maxInFlight: 1000 });
+      let waiting = await oweMany(client, 60);
+      client.pass(second);
+      await recoveries['a pause']?.(client);
+      const drainPerSecond = 20;
+      const startedAt = client.now();
+      let through = 0;
+      for (let step = 0; step < 10; step++) {
+        const wanted = waiting.map((one) => ({ ...one, mode: 'drain' as const }));
+        const { takes } = await client.turn({ wanted }, { drainPerSecond });
+        through += taken(takes).length;
+        waiting = waiting.filter((_, i) => takes[i]?.kind !== 'taken');
+        // What was not used is kept for a tenth of a second.
+        const allowed = ((client.now() - startedAt) / second + 0.1) * drainPerSecond + 1;
+        assert.ok(through <= allowed, `${through} of ${allowed}`);
+        client.pass(100);
+      }
+      assert.ok(through >= 18, `and lets its share through: ${through}`);
     });
   });
 
@@ -163,6 +268,19 @@ describe("a client's bounds", () => {
         const live = await takeAll(client, await oweMany(client, 20));
         assert.equal(taken(live).length, maxInFlight - backfill, `of ${maxInFlight}`);
       }
+    });
+
+    it('may have any place when it is its turn', async () => {
+      const client = await newDeliveryClient();
+      await setClient(client.db, client.clientToken, { maxInFlight: 4 });
+      const owed = await oweMany(client, 6, 'backfill');
+      assert.equal(taken(await takeAll(client, owed)).length, 3);
+      const takes = await takeAll(
+        client,
+        owed.slice(3).map((one) => ({ ...one, share: true })),
+      );
+      assert.equal(taken(takes).length, 1);
+      assertRefused(takes, 'full');
     });
 
     it('is live from the moment a live event of its asset is owed', async () => {

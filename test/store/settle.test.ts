@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { pauseEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { getEndpoint, pauseEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
 import { getNotification } from '../../src/store/notifications.js';
 import { changeRegistration } from '../../src/store/registrations.js';
 import type { Taken } from '../../src/store/take.js';
@@ -15,6 +15,7 @@ import {
   type Owed,
   schedule,
   second,
+  whatIsOwed,
 } from './deliveryClient.js';
 
 const fail = { ok: false };
@@ -107,7 +108,8 @@ describe('settling an attempt', () => {
       const newer = await client.owe('vid');
       const leased = await client.take(newer, 'drain');
       assert.ok(leased.kind === 'refused' && leased.reason === 'leased');
-      assert.equal((await client.settle(older, first, fail)).outcome, 'gone');
+      const settled = await client.settle(older, first, fail);
+      assert.deepEqual([settled.outcome, settled.next], ['gone', newer.notificationId]);
       assert.equal((await client.take(newer, 'drain')).kind, 'taken');
     });
   });
@@ -277,6 +279,24 @@ describe('settling an attempt', () => {
       assert.equal(await client.db.redis.zcount(keys.dueLive, '-inf', client.now()), schedule.failingAfter);
     });
 
+    it('drains also what failed in the very turn in which its probe succeeded', async () => {
+      const client = await newDeliveryClient({ retryScheduleMs: [hour] });
+      const slow = await client.owe('slow');
+      const slowly = await taken(client, slow);
+      await makeFailing(client);
+      client.pass(11 * second);
+      const probed = await client.owe('probed');
+      const probe = await taken(client, probed, 'probe');
+      const { settled } = await client.turn({
+        verdicts: [client.verdict(slow, slowly, fail), client.verdict(probed, probe, succeed)],
+      });
+      assert.deepEqual(
+        settled.map(({ outcome }) => outcome),
+        ['retry', 'delivered'],
+      );
+      assert.equal((await client.take(slow, 'drain')).kind, 'taken');
+    });
+
     it('gives its probe place back when a probe is never answered', async () => {
       const client = await newDeliveryClient();
       await makeFailing(client);
@@ -359,6 +379,61 @@ describe('settling an attempt', () => {
     });
   });
 
+  describe('an attempt that has not begun', () => {
+    it('is given back without counting as anything, and due again after its time', async () => {
+      const client = await newDeliveryClient();
+      const owed = await client.owe('vid');
+      const { token } = await taken(client, owed);
+      const health = await client.endpoint();
+      await client.turn({ givenBack: [{ platformId: 'vid', token, inMs: minute }] });
+      assert.deepEqual(await client.endpoint(), health);
+      const record = await getNotification(client.db, client.clientToken, owed.notificationId);
+      assert.deepEqual([record?.state, record?.attempts], ['waiting', []]);
+      const early = await client.take(owed, 'retry');
+      assert.ok(early.kind === 'refused' && early.reason === 'not_due', JSON.stringify(early));
+      client.pass(minute);
+      assert.equal((await client.take(owed, 'retry')).kind, 'taken');
+    });
+
+    it('gives the one probe place back with it', async () => {
+      const client = await newDeliveryClient();
+      await makeFailing(client);
+      client.pass(11 * second);
+      const { token } = await taken(client, await client.owe('vid'), 'probe');
+      await client.turn({ givenBack: [{ platformId: 'vid', token, inMs: minute }] });
+      await taken(client, await client.owe('next'), 'probe');
+    });
+
+    it('gives back nothing that is no longer its own', async () => {
+      const client = await newDeliveryClient();
+      const owed = await client.owe('vid');
+      const { token } = await taken(client, owed);
+      client.pass(leaseMs);
+      const other = await taken(client, owed);
+      const before = await whatIsOwed(client);
+      await client.turn({ givenBack: [{ platformId: 'vid', token, inMs: 0 }] });
+      assert.deepEqual(await whatIsOwed(client), before);
+      assert.equal((await client.settle(owed, other, fail)).failures, 1);
+    });
+
+    it('keeps its asset for as long as it extends its lease, and learns when it has lost it', async () => {
+      const client = await newDeliveryClient();
+      const owed = await client.owe('vid');
+      const { token } = await taken(client, owed);
+      const extend = async () =>
+        (await client.turn({ extended: [{ platformId: 'vid', token }] })).extended[0];
+      for (let i = 0; i < 5; i++) {
+        client.pass(leaseMs / 2);
+        const refused = await client.take(owed);
+        assert.ok(refused.kind === 'refused' && refused.reason === 'leased', JSON.stringify(refused));
+        assert.equal(await extend(), true);
+      }
+      client.pass(leaseMs);
+      assert.equal((await client.take(owed)).kind, 'taken');
+      assert.equal(await extend(), false);
+    });
+  });
+
   describe('verdicts that come late, twice or from before', () => {
     it('change no health of a later epoch', async () => {
       const client = await newDeliveryClient();
@@ -433,9 +508,32 @@ describe('settling an attempt', () => {
       client.pass(leaseMs);
       const again = await taken(client, owed);
       assert.equal((await client.settle(owed, late, succeed)).outcome, 'delivered');
+      const leased = await client.take(await client.owe('vid'));
+      assert.ok(leased.kind === 'refused' && leased.reason === 'leased', 'two POSTs of one asset');
       assert.equal((await client.settle(owed, again, fail)).outcome, 'gone');
       const record = await getNotification(client.db, client.clientToken, owed.notificationId);
       assert.equal(record?.state, 'delivered');
+    });
+
+    it('tell a repeated call that it was delivered', async () => {
+      const client = await newDeliveryClient();
+      const owed = await client.owe('vid');
+      const attempt = await taken(client, owed);
+      for (let i = 0; i < 2; i++) {
+        const settled = await client.settle(owed, attempt, succeed);
+        assert.deepEqual([settled.outcome, settled.change], ['delivered', undefined]);
+      }
+    });
+
+    it('of a redelivery leave the attempt that is under way its place', async () => {
+      const client = await newDeliveryClient();
+      const owed = await client.owe('vid');
+      const first = await taken(client, owed);
+      const again = await taken(client, owed, 'redeliver');
+      assert.equal((await client.settle(owed, again, { ok: true, redeliver: true })).outcome, 'delivered');
+      assert.equal((await getEndpoint(client.db, client.clientToken)).inFlight, 1);
+      assert.equal((await client.settle(owed, first, fail)).outcome, 'gone');
+      assert.deepEqual(await whatIsOwed(client), { waiting: {}, flight: {} });
     });
 
     it('of a notification sent again keep its record only as long as an ended one', async () => {

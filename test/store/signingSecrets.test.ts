@@ -4,13 +4,13 @@ import { createLogger } from '../../src/log.js';
 import { createAccount, setDisabled } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { waitForDisk } from '../../src/store/durable.js';
 import { getEndpoint } from '../../src/store/endpoint.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
 import {
   createSigningSecret,
   previousSigningSecretMs,
   previousSigningSecretsAtMost,
+  replaceSigningSecret,
   rotateSigningSecret,
   signingSecrets,
 } from '../../src/store/signingSecrets.js';
@@ -65,14 +65,13 @@ describe('a client’s signing secrets', () => {
 
   it('each previous one signs along for 24 h, newest first', async () => {
     const first = await createSigningSecret(db, box, 'SITE2');
-    const second = (await rotateSigningSecret(db, box, 'SITE2')).signingSecret;
+    const second = await rotated(db, box, 'SITE2');
     const later = (ms: number): Db => ({ ...db, clockOffsetMs: () => ms });
-    const third = (await rotateSigningSecret(later(1000), box, 'SITE2')).signingSecret;
+    const third = await rotated(later(1000), box, 'SITE2');
     assert.deepEqual(await signingSecrets(db, box, 'SITE2'), [third, second, first]);
     const afterFirst = later(previousSigningSecretMs + 500);
     assert.deepEqual(await signingSecrets(afterFirst, box, 'SITE2'), [third, second]);
-    const fourth = (await rotateSigningSecret(later(previousSigningSecretMs + 5000), box, 'SITE2'))
-      .signingSecret;
+    const fourth = await rotated(later(previousSigningSecretMs + 5000), box, 'SITE2');
     assert.equal((await db.redis.hkeys(db.client('SITE2').signingSecrets)).length, 2);
     assert.deepEqual(await signingSecrets(later(previousSigningSecretMs + 5000), box, 'SITE2'), [
       fourth,
@@ -80,14 +79,35 @@ describe('a client’s signing secrets', () => {
     ]);
   });
 
-  it('of many only the newest sign along: the header of a notification stays short', async () => {
+  it('while ten sign along none is made: what a receiver checks with never ends before its 24 h', async () => {
     const made = [await createSigningSecret(db, box, 'SITE3')];
-    for (let i = 1; i <= previousSigningSecretsAtMost + 3; i++) {
-      const later: Db = { ...db, clockOffsetMs: () => i };
-      made.unshift((await rotateSigningSecret(later, box, 'SITE3')).signingSecret);
+    const later = (ms: number): Db => ({ ...db, clockOffsetMs: () => ms });
+    for (let i = 1; i <= previousSigningSecretsAtMost; i++) {
+      made.unshift(await rotated(later(i * 1000), box, 'SITE3'));
     }
-    assert.deepEqual(await signingSecrets(db, box, 'SITE3'), made.slice(0, previousSigningSecretsAtMost + 1));
+    const refused = await rotateSigningSecret(later(20_000), box, 'SITE3');
+    assert.equal(refused.outcome, 'too_many');
+    assert.ok(refused.waitMs > previousSigningSecretMs - 20_000 && refused.waitMs < previousSigningSecretMs);
+    assert.deepEqual(await signingSecrets(later(20_000), box, 'SITE3'), made);
+    const oldestEnded = later(previousSigningSecretMs + 1500);
+    const next = await rotated(oldestEnded, box, 'SITE3');
+    assert.deepEqual(await signingSecrets(oldestEnded, box, 'SITE3'), [next, ...made.slice(0, -1)]);
   });
+
+  it('an operator can end all of them at once', async () => {
+    const before = await createSigningSecret(db, box, 'SITE4');
+    await rotated(db, box, 'SITE4');
+    await replaceSigningSecret(db, box, 'SITE4');
+    const [only, ...more] = await signingSecrets(db, box, 'SITE4');
+    assert.deepEqual(more, []);
+    assert.notEqual(only, before);
+  });
+
+  async function rotated(at: Db, of: SecretBox, client: string): Promise<string> {
+    const done = await rotateSigningSecret(at, of, client);
+    assert.equal(done.outcome, 'rotated');
+    return done.signingSecret;
+  }
 
   it('a disabled account’s clients are held, also one that is made meanwhile', async () => {
     const account = await createAccount(db, { name: 'A' });
@@ -102,12 +122,5 @@ describe('a client’s signing secrets', () => {
     for (const client of [before, during]) {
       assert.equal((await getEndpoint(db, client.clientToken)).held, false);
     }
-  });
-
-  it('waiting for the disk: many waits share one, and each is answered', async () => {
-    assert.deepEqual(
-      await Promise.all(Array.from({ length: 50 }, () => waitForDisk(db))),
-      Array(50).fill(true),
-    );
   });
 });

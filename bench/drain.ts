@@ -1,0 +1,47 @@
+import { account } from './accounting.js';
+import type { Child } from './child.js';
+import type { Arrivals, FromReceiver, PublishedEvents, ToReceiver } from './jobs.js';
+import { monotonicMs } from './monotonicMs.js';
+
+export type Receiver = Child<ToReceiver, FromReceiver>;
+
+/** Long enough for two retries (after 5 s and 30 s): what is missing when none of it has come for so long has not come. */
+const stalledMs = 45_000;
+
+/**
+ * Waits until all these events have arrived, or none of the missing has come for long, and hands over what arrived.
+ * @param quietMs how long it waits for duplicates afterwards; as a rule one comes right behind
+ */
+export async function drain(
+  receiver: Receiver,
+  events: PublishedEvents,
+  quietMs: number = 500,
+): Promise<Arrivals> {
+  const all: Arrivals = { ids: [], at: [], endedAt: [], assets: [], refused: [], mostInFlight: 0 };
+  let missing = Number.POSITIVE_INFINITY;
+  let changedAt = monotonicMs();
+  for (;;) {
+    add(all, await collect(receiver));
+    const now = monotonicMs();
+    // What others have published may go on arriving for long: only what this job has is waited for.
+    const left = account(events, all).missing;
+    if (left !== missing) changedAt = now;
+    missing = left;
+    if (now - changedAt > (missing === 0 ? quietMs : stalledMs)) return all;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}
+
+async function collect(receiver: Receiver): Promise<Arrivals> {
+  const collected = receiver.next('collected');
+  receiver.send({ kind: 'collect' });
+  return (await collected).arrivals;
+}
+
+function add(all: Arrivals, more: Arrivals): void {
+  for (const key of ['ids', 'at', 'endedAt', 'assets', 'refused'] as const) {
+    const into: unknown[] = all[key];
+    for (const value of more[key]) into.push(value);
+  }
+  all.mostInFlight = Math.max(all.mostInFlight, more.mostInFlight);
+}

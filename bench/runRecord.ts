@@ -1,0 +1,31 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { projectDir } from '../src/embedded/projectDir.js';
+import { describeMachine, type Machine } from './machine.js';
+
+/** When, how and where figures were made. */
+export interface RunRecord {
+  startedAt: string;
+  command: string;
+  machine: Machine;
+}
+
+export function beginRunRecord(): RunRecord {
+  return {
+    startedAt: new Date().toISOString(),
+    command: ['npm run bench --', ...process.argv.slice(2)].join(' '),
+    machine: describeMachine(),
+  };
+}
+
+/** The line above the tables. */
+export function runRecordLine({ command, startedAt, machine }: RunRecord): string {
+  return `\`${command}\`, ${startedAt}: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGb} GB, Linux ${machine.kernel}, Node ${machine.node}; load average of the minute before ${machine.loadBefore.toFixed(2)}.`;
+}
+
+/** The folder that `--out` names, or one of this run's own under `bench/results/`. */
+export async function resultsFolder(record: RunRecord, named?: string): Promise<string> {
+  const folder = named ?? join(projectDir, 'bench/results', record.startedAt.replaceAll(/[:.]/g, '-'));
+  await mkdir(folder, { recursive: true });
+  return folder;
+}

@@ -1,0 +1,23 @@
+import { burst } from './burst.js';
+import { callerShapes } from './callers.js';
+import { nothingNew } from './nothingNew.js';
+import { origin } from './origin.js';
+import { paused } from './paused.js';
+import { rateShapes } from './rates.js';
+import { receiverShapes } from './receivers.js';
+import { roleShapes } from './roles.js';
+import { sameAsset } from './sameAsset.js';
+import type { Shape } from './shape.js';
+
+/** In the order of the table. */
+export const shapes: readonly Shape[] = [
+  ...callerShapes,
+  ...rateShapes,
+  burst,
+  origin,
+  paused,
+  sameAsset,
+  nothingNew,
+  ...receiverShapes,
+  ...roleShapes,
+];

@@ -1,0 +1,143 @@
+import type { Job } from '../jobs.js';
+import { type MeasureOptions, measure, type Round } from '../measure.js';
+import type { ScenarioResult } from '../report.js';
+import { connectionsAtRate } from '../runScenario.js';
+import { settle } from '../settle.js';
+import type { StopList } from '../stopList.js';
+import { startTheatre, type TheatreOptions } from '../theatre.js';
+import type { Side } from './row.js';
+import type { Load, ShapeStage, Variant } from './shape.js';
+import { serviceIn, type Target } from './target.js';
+
+export interface ShapeOptions {
+  rounds: number;
+  warmUpMs: number;
+  durationMs: number;
+  /** No further round begins once it is aborted. */
+  stopped: AbortSignal;
+  theatre: TheatreOptions;
+}
+
+/** As in the other scenarios. */
+const segments = 3;
+/** A fixed number of events takes as long as it takes. */
+const patienceMs = 300_000;
+
+/**
+ * @param results gets the rounds of each variant
+ * @param started is told what has to be stopped after the shape
+ */
+export function shapeStage(
+  shapeName: string,
+  targets: { service: Target; floor: Target },
+  options: ShapeOptions,
+  results: ScenarioResult[],
+  started: StopList,
+): ShapeStage {
+  const all = [targets.service, targets.floor];
+  const settled = async () => {
+    let isSettled = true;
+    for (const { pids } of all) isSettled = (await settle(pids)) && isSettled;
+    return isSettled;
+  };
+
+  const eachRound = async (what: (label: string) => Promise<void>) => {
+    for (let n = 1; n <= options.rounds && !options.stopped.aborted; n++) {
+      await settled();
+      await what(`${shapeName}-${n}`);
+      process.stderr.write('.');
+    }
+  };
+
+  const inTurns = async <Name extends string>(variants: Record<Name, Variant>) => {
+    const names = Object.keys(variants) as Name[];
+    const sides = names.map((name): { name: Name; rounds: Round[] } => ({ name, rounds: [] }));
+    for (let n = 1; n <= options.rounds; n++) {
+      for (const { name, rounds } of sides) {
+        if (options.stopped.aborted) break;
+        const unsettled = !(await settled());
+        rounds.push({ ...(await variants[name].round(`${shapeName}-${name}-${n}`)), unsettled });
+        process.stderr.write('.');
+      }
+    }
+    for (const { name, rounds } of sides) {
+      results.push({ name: `${shapeName}: ${name}`, what: variants[name].what, rounds });
+    }
+    return Object.fromEntries(sides.map((side) => [side.name, side])) as unknown as Record<Name, Side>;
+  };
+
+  return {
+    ...targets,
+    load: (target, load, measureOptions) => variantOf(target, load, options, measureOptions),
+    inTurns,
+    eachRound,
+    openBeside: async (theatreOptions) => {
+      const theatre = await startTheatre({ ...options.theatre, ...theatreOptions });
+      started.add(theatre);
+      const target = serviceIn(theatre);
+      all.push(target);
+      return target;
+    },
+  };
+}
+
+function variantOf(
+  target: Target,
+  load: Load,
+  options: ShapeOptions,
+  measureOptions: Omit<MeasureOptions, 'first'> = {},
+): Variant {
+  const { publisher, receiver } = target.theatre;
+  const behaviour = { latencyMs: 0, closesConnections: false, refusesOneInTen: false, ...load.receiver };
+  return {
+    what: describe(load),
+    round: (label) => {
+      receiver.send({ kind: 'behave', behaviour });
+      return measure(jobOf(target, load, options, label), publisher, receiver, target.pids, {
+        ...measureOptions,
+        first: 'nothing',
+      });
+    },
+  };
+}
+
+export function jobOf(
+  { baseUrls, accessToken }: Pick<Target, 'baseUrls' | 'accessToken'>,
+  load: Load,
+  { warmUpMs, durationMs }: Pick<ShapeOptions, 'warmUpMs' | 'durationMs'>,
+  label: string,
+): Job {
+  const { pace, clientTokens, total, known } = load;
+  return {
+    baseUrls,
+    connections: pace.kind === 'concurrency' ? pace.publishers : connectionsAtRate,
+    pace,
+    warmUpMs: total === undefined ? Math.max(warmUpMs, load.warmUpAtLeastMs ?? 0) : 0,
+    durationMs: total === undefined ? durationMs : patienceMs,
+    request: {
+      kind: 'events',
+      accessToken,
+      clientTokens,
+      batchSize: load.batchSize ?? 1,
+      eventsPerTurn: load.eventsPerTurn ?? 1,
+      segments,
+      assets: known?.assets ?? 0,
+      round: label,
+      ...(total === undefined ? {} : { total }),
+      ...(known === undefined ? {} : { known: known.prefix }),
+    },
+  };
+}
+
+function describe({ pace, batchSize = 1, clientTokens, total, receiver }: Load): string {
+  const sent =
+    pace.kind === 'concurrency' ? `${pace.publishers} callers` : `${pace.requestsPerSecond} requests/s`;
+  return [
+    total === undefined ? sent : `${total} events, ${sent}`,
+    batchSize === 1 ? 'single events' : `batches of ${batchSize}`,
+    `${clientTokens.length} clients`,
+    ...(receiver?.latencyMs ? [`answers after ${receiver.latencyMs} ms`] : []),
+    ...(receiver?.closesConnections ? ['connections closed'] : []),
+    ...(receiver?.refusesOneInTen ? ['one in ten refused once'] : []),
+  ].join(', ');
+}

@@ -1,0 +1,213 @@
+/**
+ * The catalogue of errors: every `code` that an answer can carry, once. The OpenAPI description lists it and
+ * docs/errors.md explains it. A new error is a new row here, and then one there.
+ */
+
+interface ErrorEntry {
+  status: number;
+  meaning: string;
+  /** What the caller does about it. */
+  remedy: string;
+  /** The `error` of an answer under /oauth, where RFC 6749, section 5.2, has another word for it. */
+  oauth?: string;
+}
+
+const invalidRequest = { oauth: 'invalid_request' };
+
+export const errors = {
+  invalid_request: {
+    status: 400,
+    meaning: 'A parameter, a header or the body is missing, empty, repeated, unknown or wrong.',
+    remedy: 'Correct what the message names, then send it again.',
+  },
+  too_many_parameters: {
+    status: 400,
+    meaning: 'The query or the form has more parameters than any call takes.',
+    remedy: 'Send only the parameters that the call knows.',
+    ...invalidRequest,
+  },
+  malformed_request: {
+    status: 400,
+    meaning: 'The bytes are no HTTP/1.1 request: its first line, its headers or its framing.',
+    remedy: 'Look at what stands between: a proxy or a client library that is broken.',
+    ...invalidRequest,
+  },
+  invalid_event: {
+    status: 400,
+    meaning:
+      'An event of a batch has a bad field. The code stands in the place of that event; the batch is answered 202.',
+    remedy: 'Correct the field that the message names and send this event again.',
+  },
+  url_not_absolute: {
+    status: 400,
+    meaning: 'The URL is not an absolute one, or has a space or a backslash.',
+    remedy:
+      'Send the whole address from `https://` on, percent-encoded once: a `+` as `%2B`, a `&` as `%26`.',
+  },
+  url_scheme: {
+    status: 400,
+    meaning: 'The URL is not `https://`.',
+    remedy: 'Send the `https://` address of the same endpoint.',
+  },
+  url_too_long: {
+    status: 400,
+    meaning: 'The URL has more than 2,048 characters.',
+    remedy: 'Send a shorter one.',
+  },
+  url_credentials: {
+    status: 400,
+    meaning: 'The URL has a user name or a password.',
+    remedy: 'Leave `user:password@` out; verify the signature that each notification carries instead.',
+  },
+  url_fragment: {
+    status: 400,
+    meaning: 'The URL has a fragment.',
+    remedy: 'Leave out the `#` and what follows it: no HTTP request carries that.',
+  },
+  url_unknown_host: {
+    status: 400,
+    meaning: 'The host name of the URL does not exist.',
+    remedy: 'Correct the name, or wait until it is in DNS.',
+  },
+  url_not_public: {
+    status: 400,
+    meaning: 'The host of the URL has an address that is not public.',
+    remedy: 'Send a URL that the internet can reach.',
+  },
+  url_own_address: {
+    status: 400,
+    meaning: 'The URL leads to this service itself.',
+    remedy: 'Send the URL of your own endpoint.',
+  },
+  already_registered: {
+    status: 400,
+    meaning: 'The client has a URL.',
+    remedy: 'Ask the operator whom the message names to change it.',
+  },
+  unsupported_grant_type: {
+    status: 400,
+    meaning: 'The `grant_type` is not `none`.',
+    remedy: 'Send `grant_type=none`.',
+  },
+  invalid_scope: {
+    status: 400,
+    meaning: 'The account does not have all of the scopes asked for.',
+    remedy: 'Ask for fewer, or have the operator grant them.',
+  },
+  invalid_client: {
+    status: 401,
+    meaning: 'The `client_id` is unknown, the `client_secret` is wrong, or the account is disabled.',
+    remedy: 'Compare both with what the operator gave out.',
+  },
+  invalid_token: {
+    status: 401,
+    meaning: 'The access token is missing, unknown, expired or revoked.',
+    remedy: 'Ask for a new token, then repeat the call once.',
+  },
+  invalid_client_token: {
+    status: 401,
+    meaning: 'The client token is unknown, or belongs to another account.',
+    remedy: 'Compare it with `GET /clients`.',
+  },
+  insufficient_scope: {
+    status: 403,
+    meaning: 'The access token does not have the scope that the call needs.',
+    remedy: 'Ask for a token with the scope that the message names.',
+  },
+  not_found: {
+    status: 404,
+    meaning: 'There is nothing at this address. Paths are written in lower case.',
+    remedy: 'Compare the path with `/docs`.',
+  },
+  unknown_client: {
+    status: 404,
+    meaning:
+      'An event names a client that does not exist. In a batch the code stands in the place of that event.',
+    remedy: 'Correct the `client_token`, or have the operator create the client.',
+  },
+  not_registered: {
+    status: 404,
+    meaning: 'The client has no URL.',
+    remedy: 'Register one.',
+  },
+  unknown_notification: {
+    status: 404,
+    meaning: 'The client has no such notification, or it is no longer kept.',
+    remedy: 'Compare the id with `GET /notifications`.',
+  },
+  unknown_asset: {
+    status: 404,
+    meaning: 'Nothing is known about this asset of this client.',
+    remedy: 'Compare the `platform_id` with what the platform publishes.',
+  },
+  method_not_allowed: {
+    status: 405,
+    meaning: 'The path has no such method.',
+    remedy: 'Use one of the methods in the header `Allow`.',
+    ...invalidRequest,
+  },
+  request_timeout: {
+    status: 408,
+    meaning: 'The headers took more than 10 s, or the whole request more than 30 s.',
+    remedy: 'Send it again on a new connection.',
+    ...invalidRequest,
+  },
+  body_too_long: {
+    status: 413,
+    meaning: 'The body is longer than the call takes, packed or unpacked.',
+    remedy: 'Send less at once: events in smaller batches.',
+    ...invalidRequest,
+  },
+  unsupported_media_type: {
+    status: 415,
+    meaning: 'The content type, the charset or the content encoding is not one that the call takes.',
+    remedy: 'Send the type that the message names, in UTF-8, as it is or as gzip, deflate or br.',
+    ...invalidRequest,
+  },
+  expectation_failed: {
+    status: 417,
+    meaning: 'The header `Expect` asks for something other than `100-continue`.',
+    remedy: 'Leave the header out.',
+    ...invalidRequest,
+  },
+  too_many_requests: {
+    status: 429,
+    meaning: 'A limit on calls is reached.',
+    remedy: 'Wait as many seconds as `Retry-After` says.',
+  },
+  headers_too_long: {
+    status: 431,
+    meaning: 'The path, the query and the headers have more than 32 KiB.',
+    remedy: 'Send shorter ones.',
+    ...invalidRequest,
+  },
+  server_error: {
+    status: 500,
+    meaning: 'A mistake of the service.',
+    remedy: 'Send it again later; tell the operator the `request_id`.',
+  },
+  resolver_unavailable: {
+    status: 503,
+    meaning: 'The name in the URL could not be looked up in time.',
+    remedy: 'Send it again after `Retry-After`.',
+  },
+  temporarily_unavailable: {
+    status: 503,
+    meaning: 'The service cannot answer now. Whether anything happened is unknown.',
+    remedy: 'Send the same again after `Retry-After`: that is always safe.',
+  },
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof errors;
+
+export const errorCodes = Object.keys(errors) as ErrorCode[];
+
+export function statusOf(code: ErrorCode): number {
+  return errors[code].status;
+}
+
+/** The `error` of an answer under /oauth. */
+export function oauthErrorOf(code: ErrorCode): string {
+  const entry: ErrorEntry = errors[code];
+  return entry.oauth ?? code;
+}

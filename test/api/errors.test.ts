@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createApi } from '../../src/api/app.js';
+import { type ErrorCode, errorCodes, errors, oauthErrorOf } from '../../src/api/errors.js';
+import { openapi } from '../../src/api/openapi.js';
+import { connectionLimits, listen } from '../../src/api/server.js';
+import { callRaw, statusesIn } from './rawCaller.js';
+import { type RunningApi, startApi } from './runningApi.js';
+
+describe('errors', () => {
+  let api: RunningApi;
+  before(async () => {
+    api = await startApi();
+  });
+  after(() => api.close());
+
+  const head = (line: string, ...headers: string[]) =>
+    [`${line} HTTP/1.1`, 'connection: close', ...headers, '', ''].join('\r\n');
+
+  describe('what the HTTP parser refuses has the shape of every error', () => {
+    const cases: Record<string, [bytes: string, code: ErrorCode]> = {
+      'no HTTP': ['odd\r\n\r\n', 'malformed_request'],
+      'HTTP/2': ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'malformed_request'],
+      'no Host': [head('GET /healthz'), 'malformed_request'],
+      'an unknown transfer encoding': [
+        head('POST /nowhere', 'host: x', 'transfer-encoding: gzip'),
+        'malformed_request',
+      ],
+      'headers that are too long': [head('GET /', 'host: x', `x: ${'x'.repeat(40_000)}`), 'headers_too_long'],
+      'a path that is too long': [head(`GET /${'x'.repeat(40_000)}`, 'host: x'), 'headers_too_long'],
+      'an expectation': [head('GET /healthz', 'host: x', 'expect: a miracle'), 'expectation_failed'],
+    };
+    for (const [name, [bytes, code]] of Object.entries(cases)) {
+      it(`${name}: ${errors[code].status} ${code}`, async () => {
+        const heard = await callRaw(api.url, bytes).closed;
+        assert.deepEqual(statusesIn(heard), [errors[code].status]);
+        assertProblem(heard, code);
+      });
+    }
+
+    it('a request that takes too long: 408 request_timeout, under /oauth as RFC 6749 has it', async () => {
+      const limits = { ...connectionLimits, headersTimeoutMs: 200, requestTimeoutMs: 300, checkEveryMs: 50 };
+      const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(api.deps), limits);
+      const url = `http://127.0.0.1:${server.port}`;
+      const post = (path: string) =>
+        callRaw(
+          url,
+          head(
+            `POST ${path}`,
+            'host: x',
+            'content-type: application/x-www-form-urlencoded',
+            'x-request-id: trace-0123',
+            'content-length: 9',
+          ),
+        ).closed;
+      const [halfHead, oauth] = await Promise.all([
+        callRaw(url, 'GET / HTTP/1.1\r\nho').closed,
+        post('/oauth/access_token'),
+      ]);
+      await server.close();
+      assertProblem(halfHead, 'request_timeout');
+      assert.deepEqual(statusesIn(oauth), [408]);
+      assert.match(oauth, /^x-request-id: trace-0123\r$/im);
+      assert.deepEqual(Object.keys(bodyOf(oauth)), ['error', 'error_description']);
+    });
+
+    function assertProblem(heard: string, code: ErrorCode): void {
+      const body = bodyOf(heard);
+      assert.deepEqual(Object.keys(body), ['msg', 'code', 'request_id']);
+      assert.equal(body.code, code);
+      assert.match(heard, new RegExp(`^x-request-id: ${body.request_id}\r$`, 'im'));
+      assert.match(heard, /^content-type: application\/json; charset=utf-8\r$/im);
+      assert.match(heard, /^connection: close\r$/im);
+    }
+
+    const bodyOf = (heard: string) =>
+      JSON.parse(heard.slice(heard.indexOf('\r\n\r\n'))) as Record<string, string>;
+  });
+
+  it('/OAuth in another case is another path, in the shape of /oauth', async () => {
+    for (const path of [
+      '/OAuth/access_token',
+      '/OAUTH/ACCESS_TOKEN',
+      '/oauth/Access_Token',
+      '/oauth/nowhere',
+    ]) {
+      const answer = await fetch(api.url + path, { method: 'POST', body: new URLSearchParams({ a: '1' }) });
+      const body = (await answer.json()) as Record<string, string>;
+      assert.deepEqual([answer.status, body.error], [404, 'not_found'], path);
+      assert.deepEqual(Object.keys(body), ['error', 'error_description'], path);
+    }
+    assert.equal((await fetch(`${api.url}/Healthz`)).status, 404);
+  });
+
+  it('a body of another type, packed in another way, or too long: a code of its own, invalid_request under /oauth', async () => {
+    const token = (headers: Record<string, string>, body: string) =>
+      fetch(`${api.url}/oauth/access_token`, { method: 'POST', headers, body });
+    const type = { 'content-type': 'application/x-www-form-urlencoded' };
+    for (const [status, answer] of [
+      [415, await token({ 'content-type': 'text/plain' }, 'a=1')],
+      [415, await token({ ...type, 'content-encoding': 'zstd' }, 'a=1')],
+      [413, await token(type, `a=${'x'.repeat(17_000)}`)],
+      [405, await fetch(`${api.url}/oauth/access_token`)],
+    ] as const) {
+      assert.equal(answer.status, status);
+      assert.equal(((await answer.json()) as { error: string }).error, 'invalid_request');
+    }
+  });
+
+  it('the OpenAPI description lists every code, and every error under /oauth', () => {
+    const { ErrorCode: code, OAuthProblem: oauth } = openapi.components.schemas;
+    assert.deepEqual(code.enum, errorCodes);
+    for (const one of errorCodes) assert.ok(code.description.includes(`${one}: ${errors[one].status}`));
+    const { error } = oauth.properties as { error: { enum: string[] } };
+    for (const one of errorCodes) assert.ok(error.enum.includes(oauthErrorOf(one)));
+  });
+
+  it('docs/errors.md has a row for each code, as the catalogue has it, and no other', () => {
+    const page = readFileSync(join(import.meta.dirname, '../../docs/errors.md'), 'utf8');
+    const rows = page
+      .split('\n')
+      .filter((line) => line.startsWith('| `') && line.split('|').length === 6)
+      .map((line) =>
+        line
+          .split('|')
+          .slice(1, -1)
+          .map((cell) => cell.trim()),
+      );
+    const expected = errorCodes.map((code) => {
+      const { status, meaning, remedy } = errors[code];
+      return [`\`${code}\``, String(status), meaning, remedy];
+    });
+    assert.deepEqual(rows, expected);
+  });
+});

@@ -1,0 +1,203 @@
+/**
+ * Every parser of what a stranger sends, with the input that costs it most and the size up to which it gets any. The
+ * test compares two sizes; `npx tsx test/api/parserTimes.ts` prints the table of docs/bad-input.md.
+ */
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import Router from '@koa/router';
+import type { Context, ParameterizedContext } from 'koa';
+import { bearerToken } from '../../src/api/bearer.js';
+import { charsetOf } from '../../src/api/charset.js';
+import { clientAddress } from '../../src/api/clientAddress.js';
+import type { ApiState } from '../../src/api/endpoint.js';
+import { parseParameters } from '../../src/api/parameters.js';
+import { parseUrlencoded } from '../../src/api/readForm.js';
+import { readJson } from '../../src/api/readJson.js';
+import { readMultipart } from '../../src/api/readMultipart.js';
+import { readPlain } from '../../src/api/readPlain.js';
+import { readTime } from '../../src/api/readQuery.js';
+import { readEnrichmentEvent } from '../../src/delivery/event.js';
+import { checkTargetForm } from '../../src/outgoing/target.js';
+
+export interface ParserCase {
+  parser: string;
+  input: string;
+  /** The cap on what reaches the parser. */
+  bytesAtMost: number;
+  /** @returns what is measured; it may throw, for nothing of this is good */
+  prepare(bytes: number): () => unknown;
+}
+
+const head = 32 * 1024;
+const form = 16 * 1024;
+const json = 1024 * 1024;
+
+const filled = (piece: string, bytes: number): string => piece.repeat(Math.floor(bytes / piece.length));
+const numbered = (bytes: number, each: (i: number) => string): string => {
+  let text = '';
+  for (let i = 0; text.length < bytes - 16; i++) text += each(i);
+  return text;
+};
+
+const query = (input: string, make: (bytes: number) => string): ParserCase => ({
+  parser: 'query parameters',
+  input,
+  bytesAtMost: head,
+  prepare: (bytes) => {
+    const text = make(bytes);
+    return () => parseParameters(text);
+  },
+});
+
+const urlencoded = (input: string, make: (bytes: number) => string): ParserCase => ({
+  parser: 'urlencoded form',
+  input,
+  bytesAtMost: form,
+  prepare: (bytes) => {
+    const body = Buffer.from(make(bytes));
+    return () => parseUrlencoded(body, 'utf-8');
+  },
+});
+
+const partHead = '--b\r\ncontent-disposition: form-data; name="a"\r\n';
+const multipart = (input: string, make: (bytes: number) => string): ParserCase => ({
+  parser: 'multipart form',
+  input,
+  bytesAtMost: form,
+  prepare: (bytes) => {
+    const body = Buffer.from(`${make(bytes - 80)}\r\n--b--\r\n`);
+    return () => readMultipart(body, 'multipart/form-data; boundary=b', 'utf-8');
+  },
+});
+
+const jsonText = (input: string, make: (bytes: number) => string): ParserCase => ({
+  parser: 'JSON',
+  input,
+  bytesAtMost: json,
+  prepare: (bytes) => {
+    const ctx = { state: { requestId: '', body: Buffer.from(make(bytes)) } };
+    type Reads = ParameterizedContext<ApiState & { body: Buffer; json: unknown }>;
+    return () => readJson(ctx as Reads, async () => undefined);
+  },
+});
+
+const event = (input: string, make: (bytes: number) => unknown): ParserCase => ({
+  parser: 'enrichment event',
+  input,
+  bytesAtMost: json,
+  prepare: (bytes) => {
+    const raw = make(bytes);
+    return () => readEnrichmentEvent(raw, '');
+  },
+});
+const known = { client_token: 'SITE0042', platform_id: 'vid-9', segments: ['iab:17'] };
+
+export const parserCases: ParserCase[] = [
+  query('`a&a&...`', (bytes) => filled('a&', bytes)),
+  query('`&&&...`', (bytes) => filled('&', bytes)),
+  query('other names', (bytes) => numbered(bytes, (i) => `k${i}=1&`)),
+  query('one long percent-encoded value', (bytes) => `url=${filled('%41', bytes)}`),
+  query('`url=url=...`', (bytes) => filled('url=', bytes)),
+  {
+    parser: 'time in a query',
+    input: 'parentheses',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const text = `2026-01-31${filled('(', bytes)}`;
+      return () => readTime('since', text);
+    },
+  },
+  {
+    parser: 'URL to register',
+    input: '`https://a/@@@...`',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const url = `https://a/${filled('@', bytes)}`;
+      return () => checkTargetForm(url, { allowHttp: false, allowedCidrs: [], ownPorts: [] });
+    },
+  },
+  {
+    parser: 'Content-Type',
+    input: '`; charset ; charset ...`',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const text = `multipart/form-data${filled('; charset ', bytes)}`;
+      return () => charsetOf(text);
+    },
+  },
+  {
+    parser: 'X-Forwarded-For',
+    input: 'trusted addresses, 5 ranges trusted',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const req = requestVia('fd00::1', `${filled('fd00::1,', bytes)}fd00::1`);
+      const trusted = ['127.0.0.0/8', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fd00::/8'];
+      return () => clientAddress(req, trusted);
+    },
+  },
+  {
+    parser: 'Authorization',
+    input: 'blanks, then a token, then blanks',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const blanks = filled(' ', bytes / 3);
+      const text = `bearer ${blanks}${filled('x', bytes / 3)}${blanks}x`;
+      return () => bearerToken({ get: () => text } as Pick<Context, 'get'> as Context);
+    },
+  },
+  {
+    parser: 'path, by the router',
+    input: '`/notifications///...`',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const router = new Router({ sensitive: true });
+      for (const path of ['/notifications/:id', '/notifications/:id/redeliver', '/assets/:platformId'])
+        router.get(path, () => undefined);
+      const path = `/notifications/${filled('%41', bytes / 2)}${filled('/', bytes / 2)}`;
+      return () => router.match(path, 'GET');
+    },
+  },
+  urlencoded('`a&a&...`', (bytes) => filled('a&', bytes)),
+  urlencoded('other names', (bytes) => numbered(bytes, (i) => `k${i}=1&`)),
+  urlencoded('one long percent-encoded value', (bytes) => `a=${filled('%41', bytes)}`),
+  {
+    parser: 'body, by its chunks',
+    input: 'chunks of one byte',
+    bytesAtMost: form,
+    prepare: (bytes) => {
+      const req = new IncomingMessage(new Socket());
+      for (let i = 0; i < bytes; i++) req.push('a');
+      req.push(null);
+      return () => readPlain(req, form);
+    },
+  },
+  urlencoded('brackets and dots', (bytes) => `a${filled('[.', bytes)}=1`),
+  multipart('one long value', (bytes) => `${partHead}\r\n${filled('x', bytes)}`),
+  multipart('line ends', (bytes) => `${partHead}\r\n${filled('\r', bytes)}`),
+  multipart('beginnings of a boundary', (bytes) => `${partHead}\r\n${filled('\r\n--', bytes)}`),
+  multipart('parts', (bytes) => filled('--b\r\n\r\n\r\n', bytes)),
+  multipart('headers of a part', (bytes) => `${partHead}${filled('a: b\r\n', bytes)}\r\n`),
+  multipart(
+    '`filename="filename="...`',
+    (bytes) => `--b\r\ncontent-disposition: ${filled('filename="', bytes)}\r\n`,
+  ),
+  jsonText('lists in lists', (bytes) => filled('[', bytes / 2) + filled(']', bytes / 2)),
+  jsonText('objects in objects', (bytes) => `${filled('{"a":', bytes * 0.8)}1${filled('}', bytes * 0.16)}`),
+  jsonText('names', (bytes) => `{${numbered(bytes, (i) => `"k${i}":0,`)}"z":0}`),
+  jsonText('names that are numbers', (bytes) => `{${numbered(bytes, (i) => `"${i * 4096}":0,`)}"z":0}`),
+  jsonText('one number', (bytes) => filled('9', bytes)),
+  jsonText('escapes', (bytes) => `"${filled('\\u0041', bytes)}"`),
+  event('names that are not known', (bytes) =>
+    Object.fromEntries(Array.from({ length: bytes / 12 }, (_, i) => [`k${i}`, 0])),
+  ),
+  event('segments', (bytes) => ({ ...known, segments: Array.from({ length: bytes / 4 }, () => 'a') })),
+  event('a long asset id', (bytes) => ({ ...known, platform_id: filled('\u{1f3ac}', bytes) })),
+];
+
+/** A request from an address, which says for whom it is. */
+export function requestVia(remoteAddress: string, forwardedFor: string): IncomingMessage {
+  const req = new IncomingMessage(new Socket());
+  Object.defineProperty(req.socket, 'remoteAddress', { value: remoteAddress });
+  req.headers['x-forwarded-for'] = forwardedFor;
+  return req;
+}

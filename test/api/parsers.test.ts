@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { ApiError } from '../../src/api/apiError.js';
+import { clientAddress } from '../../src/api/clientAddress.js';
+import { parametersAtMost, parseParameters } from '../../src/api/parameters.js';
+import { readMultipart } from '../../src/api/readMultipart.js';
+import { type ParserCase, parserCases, requestVia } from './parserCases.js';
+import { parserTimeMs } from './parserTime.js';
+import { type RunningApi, startApi } from './runningApi.js';
+
+describe('parsers of what strangers send', () => {
+  describe('take time that grows no faster than what they get', () => {
+    const small = 1 / 16;
+    /** Linear is 16, quadratic 256: between them, in factors, so that a busy machine fails nothing. */
+    const growthAtMost = 64;
+    /** Below it the clock says nothing, and nobody is held up. */
+    const shortMs = 1;
+    /** What grows too fast does so each time; a machine that is busy for a moment does not. */
+    const tries = 3;
+
+    for (const one of parserCases) {
+      it(`${one.parser}: ${one.input}`, async () => {
+        await assertGrowth(one);
+      });
+    }
+
+    async function assertGrowth(one: ParserCase): Promise<void> {
+      const seen: string[] = [];
+      for (let tried = 0; tried < tries; tried++) {
+        const few = await parserTimeMs(one, one.bytesAtMost * small);
+        const all = await parserTimeMs(one, one.bytesAtMost);
+        if (all < shortMs || all < few * growthAtMost) return;
+        seen.push(`${few} ms, then ${all} ms`);
+      }
+      assert.fail(seen.join('; '));
+    }
+  });
+
+  describe('parameters', () => {
+    const refusal = (query: string): ApiError => {
+      try {
+        parseParameters(query);
+      } catch (err) {
+        assert.ok(err instanceof ApiError);
+        return err;
+      }
+      return assert.fail('it was taken');
+    };
+
+    it('at most so many, whatever follows them', () => {
+      const names = Array.from({ length: parametersAtMost }, (_, i) => `k${i}=1`).join('&');
+      assert.equal(parseParameters(names).size, parametersAtMost);
+      assert.equal(refusal(`${names}&one=more&%zz`).code, 'too_many_parameters');
+    });
+
+    it('each once, decoded once, also one whose name is that of a property', () => {
+      assert.deepEqual(
+        [...parseParameters('__proto__=a%2Bb+c&constructor&&x==%25')].map(([name, { value }]) => [
+          name,
+          value,
+        ]),
+        [
+          ['__proto__', 'a+b c'],
+          ['constructor', ''],
+          ['x', '=%'],
+        ],
+      );
+      assert.match(refusal('a=1&%61=2').message, /a is repeated/);
+      assert.match(refusal('a=%e9').message, /a is not correctly percent-encoded/);
+    });
+  });
+
+  it('X-Forwarded-For: the newest 16 are looked at', () => {
+    const names = (count: number) =>
+      Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`).join(', ');
+    const addressOf = (header: string) => clientAddress(requestVia('10.0.0.1', header), ['10.0.0.0/8']);
+    assert.equal(addressOf(`203.0.113.7, ${names(15)}`), '203.0.113.7');
+    assert.equal(addressOf(`203.0.113.7, ${names(256)}`), '10.0.0.240');
+  });
+
+  it('a multipart body of any bytes is read or refused, and nothing is thrown beside it', async () => {
+    const beside: unknown[] = [];
+    const note = (err: unknown) => beside.push(err);
+    process.on('unhandledRejection', note);
+    const piece = fc.oneof(
+      fc.constantFrom(
+        '--b',
+        '--b--',
+        '\r\n',
+        '\r',
+        '\n',
+        ':',
+        ';',
+        '"',
+        '=',
+        'content-disposition: form-data; name="a"',
+      ),
+      fc.constantFrom(
+        'content-type: text/plain; charset=latin1',
+        'content-transfer-encoding: ',
+        '7bit',
+        'base64',
+      ),
+      fc.constantFrom('filename="f"', 'quoted-printable', 'name=a', '\r\n\r\n', '\u0000', '\xff'),
+      fc.string({ maxLength: 8 }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { maxLength: 60 }), async (pieces) => {
+        const body = Buffer.from(pieces.join(''), 'latin1');
+        await readMultipart(body, 'multipart/form-data; boundary=b', 'utf-8').catch((err: unknown) => {
+          assert.ok(err instanceof ApiError, String(err));
+        });
+      }),
+      { numRuns: 1000 },
+    );
+    await new Promise(setImmediate);
+    process.off('unhandledRejection', note);
+    assert.deepEqual(beside, []);
+  });
+
+  describe('15,000 parameters and any bearer: refused before anything is looked up', () => {
+    let api: RunningApi;
+    before(async () => {
+      api = await startApi();
+    });
+    after(() => api.close());
+
+    for (const [method, path] of [
+      ['GET', '/clients'],
+      ['GET', '/notifications'],
+      ['GET', '/assets/vid-1'],
+      ['POST', '/register_push_notifications'],
+      ['POST', '/push_notifications/test'],
+      ['POST', '/enrichments'],
+    ] as const) {
+      it(`${method} ${path}: 400 too_many_parameters`, async () => {
+        const answer = await fetch(`${api.url}${path}?${'a&'.repeat(15_000)}`, {
+          method,
+          headers: { authorization: 'Bearer x' },
+        });
+        const body = (await answer.json()) as { code: string };
+        assert.deepEqual([answer.status, body.code], [400, 'too_many_parameters']);
+      });
+    }
+  });
+});

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { callRaw } from './rawCaller.js';
+import { placeholders } from './recorded/placeholders.js';
+import { newCustomer, type RunningApi, startApi } from './runningApi.js';
+
+const folder = join(import.meta.dirname, 'recorded');
+const files = readdirSync(folder).filter((name) => name.endsWith('.http'));
+
+describe('token requests as other ecosystems send them: 200', () => {
+  let api: RunningApi;
+  let account: Awaited<ReturnType<typeof newCustomer>>;
+
+  before(async () => {
+    api = await startApi();
+    account = await newCustomer(api, ['push_notifications', 'reports']);
+  });
+  after(() => api.close());
+
+  for (const file of files) {
+    it(file.replace('.http', ''), async () => {
+      const bytes = readFileSync(join(folder, file), 'latin1')
+        .replace(placeholders.clientId, account.client_id)
+        .replace(placeholders.clientSecret, account.client_secret);
+      let heard = '';
+      // A machine that is busy with other work may answer 503: sending it again is always safe.
+      for (let tries = 0; tries < 5 && (heard === '' || heard.includes(' 503 ')); tries++) {
+        const caller = callRaw(api.url, Buffer.from(bytes, 'latin1'));
+        heard = await answerOf(caller);
+        caller.socket.destroy();
+      }
+      assert.match(heard, /^(HTTP\/1\.1 100 Continue\r\n\r\n)?HTTP\/1\.1 200 OK\r\n/);
+      assert.match(heard, /"scope":"push_notifications reports"\}$/);
+    });
+  }
+
+  it('the placeholders are as long as credentials', () => {
+    assert.equal(placeholders.clientId.length, account.client_id.length);
+    assert.equal(placeholders.clientSecret.length, account.client_secret.length);
+  });
+
+  it('none of them is missing', () => {
+    assert.ok(files.length >= 41, `${files.length} files`);
+  });
+});
+
+/** Its end is that of its JSON: the connection may stay. */
+async function answerOf({ socket, heard, closed }: ReturnType<typeof callRaw>): Promise<string> {
+  for (;;) {
+    if (heard().endsWith('}')) return heard();
+    const ended = await Promise.race([
+      new Promise<false>((resolve) => socket.once('data', () => resolve(false))),
+      closed.then(() => true),
+    ]);
+    if (ended) return heard();
+  }
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type RedisServer, startRedis } from '../../src/embedded/redis.js';
+import { isRedisUnavailable } from '../../src/store/db.js';
+import { servers } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+
+type Customer = Awaited<ReturnType<typeof newCustomer>>;
+
+describe('while Redis is full', () => {
+  let dir: string;
+  let redis: RedisServer;
+  let api: RunningApi;
+  let customer: Customer;
+  let token: string;
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-full-'));
+    redis = await startRedis({ dir, binary: servers().redisServerBinary });
+    api = await startApi({ redisUrl: redis.url });
+    customer = await newCustomer(api, ['enrichments', 'push_notifications']);
+    token = await newToken(api, customer);
+  });
+  beforeEach(() => allowBytes(1));
+  afterEach(() => allowBytes(0));
+  after(async () => {
+    await api.close();
+    await redis.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  const allowBytes = (bytes: number) => api.deps.db.redis.config('SET', 'maxmemory', bytes);
+  const event = () => ({ client_token: customer.client_token, platform_id: 'vid-1', segments: ['a'] });
+  const publish = (body: unknown) =>
+    fetch(`${api.url}/enrichments`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  const register = () => {
+    const query = new URLSearchParams({
+      access_token: token,
+      client_token: customer.client_token,
+      url: 'http://127.0.0.1:9/hook',
+    });
+    return fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
+  };
+  const mint = () =>
+    fetch(`${api.url}/oauth/access_token`, {
+      method: 'POST',
+      body: new URLSearchParams(tokenFields(customer)),
+    });
+
+  const calls: Record<string, [make: () => Promise<Response>, success: number]> = {
+    'an event': [() => publish(event()), 202],
+    'a batch': [() => publish({ events: [event(), event()] }), 202],
+    'a token': [mint, 200],
+    'a registration': [register, 200],
+  };
+  for (const [what, [make, success]] of Object.entries(calls)) {
+    it(`${what}: 503 with Retry-After, and ${success} once there is room`, async () => {
+      const refused = await make();
+      const body = (await refused.json()) as { code?: string; error?: string };
+      assert.deepEqual([refused.status, body.code ?? body.error], [503, 'temporarily_unavailable']);
+      assert.match(String(refused.headers.get('retry-after')), /^[1-9]\d*$/);
+      await allowBytes(0);
+      assert.equal((await make()).status, success);
+    });
+  }
+
+  it('a disk that is full is no error of ours either', () => {
+    const said = 'MISCONF Errors writing to the AOF file: No space left on device';
+    assert.equal(isRedisUnavailable(new Error(said)), true);
+  });
+});

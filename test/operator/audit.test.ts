@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { hostname, userInfo } from 'node:os';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import { idFromBytes } from '../../src/ids.js';
+import { listCalls, recordCall } from '../../src/store/auditCalls.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../api/runningApi.js';
+import { type Receiver, startReceiver } from '../delivery/harness.js';
+import { type Cli, openCli } from './cli.js';
+
+interface Entry {
+  who: string;
+  what: string;
+  target: string;
+  after: Record<string, unknown> | null;
+  account_id?: string;
+  address?: string;
+  token_fingerprint?: string;
+  request_id?: string;
+}
+
+const fingerprint = (token: string) => createHash('sha256').update(token).digest('hex').slice(0, 12);
+
+describe('audit: calls of the API', () => {
+  let cli: Cli;
+  let api: RunningApi;
+  let receiver: Receiver;
+  const lines: Record<string, unknown>[] = [];
+
+  before(async () => {
+    cli = await openCli();
+    receiver = await startReceiver();
+    const sink = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        lines.push(JSON.parse(chunk.toString()));
+        done();
+      },
+    });
+    api = await startApi({
+      prefix: cli.prefix,
+      env: { TRUSTED_PROXIES: '127.0.0.0/8' },
+      log: pino({ level: 'info' }, sink),
+    });
+  });
+  after(async () => {
+    await api.close();
+    await receiver.close();
+    cli.close();
+  });
+
+  const from = '192.0.2.7';
+  async function call(
+    token: string,
+    method: string,
+    path: string,
+    query: Record<string, string>,
+    body?: unknown,
+  ) {
+    const answer = await fetch(`${api.url}${path}?${new URLSearchParams(query)}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${token}`,
+        'x-forwarded-for': from,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return { status: answer.status, id: answer.headers.get('x-request-id'), text: await answer.text() };
+  }
+  const ofAccount = async (accountId: string): Promise<Entry[]> =>
+    (await cli.json('audit')).filter((entry: Entry) => entry.account_id === accountId);
+
+  it('each that reads or changes a secret or a registration, or sends something: account, client, address, token', async () => {
+    const customer = await newCustomer(api);
+    const token = await newToken(api, customer);
+    const client_token = customer.client_token;
+    const url = `${receiver.url}?key=url-secret`;
+    const calls = [
+      ['signing secret read', 'GET', '/push_notifications/signing_secret', {}],
+      ['registration', 'POST', '/register_push_notifications', { url }],
+      ['signing secret rotate', 'POST', '/push_notifications/signing_secret', {}],
+      ['test', 'POST', '/push_notifications/test', {}],
+      ['resume', 'POST', '/push_notifications/resume', {}],
+      ['notification recover', 'POST', '/notifications/recover', {}, { since: '2026-01-01T00:00:00Z' }],
+    ] as const;
+    const ids: (string | null)[] = [];
+    for (const [what, method, path, query, body] of calls) {
+      const answer = await call(token, method, path, { client_token, ...query }, body);
+      assert.ok(answer.status < 300, `${what}: ${answer.status} ${answer.text}`);
+      ids.push(answer.id);
+    }
+    const entries = await ofAccount(customer.account_id);
+    assert.deepEqual(
+      entries.map(({ what, target, address, token_fingerprint, request_id }) => ({
+        ...{ what, target, address, token_fingerprint, request_id },
+      })),
+      calls.map(([what], i) => ({
+        ...{ what, target: client_token, address: from },
+        ...{ token_fingerprint: fingerprint(token), request_id: ids[i] },
+      })),
+    );
+    assert.equal(entries[1]?.after?.url, `${receiver.url}?...`);
+    const logged = lines.filter(
+      (line) => line.msg === 'audited call' && line.account_id === customer.account_id,
+    );
+    assert.deepEqual(
+      logged.map(({ what, client_token: client, address, token_fingerprint, request_id }) => [
+        ...[what, client, address, token_fingerprint, request_id],
+      ]),
+      entries.map(({ what, request_id }) => [what, client_token, from, fingerprint(token), request_id]),
+    );
+    for (const text of [JSON.stringify(entries), JSON.stringify(lines)]) {
+      for (const secret of ['url-secret', 'whsec_', token, customer.client_secret])
+        assert.ok(!text.includes(secret));
+    }
+  });
+
+  it('not what was refused, a dry run, or what reads no secret', async () => {
+    const [customer, stranger] = [await newCustomer(api), await newCustomer(api)];
+    const token = await newToken(api, customer);
+    const own = { client_token: customer.client_token };
+    await call(token, 'GET', '/push_notifications/signing_secret', { client_token: stranger.client_token });
+    await call(token, 'POST', '/register_push_notifications', { ...own, url: 'ftp://no' });
+    await call(token, 'POST', `/notifications/${idFromBytes(Buffer.alloc(16))}/redeliver`, own);
+    await call(token, 'POST', '/notifications/recover', own, { since: '2026-01-01', dry_run: true });
+    await call(token, 'GET', '/clients', {});
+    for (let i = 0; i < 12; i++) await call(token, 'POST', '/push_notifications/signing_secret', own);
+    const rotations = await ofAccount(customer.account_id);
+    assert.deepEqual(
+      rotations.map(({ what }) => what),
+      // There was no secret to sign along the first time; the twelfth was refused.
+      Array(11).fill('signing secret rotate'),
+    );
+    assert.deepEqual(await ofAccount(stranger.account_id), []);
+  });
+
+  it('a secret read again and again by one token is one entry a minute; another token is another', async () => {
+    const customer = await newCustomer(api);
+    const own = { client_token: customer.client_token };
+    const tokens = [await newToken(api, customer), await newToken(api, customer)];
+    for (const token of [...tokens, ...tokens, ...tokens]) {
+      assert.equal((await call(token, 'GET', '/push_notifications/signing_secret', own)).status, 200);
+    }
+    assert.deepEqual(
+      (await ofAccount(customer.account_id)).map((entry) => entry.token_fingerprint),
+      tokens.map(fingerprint),
+    );
+  });
+
+  it('is bounded for each account, and one account pushes out nothing of another’s', async () => {
+    const [loud, quiet] = [await newCustomer(api), await newCustomer(api)];
+    const { db } = api.deps;
+    const said = {
+      clientToken: 'SITE',
+      what: 'test',
+      address: from,
+      tokenFingerprint: 'ab',
+      requestId: 'r',
+      about: {},
+    };
+    await recordCall(db, { ...said, accountId: quiet.account_id }, { isRead: false });
+    for (let i = 0; i < 25; i++) {
+      await Promise.all(
+        Array.from({ length: 100 }, () =>
+          recordCall(db, { ...said, accountId: loud.account_id }, { isRead: false }),
+        ),
+      );
+    }
+    const kept = (await listCalls(db)).map(({ accountId }) => accountId);
+    const ofLoud = kept.filter((id) => id === loud.account_id).length;
+    assert.ok(ofLoud >= 2000 && ofLoud <= 2200, String(ofLoud));
+    assert.equal(kept.filter((id) => id === quiet.account_id).length, 1);
+    assert.ok((await db.redis.pttl(db.global.accountCalls(quiet.account_id))) > 89 * 86_400_000);
+  });
+
+  it('failed token calls are logged with client id and address; what is no client id is not shown', async () => {
+    const customer = await newCustomer(api);
+    const post = (fields: Record<string, string>, more = '') =>
+      fetch(`${api.url}/oauth/access_token`, {
+        method: 'POST',
+        headers: { 'x-forwarded-for': from, 'content-type': 'application/x-www-form-urlencoded' },
+        body: `${new URLSearchParams({ ...tokenFields(customer), ...fields })}${more}`,
+      });
+    lines.length = 0;
+    await post({});
+    await post({ client_secret: 'wrong-secret' });
+    await post({ scope: 'more' });
+    await post({ grant_type: '' });
+    await post({ client_id: customer.client_secret });
+    await post({}, '&scope=twice');
+    const logged = lines.filter((line) => line.msg === 'a token call was refused');
+    assert.deepEqual(
+      logged.map(({ client_id, address, error, status }) => [client_id, address, error, status]),
+      [
+        [customer.client_id, from, 'invalid_client', 401],
+        [customer.client_id, from, 'invalid_scope', 400],
+        [customer.client_id, from, 'invalid_request', 400],
+        ['malformed', from, 'invalid_client', 401],
+        ['malformed', from, 'invalid_request', 400],
+      ],
+    );
+    assert.ok(!JSON.stringify(lines).includes('wrong-secret'));
+    assert.ok(!JSON.stringify(lines).includes(customer.client_secret));
+  });
+});
+
+describe('audit: who an operator is', () => {
+  let cli: Cli;
+  before(async () => {
+    cli = await openCli();
+  });
+  after(() => cli.close());
+
+  const login = userInfo().username;
+  const container = `container ${hostname()}`;
+
+  async function recordedAs(args: string[], env: NodeJS.ProcessEnv) {
+    const ran = await cli.run(['account', 'create', '--name', 'A', '--json', ...args], { env });
+    assert.equal(ran.status, 0, ran.stderr);
+    const { account_id } = JSON.parse(ran.stdout) as { account_id: string };
+    const entry = (await cli.json('audit')).find((found: Entry) => found.target === account_id) as Entry;
+    return { who: entry.who, warned: ran.stderr };
+  }
+
+  for (const [what, args, env, who] of [
+    ['OPERATOR_NAME', [], { OPERATOR_NAME: 'Ada' }, `Ada (${login})`],
+    ['--as before OPERATOR_NAME', ['--as', 'Grace'], { OPERATOR_NAME: 'Ada' }, `Grace (${login})`],
+    ['in a container, by name', ['--as', 'Grace'], { IN_CONTAINER: 'true' }, `Grace (${container})`],
+    ['neither', [], { OPERATOR_NAME: '' }, login],
+  ] as const) {
+    it(`${what}: ${who}`, async () => {
+      assert.deepEqual(await recordedAs([...args], env), { who, warned: '' });
+    });
+  }
+
+  it('in a container without a name: no login, and a word on stderr', async () => {
+    const { who, warned } = await recordedAs([], { IN_CONTAINER: 'true' });
+    assert.equal(who, `unnamed (${container})`);
+    assert.match(warned, /--as NAME or OPERATOR_NAME/);
+  });
+
+  it('a name that is none is refused before anything is done', async () => {
+    const before = await cli.json('account', 'list');
+    for (const name of ['', ' ', 'a\nb', '\u202egnp', 'unnamed', 'x'.repeat(65)]) {
+      const ran = await cli.run(['account', 'create', '--name', 'B', '--as', name]);
+      assert.equal(ran.status, 1, JSON.stringify(name));
+    }
+    assert.deepEqual(await cli.json('account', 'list'), before);
+  });
+
+  it('the image says that its login is nobody’s', async () => {
+    const { readFileSync } = await import('node:fs');
+    assert.match(readFileSync('Dockerfile', 'utf8'), /^ENV .*\bIN_CONTAINER=true\b/m);
+  });
+
+  it('export is recorded, before a line is out', async () => {
+    assert.equal((await cli.run(['export', '--as', 'Ada'])).status, 0);
+    const [entry] = (await cli.json('audit')).filter((found: Entry) => found.what === 'export') as Entry[];
+    assert.deepEqual([entry?.who, entry?.target], [`Ada (${login})`, 'everything']);
+  });
+});

@@ -1,0 +1,68 @@
+import { createSocket, type RemoteInfo } from 'node:dgram';
+
+/** IPv4 addresses; none means that the name exists without any. */
+type Answer = readonly string[] | 'unknown' | 'broken' | 'silent';
+
+export interface DnsServer {
+  /** For `Resolver.setServers`. */
+  address: string;
+  /** The names that were asked for, the root as the empty name. */
+  asked: string[];
+  close(): Promise<void>;
+}
+
+/** A name server on 127.0.0.1 that answers what a test wants. @param answer may wait, also for long */
+export async function startDnsServer(answer: (name: string) => Answer | Promise<Answer>): Promise<DnsServer> {
+  const asked: string[] = [];
+  const socket = createSocket('udp4');
+  socket.on('message', (query, from) => void reply(query, from));
+  await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve));
+  let open = true;
+
+  async function reply(query: Buffer, { port, address }: RemoteInfo): Promise<void> {
+    const { name, type, question } = questionOf(query);
+    asked.push(name);
+    const found = await answer(name);
+    if (found !== 'silent' && open) socket.send(answerTo(query, question, type, found), port, address);
+  }
+
+  return {
+    address: `127.0.0.1:${socket.address().port}`,
+    asked,
+    close: () => {
+      open = false;
+      return new Promise((resolve) => socket.close(resolve));
+    },
+  };
+}
+
+const ipv4Type = 1;
+
+function questionOf(query: Buffer): { name: string; type: number; question: Buffer } {
+  const labels: string[] = [];
+  let at = 12;
+  for (let length = query.readUInt8(at); length > 0; length = query.readUInt8(at)) {
+    labels.push(query.toString('ascii', at + 1, at + 1 + length));
+    at += 1 + length;
+  }
+  return {
+    name: labels.join('.').toLowerCase(),
+    type: query.readUInt16BE(at + 1),
+    question: query.subarray(12, at + 5),
+  };
+}
+
+/** RFC 1035 section 4.1: a header, the question, and a record for each address. */
+function answerTo(query: Buffer, question: Buffer, type: number, found: Exclude<Answer, 'silent'>): Buffer {
+  const code = found === 'unknown' ? 3 : found === 'broken' ? 2 : 0;
+  const addresses = typeof found === 'string' || type !== ipv4Type ? [] : found;
+  const header = Buffer.alloc(12);
+  query.copy(header, 0, 0, 2);
+  header.writeUInt16BE(0x8180 | code, 2);
+  header.writeUInt16BE(1, 4);
+  header.writeUInt16BE(addresses.length, 6);
+  const records = addresses.map((address) =>
+    Buffer.from([0xc0, 12, 0, ipv4Type, 0, 1, 0, 0, 0, 0, 0, 4, ...address.split('.').map(Number)]),
+  );
+  return Buffer.concat([header, question, ...records]);
+}

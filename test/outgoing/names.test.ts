@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { createHook } from 'node:async_hooks';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pass } from 'node:timers/promises';
+import { type NameSettings, SystemNames } from '../../src/outgoing/names.js';
+import { createSender } from '../../src/outgoing/post.js';
+import { type DnsServer, startDnsServer } from './dns-server.js';
+import { loopbackPolicy, startRawReceiver, until } from './raw-receiver.js';
+
+describe('a name', () => {
+  const servers: DnsServer[] = [];
+  let folder: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'names-'));
+  });
+
+  afterEach(async () => {
+    rmSync(folder, { recursive: true });
+    for (const server of servers.splice(0)) await server.close();
+  });
+
+  const startDns = async (answer: Parameters<typeof startDnsServer>[0]): Promise<DnsServer> => {
+    const server = await startDnsServer(answer);
+    servers.push(server);
+    return server;
+  };
+
+  const hostsFile = (text: string): string => {
+    const path = join(folder, 'hosts');
+    writeFileSync(path, text);
+    return path;
+  };
+
+  const namesOf = (dns: DnsServer, settings: NameSettings = {}): SystemNames =>
+    new SystemNames({ servers: [dns.address], hostsPath: join(folder, 'none'), ...settings });
+
+  const addressesOf = async (names: SystemNames, name: string): Promise<string[]> =>
+    (await names.lookup(name)).map(({ address }) => address);
+
+  it('has the addresses that DNS gives it', async () => {
+    const dns = await startDns((name) => (name === 'hooks.example' ? ['192.0.2.1', '192.0.2.2'] : 'unknown'));
+    const names = namesOf(dns);
+    assert.deepEqual((await addressesOf(names, 'hooks.example')).sort(), ['192.0.2.1', '192.0.2.2']);
+    await assert.rejects(names.lookup('other.example'), { code: 'ENOTFOUND' });
+  });
+
+  it('without a dot is asked for as it is', async () => {
+    const dns = await startDns((name) => (name === 'receiver' ? ['10.0.0.7'] : 'unknown'));
+    assert.deepEqual(await addressesOf(namesOf(dns), 'receiver'), ['10.0.0.7']);
+    assert.deepEqual([...new Set(dns.asked)], ['receiver']);
+  });
+
+  it('in the hosts file has those addresses, and DNS is not asked', async () => {
+    const dns = await startDns(() => ['192.0.2.1']);
+    const hostsPath = hostsFile('# ours\n::7\thooks.example # six\n10.0.0.7  Hooks.Example alias\nbroken\n');
+    const names = namesOf(dns, { hostsPath });
+    for (const name of ['hooks.example', 'HOOKS.example', 'hooks.example.']) {
+      assert.deepEqual(await addressesOf(names, name), ['10.0.0.7', '::7']);
+    }
+    assert.deepEqual(await addressesOf(names, 'alias'), ['10.0.0.7']);
+    assert.deepEqual(dns.asked, []);
+  });
+
+  it('has other addresses when the hosts file has changed', async () => {
+    const dns = await startDns(() => 'unknown');
+    const names = namesOf(dns, { hostsPath: hostsFile('10.0.0.7 hooks.example') });
+    assert.deepEqual(await addressesOf(names, 'hooks.example'), ['10.0.0.7']);
+    hostsFile('10.0.0.77 hooks.example');
+    assert.deepEqual(await addressesOf(names, 'hooks.example'), ['10.0.0.77']);
+    rmSync(join(folder, 'hosts'));
+    await assert.rejects(names.lookup('hooks.example'), { code: 'ENOTFOUND' });
+  });
+
+  it('that means this host is loopback, whatever DNS says', async () => {
+    const dns = await startDns(() => ['192.0.2.1']);
+    for (const name of ['localhost', 'localhost.', 'LOCALHOST', 'a.b.localhost']) {
+      assert.deepEqual(await addressesOf(namesOf(dns), name), ['127.0.0.1']);
+      const hostsPath = hostsFile('::1 localhost\n127.0.0.1 localhost\n10.0.0.7 localhost a.b.localhost');
+      assert.deepEqual(await addressesOf(namesOf(dns, { hostsPath }), name), ['127.0.0.1', '::1']);
+    }
+  });
+
+  it('of the reserved domain does not exist, whatever DNS says', async () => {
+    const dns = await startDns(() => ['192.0.2.1']);
+    await assert.rejects(namesOf(dns).lookup('nowhere.invalid'), { code: 'ENOTFOUND' });
+  });
+
+  it('never takes one of the threads that files and other lookups need', async () => {
+    const dns = await startDns((name) => (name === 'hooks.example' ? ['192.0.2.1'] : 'unknown'));
+    const names = namesOf(dns, { hostsPath: hostsFile('10.0.0.7 listed.example') });
+    const begun: string[] = [];
+    const hook = createHook({ init: (_id, type) => void begun.push(type) }).enable();
+    for (const name of ['hooks.example', 'unknown.example', 'listed.example', 'localhost', 'single']) {
+      await names.lookup(name).catch(() => undefined);
+    }
+    hook.disable();
+    assert.ok(begun.includes('QUERYWRAP'));
+    assert.deepEqual(
+      begun.filter((type) => type === 'GETADDRINFOREQWRAP' || type.startsWith('FSREQ')),
+      [],
+    );
+  });
+
+  it('that many want at once is asked for once', async () => {
+    const dns = await startDns(() => ['192.0.2.1']);
+    const names = namesOf(dns);
+    await Promise.all(Array.from({ length: 50 }, () => names.lookup('hooks.example')));
+    assert.equal(dns.asked.length, 2, 'IPv4 and IPv6');
+  });
+
+  it('gets the turn that another gives back or does not want any more', async () => {
+    const dns = await startDns(() => ['127.0.0.1']);
+    const names = namesOf(dns, { maxAtOnce: 1 });
+    const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
+    const sender = createSender({ policy: loopbackPolicy, timeoutMs: 20_000, names });
+    const at = (host: string) => `http://${host}.example:${receiver.port}/`;
+    const held = await sender.place(at('held'), 'A');
+    const leaving = Array.from({ length: 2_000 }, (_, i) => {
+      const controller = new AbortController();
+      return { controller, place: sender.place(at(`leaving-${i}`), 'B', controller.signal) };
+    });
+    const posting = sender.post({ url: at('posting'), client: 'C', headers: {}, body: '{}' });
+    assert.equal(sender.waiting(), 2_001);
+    for (const { controller } of leaving) controller.abort(new Error('enough'));
+    for (const { place } of leaving) await assert.rejects(place, /enough/);
+    held.release();
+    assert.equal((await posting).ok, true);
+    assert.equal(sender.waiting(), 0);
+    assert.deepEqual([...new Set(dns.asked)], ['posting.example']);
+    await sender.close();
+    await receiver.close();
+  });
+
+  it('waits for its turn to be asked for outside the time of the attempt', async () => {
+    const timeoutMs = 2_000;
+    let answerSlow = (): void => undefined;
+    const slow = new Promise<void>((resolve) => {
+      answerSlow = resolve;
+    });
+    const dns = await startDns(async (name) => {
+      if (name === 'slow.example') await slow;
+      return ['127.0.0.1'];
+    });
+    const names = namesOf(dns, { maxAtOnce: 1, timeoutMs: 20_000 });
+    const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
+    const sender = createSender({ policy: loopbackPolicy, timeoutMs, names });
+    const first = names.lookup('slow.example');
+    await until(() => dns.asked.includes('slow.example'));
+    const beganMs = performance.now();
+    const url = `http://quick.example:${receiver.port}/`;
+    const posting = sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' });
+    await pass(timeoutMs + 500);
+    assert.ok(!dns.asked.includes('quick.example'));
+    answerSlow();
+    const { ok, milliseconds } = await posting;
+    assert.equal(ok, true);
+    assert.ok(performance.now() - beganMs - milliseconds >= timeoutMs);
+    await first;
+    await sender.close();
+    await receiver.close();
+  });
+});
