@@ -3,20 +3,25 @@
  * next, and no client waits for another's claim. In one turn of the event loop only so many are claimed as the same turn
  * has time to deliver: so the intake of a busy process never outruns its deliveries.
  */
+
+import type { Logger } from '../log.js';
+import { turnAttempts } from '../store/attempts.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../store/claim.js';
-import type { Db } from '../store/db.js';
+import { type Db, isRedisUnavailable } from '../store/db.js';
 import { announceClaims } from '../store/owed.js';
-import type { Bounds } from '../store/take.js';
+import { untilRedisAnswers } from '../store/untilRedisAnswers.js';
 import { newNonce } from './clientAttempts.js';
+import type { DeliverySettings } from './settings.js';
 
 export interface ClaimsOptions {
   db: Db;
   /** Where this process delivers: what may be sent at once is taken with the claim. */
-  take?: Bounds & {
+  take?: DeliverySettings & {
     /** Those that wait come first. */
     isQueueing(clientToken: string): boolean;
   };
   wakeCatchUp(clientToken: string): void;
+  log: Logger;
 }
 
 /** As many as a client has places: what is claimed is taken at once, and nothing of it waits in a queue. */
@@ -67,6 +72,7 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
   async function claimSome(clientToken: string, some: Waiting[]): Promise<void> {
     const { db, take } = options;
     const takes = take !== undefined && !take.isQueueing(clientToken);
+    const nonce = newNonce();
     try {
       // Over one connection it comes before the claim.
       const announced = announceClaims(db, [clientToken]);
@@ -74,7 +80,7 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
         db,
         clientToken,
         some.map(({ event }) => event),
-        takes ? { ...take, nonce: newNonce() } : undefined,
+        takes ? { ...take, nonce } : undefined,
       );
       const { claims, wakeCatchUp } = announced
         ? (await Promise.all([claimed, announced]))[0]
@@ -83,7 +89,19 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
       if (wakeCatchUp) options.wakeCatchUp(clientToken);
     } catch (err) {
       for (const { reject } of some) reject(err);
+      if (takes && isRedisUnavailable(err)) giveBack(clientToken, some, nonce);
     }
+  }
+
+  /** Its answer was lost: what it may have taken is sent when it is given again, and not after a lease of nobody's. */
+  function giveBack(clientToken: string, some: Waiting[], nonce: string): void {
+    const { db, take, log } = options;
+    if (take === undefined) return;
+    const givenBack = some.map(({ event }) => ({ platformId: event.platformId, token: nonce, inMs: 0 }));
+    const turn = { givenBack, nonce: newNonce() };
+    untilRedisAnswers(() => turnAttempts(db, clientToken, turn, take, take)).catch((err: unknown) =>
+      log.warn({ err, client_token: clientToken }, 'what a claim has taken waits until its lease ends'),
+    );
   }
 
   return (event) =>

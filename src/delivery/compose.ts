@@ -63,6 +63,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     db,
     ...(engine !== undefined && { take: { ...delivery, isQueueing: engine.isQueueing } }),
     wakeCatchUp: catchUps.signal,
+    log,
   });
   const accepting = createAccepting({ claim, durability, outbox, ...(engine !== undefined && { engine }) });
   return {

@@ -175,6 +175,7 @@ describe('Temporal away changes no answer and delays no delivery', function () {
       db: h.db,
       take: { ...h.deps.delivery, isQueueing: engine.isQueueing },
       wakeCatchUp: h.deps.catchUps.signal,
+      log: h.deps.log,
     });
     const accepting = createAccepting({ claim, durability: h.deps.durability, outbox, engine });
     const events = Array.from({ length: 12 }, (_, i): ArrivedEvent => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { setClient } from '../../src/store/clients.js';
+import { isRedisUnavailable } from '../../src/store/db.js';
 import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
@@ -233,7 +234,7 @@ describe('Claims by one process, deliveries by another', () => {
   });
 });
 
-describe('A turn whose answer is lost with the connection to Redis', () => {
+describe('Where Redis’ answer is lost with the connection', () => {
   let line: Line;
   let h: Harness;
   let receiver: Receiver;
@@ -249,9 +250,35 @@ describe('A turn whose answer is lost with the connection to Redis', () => {
     await line.close();
   });
 
-  it('is made again: what it took is sent once, long before a lease could end', async () => {
+  it('to a claim: what it took is sent when the event is given again, long before a lease could end', async () => {
+    const client = await h.newClient(receiver.url);
+    await h.publish({ client, asset: 'before' });
+    await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
+    receiver.received.length = 0;
+    const event = { client, asset: 'lost-claim', eventId: 'an-1', segments: ['x'] };
+    const lost = line.cutBeforeReply('"lost-claim"');
+    const givenAt = Date.now();
+    await assert.rejects(h.publish(event), isRedisUnavailable);
+    await lost;
+    await until('it is taken', () =>
+      h.publish(event).then(
+        ({ kind }) => kind === 'queued',
+        () => false,
+      ),
+    );
+    const { at } = await until('it is sent', () => receiver.received[0]);
+    assert.ok(at - givenAt < h.deps.delivery.leaseMs / 2, `after ${at - givenAt} ms`);
+    await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
+    assert.equal(receiver.received.length, 1);
+  });
+
+  it('to a turn: it is made again, and what it took is sent once, long before a lease could end', async () => {
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { maxInFlight: 1 });
+    // Redis then has every script: what is lost below is the answer to one that has run.
+    await h.publish({ client, asset: 'before' });
+    await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
+    receiver.received.length = 0;
     const gate = startGate();
     receiver.answer = async () => {
       await gate.closed;
