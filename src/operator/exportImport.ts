@@ -4,7 +4,6 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { clientTokenPattern } from '../ids.js';
 import type { Db } from '../store/db.js';
-import { layoutVersion } from '../store/layout.js';
 import { createSecretBox, type SecretBox, SecretUnreadable } from '../store/secretBox.js';
 import { compareFact, exportFacts, type Fact, hasOwner, importFact } from '../store/transfer.js';
 import type { Operator } from './operator.js';
@@ -32,6 +31,9 @@ interface End {
   lines: number;
 }
 
+/** Of the lines of a file; the keys in Redis have one of their own. */
+const fileLayout = 1;
+
 export function addExportCommands(program: Command, operator: Operator): void {
   program
     .command('export')
@@ -41,7 +43,7 @@ export function addExportCommands(program: Command, operator: Operator): void {
       // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
       await operator.record({ what: 'export', target: 'everything', before: null, after: null });
       for await (const fact of exportFacts(await operator.db())) lines.push(fact);
-      lines.push({ type: 'end', layout: layoutVersion, lines: lines.length });
+      lines.push({ type: 'end', layout: fileLayout, lines: lines.length });
       operator.answer(lines, () => lines.map((line) => JSON.stringify(line)).join('\n'));
     });
 
@@ -144,9 +146,9 @@ function wholeFile(lines: readonly (Fact | End)[]): Fact[] {
       'Nothing was imported. The file is not whole: what export wrote at its end is missing.',
     );
   }
-  if (end.layout !== layoutVersion) {
+  if (end.layout !== fileLayout) {
     throw new Refused(
-      `Nothing was imported. The file is of a release with layout ${end.layout}, this one has ${layoutVersion}.`,
+      `Nothing was imported. The file is of a release with layout ${end.layout}, this one has ${fileLayout}.`,
     );
   }
   const seen = new Set<string>();

@@ -78,6 +78,7 @@ describe('A store that the first release wrote', () => {
     assert.equal((await getEndpoint(h.db, 'FAILING')).state, 'active');
     assert.equal((await getEndpoint(h.db, 'FLYING')).inFlight, 0);
     assert.equal(await h.db.redis.exists(`${h.db.client('FLYING').base}in-flight`), 0, 'of the first layout');
+    assert.equal(await h.db.redis.get(h.db.global.layout), '3', 'the first release stops at it');
   });
 
   it('what is owed to a client that is paused, suspended or without URL stays owed until that ends', async () => {
