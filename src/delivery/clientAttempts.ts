@@ -85,6 +85,12 @@ export class ClientAttempts {
     void this.#attempt(work, take);
   }
 
+  /** What was taken and will not be attempted: it is due at once. */
+  giveBack(platformId: string, token: string): void {
+    this.#givenBack.push({ platformId, token, inMs: 0 });
+    this.#turnSoon();
+  }
+
   /** Takes nothing more; what waits stays owed. */
   close(): Work[] {
     this.#closed = true;

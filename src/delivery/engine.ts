@@ -99,7 +99,11 @@ export function createEngine(options: EngineOptions): Engine {
   function run(delivery: Delivery, mode: TakeMode, take?: Take, isNext = false): Work {
     const key = keyOf(delivery, mode);
     const known = works.get(key);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      // It waits its turn already; the place that its claim has taken is somebody else's.
+      if (take?.kind === 'taken') attemptsOf(delivery.clientToken).giveBack(delivery.platformId, take.token);
+      return known;
+    }
     const work = new Work(delivery, mode);
     if (closed) {
       work.end({ state: 'waiting', reason: 'leased', inMs: 1000, failures: 0 });

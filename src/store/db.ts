@@ -45,6 +45,8 @@ export function openDb(options: DbOptions): Db {
     socketTimeout: commandTimeoutMs + deadAfterMs,
     retryStrategy: (times) => Math.min(50 * times, 500),
     enableAutoPipelining: false,
+    // A primary that was demoted keeps its connections: the next one leads to the new primary.
+    reconnectOnError: (err) => err.message.startsWith('READONLY'),
   });
   redis.on('connect', () => coalesceWrites(redis.stream));
   let told = false;
@@ -102,7 +104,7 @@ const unavailableWords = new RegExp(
   [
     "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
     'ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT',
-    'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN',
+    'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^BUSY ',
     // No memory left; no disk left.
     'OOM command not allowed|MISCONF',
   ].join('|'),

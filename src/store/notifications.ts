@@ -2,6 +2,7 @@
 import { assetSlot, idToBytes } from '../ids.js';
 import type { Db } from './db.js';
 import { notificationLua } from './notificationLua.js';
+import { announceClaims } from './owed.js';
 import { runPipeline } from './pipeline.js';
 import { clientScript, runScript, text } from './script.js';
 import type { AttemptRecord } from './settle.js';
@@ -238,6 +239,8 @@ export async function recoverFailed(
   range: { since: number; until: number; dryRun: boolean },
 ): Promise<{ count: number }> {
   let count = 0;
+  // Whatever breaks off below, the sweep knows of this client.
+  if (!range.dryRun) await announceClaims(db, [clientToken]);
   const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
   for (let i = 0; i < ids.length; i += 200) {
     for (const found of await readRecords(db, clientToken, ids.slice(i, i + 200), 'failed')) {

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { recoverFailed } from '../../src/store/notifications.js';
+import { isIndexed } from '../../src/store/owed.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+
+describe('the sweep', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  before(async () => {
+    [h, receiver] = await Promise.all([startHarness({}, 'worker'), startReceiver()]);
+  });
+  after(async () => {
+    await receiver.close();
+    await h.close();
+  });
+
+  it('looks after every client, also where the keys of another are broken', async () => {
+    const [broken, well] = await Promise.all([h.newClient(receiver.url), h.newClient(receiver.url)]);
+    const now = Date.now();
+    await h.db.redis.set(h.db.client(broken).owedSince, 'no sorted set');
+    await h.db.redis.hset(h.db.client(broken).owed, 'a', 'msg_AAAAAAAAAAAAAAAAAAAAAA');
+    await h.db.redis.zadd(h.db.global.owedClients, now, broken, now, well);
+    // Claimed while no worker runs, and its workflow is lost.
+    const { id } = await h.publish({ client: well, asset: 'a' });
+    await until('its workflow runs', async () => {
+      const handle = h.temporal.workflow.getHandle(h.ids.enrichment(well, id));
+      return handle.terminate('by a test').then(
+        () => true,
+        () => false,
+      );
+    });
+    h.skip(120_000);
+    await h.startWorker();
+    await h.sweep();
+    await until('delivered', async () => (await h.notification(well, id))?.state === 'delivered');
+  });
+
+  it('knows of a client before anything of it is owed again by recover', async () => {
+    const client = await h.newClient(receiver.url);
+    assert.equal(await isIndexed(h.db, client), false);
+    await recoverFailed(h.db, client, { since: 0, until: Date.now(), dryRun: true });
+    assert.equal(await isIndexed(h.db, client), false);
+    await recoverFailed(h.db, client, { since: 0, until: Date.now(), dryRun: false });
+    assert.equal(await isIndexed(h.db, client), true);
+  });
+});
