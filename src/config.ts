@@ -107,7 +107,7 @@ export const environmentSchema = z.object({
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
   /** Replicas that must have an accepted event on their disks too. */
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
-  CONNECTIONS_PER_ORIGIN: z.coerce.number().int().min(1).max(10_000).default(128),
+  CONNECTIONS_PER_ORIGIN: z.coerce.number().int().min(1).max(10_000).default(512),
   MAX_SOCKETS: z.coerce.number().int().min(1).max(100_000).default(4096),
   SECRETS_KEY: secretsKey.optional(),
   /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */

@@ -26,6 +26,8 @@ export interface ClaimsOptions {
 
 /** As many as a client has places: what is claimed is taken at once, and nothing of it waits in a queue. */
 const claimedInATurn = 16;
+/** What turned out to need no delivery makes room for as many in the next turn. */
+const undeliveredAtMost = 500;
 
 interface Waiting {
   event: ArrivedEvent;
@@ -40,6 +42,8 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
   /** What has come since their claim began. */
   const claiming = new Map<string, Waiting[]>();
   let isScheduled = false;
+  /** Of those claimed before, what needs no delivery. */
+  let undelivered = 0;
 
   function schedule(): void {
     if (isScheduled) return;
@@ -49,7 +53,8 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
 
   function claimTurn(): void {
     isScheduled = false;
-    let left = claimedInATurn;
+    let left = claimedInATurn + undelivered;
+    undelivered = 0;
     for (const [clientToken, queue] of ready) {
       const some = queue.splice(0, left);
       left -= some.length;
@@ -85,7 +90,11 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
       const { claims, wakeCatchUp } = announced
         ? (await Promise.all([claimed, announced]))[0]
         : await claimed;
-      for (const [i, { resolve }] of some.entries()) resolve(claims[i] as Claim);
+      for (const [i, { resolve }] of some.entries()) {
+        const claim = claims[i] as Claim;
+        if (claim.kind !== 'claimed') undelivered = Math.min(undelivered + 1, undeliveredAtMost);
+        resolve(claim);
+      }
       if (wakeCatchUp) options.wakeCatchUp(clientToken);
     } catch (err) {
       for (const { reject } of some) reject(err);
