@@ -1,4 +1,5 @@
 import { disagreementOf, isAgedOut } from '../src/accounting/judge.js';
+import { isRedisUnavailable } from '../src/store/db.js';
 import { dropFinding, type Finding, findings, keepFinding, nextClients } from '../src/store/findings.js';
 import { someListed, someOwedAssets } from '../src/store/owedWalk.js';
 import { type Standing, standingsOf } from '../src/store/standing.js';
@@ -14,22 +15,42 @@ const notificationsAtOnce = 10_000;
  */
 export async function accountForSome(deps: ActivityDeps, heartbeat: () => void): Promise<void> {
   for (const before of await findings(deps.db)) {
-    const [again] = await problemsOf(deps, before.clientToken, [before]);
-    if (again === undefined) await dropFinding(deps.db, before);
+    await besideOthers(deps, before.clientToken, async () => {
+      const [again] = await problemsOf(deps, before.clientToken, [before]);
+      if (again === undefined) await dropFinding(deps.db, before);
+    });
   }
   const clientTokens = await nextClients(deps.db, clientsAtOnce);
   const share = Math.ceil(notificationsAtOnce / Math.max(clientTokens.length, 1) / 2);
   for (const clientToken of clientTokens) {
     heartbeat();
-    const found = [
-      ...(await problemsOf(deps, clientToken, await someOwedAssets(deps.db, clientToken, share))),
-      ...(await problemsOf(deps, clientToken, await someListed(deps.db, clientToken, share))),
-    ];
-    for (const finding of found) {
-      if (!(await keepFinding(deps.db, finding))) continue;
-      const { notificationId: notification_id, platformId: platform_id, problem } = finding;
-      deps.log.error({ client_token: clientToken, notification_id, platform_id, problem }, 'unaccounted for');
-    }
+    await besideOthers(deps, clientToken, () => accountForClient(deps, clientToken, share));
+  }
+}
+
+async function accountForClient(deps: ActivityDeps, clientToken: string, share: number): Promise<void> {
+  const found = [
+    ...(await problemsOf(deps, clientToken, await someOwedAssets(deps.db, clientToken, share))),
+    ...(await problemsOf(deps, clientToken, await someListed(deps.db, clientToken, share))),
+  ];
+  for (const finding of found) {
+    if (!(await keepFinding(deps.db, finding))) continue;
+    const { notificationId: notification_id, platformId: platform_id, problem } = finding;
+    deps.log.error({ client_token: clientToken, notification_id, platform_id, problem }, 'unaccounted for');
+  }
+}
+
+/** One client's broken data stops nobody else's part of a sweep. @throws where Redis is away */
+export async function besideOthers(
+  { log }: Pick<ActivityDeps, 'log'>,
+  clientToken: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work();
+  } catch (err) {
+    if (isRedisUnavailable(err)) throw err;
+    log.error({ err, client_token: clientToken }, 'the keys of this client are broken');
   }
 }
 

@@ -2,10 +2,9 @@ import { Context } from '@temporalio/activity';
 import { mapInPages } from '../src/mapInPages.js';
 import { getAccount } from '../src/store/accounts.js';
 import { getClient } from '../src/store/clients.js';
-import { isRedisUnavailable } from '../src/store/db.js';
 import { setHeld } from '../src/store/endpoint.js';
 import { forgetOwedClient, owedClients, owedOverview } from '../src/store/owed.js';
-import { accountForSome } from './account.js';
+import { accountForSome, besideOthers } from './account.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
 import { tellOperatorsChanges } from './tellOperatorsChanges.js';
@@ -73,11 +72,7 @@ async function superviseCatchUps(
   };
   for await (const page of owedClients(deps.db)) {
     await mapInPages(page, atOnce, (clientToken) =>
-      supervise(clientToken).catch((err: unknown) => {
-        if (isRedisUnavailable(err)) throw err;
-        // One client's broken data stops nobody else's.
-        deps.log.error({ err, client_token: clientToken }, 'what this client is owed could not be looked at');
-      }),
+      besideOthers(deps, clientToken, () => supervise(clientToken)),
     );
   }
   return counts;
