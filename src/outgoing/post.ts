@@ -3,6 +3,7 @@ import type { AttemptError } from './attempt-error.js';
 import { Connections } from './connections.js';
 import { systemNames } from './names.js';
 import { type Ledger, OriginPlace } from './origin-place.js';
+import { parseUrl } from './parseUrl.js';
 import type { Place, PostResult } from './place.js';
 import type { Names } from './resolve.js';
 import { type HasRoute, hasRoute } from './routes.js';
@@ -107,7 +108,7 @@ class ConnectionsSender implements Sender, Ledger {
   place(url: string, client: string, signal?: AbortSignal): Promise<Place> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     if (this.#closing !== undefined) return refuse('connect', 'the sender is closed');
-    const target = URL.canParse(url) ? new URL(url) : undefined;
+    const target = parseUrl(url);
     if (target === undefined) return refuse('protocol', 'not a URL');
     const secure = target.protocol === 'https:';
     if (!secure && !(target.protocol === 'http:' && this.#connections.guard.policy.allowHttp)) {

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
 import { systemNames } from './names.js';
+import { parseUrl } from './parseUrl.js';
 import { type Lookup, saysUnknownHost } from './resolve.js';
 
 export type { Lookup } from './resolve.js';
@@ -43,7 +44,7 @@ export function checkTargetForm(url: string, policy: TargetPolicy): URL {
   if (url.length > maxUrlLength) throw new TargetRefused('too_long', policy);
   // URL() repairs much of this, and then what is registered is not what was written.
   if (!absoluteForm.test(url) || unusualCharacters.test(url)) throw new TargetRefused('not_absolute', policy);
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  const parsed = parseUrl(url);
   const scheme = url.slice(0, url.indexOf(':')).toLowerCase();
   if (scheme !== 'https' && !(scheme === 'http' && policy.allowHttp))
     throw new TargetRefused('scheme', policy);
@@ -93,7 +94,8 @@ async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeout
 
 /** Whether checking this URL has a name looked up: not for an address, nor for what is no URL. */
 export function needsLookup(url: string): boolean {
-  return URL.canParse(url) && isIP(hostOf(new URL(url))) === 0;
+  const parsed = parseUrl(url);
+  return parsed !== undefined && isIP(hostOf(parsed)) === 0;
 }
 
 /** Host name or IP literal, without the brackets of an IPv6 address. */

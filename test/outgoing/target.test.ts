@@ -133,6 +133,11 @@ describe('registration: the url', () => {
     }
   });
 
+  it('may have a non-ASCII name also after a hundred thousand others were checked', () => {
+    for (let i = 0; i < 100_000; i++) checkTargetForm(`https://example.com/${i}`, publicOnly);
+    assert.equal(checkTargetForm('https://bücher.example/', publicOnly).hostname, 'xn--bcher-kva.example');
+  });
+
   it('may be http where the operator allows it', () => {
     assert.equal(checkTargetForm('http://127.0.0.1:8080/', local).port, '8080');
     assert.throws(() => checkTargetForm('ftp://example.com/', local), refusedAs('scheme'));
