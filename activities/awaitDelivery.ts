@@ -98,7 +98,7 @@ async function handOverRest(
   const soonest = new Map<string, number>();
   outcomes.forEach((outcome, i) => {
     // A client that may not be sent anything is catch-up's already.
-    if (outcome.state !== 'waiting' || outcome.reason !== 'retry') return;
+    if (outcome.state !== 'waiting' || !['retry', 'not_due'].includes(outcome.reason)) return;
     const { clientToken } = events[i] as ClaimedEvent;
     soonest.set(clientToken, Math.min(soonest.get(clientToken) ?? outcome.inMs, outcome.inMs));
   });

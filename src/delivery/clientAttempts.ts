@@ -244,7 +244,10 @@ export class ClientAttempts {
     }
   }
 
-  #refused(work: Work, { reason, inMs }: Extract<Take, { kind: 'refused' }>): 'waits' | undefined {
+  #refused(
+    work: Work,
+    { reason, inMs, failures = 0 }: Extract<Take, { kind: 'refused' }>,
+  ): 'waits' | undefined {
     switch (reason) {
       case 'full':
         this.#isFull = true;
@@ -259,7 +262,7 @@ export class ClientAttempts {
         return undefined;
       default:
     }
-    work.end({ state: 'waiting', reason, inMs, failures: 0 });
+    work.end({ state: 'waiting', reason, inMs, failures });
     return undefined;
   }
 

@@ -37,10 +37,10 @@ export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   if (outcome.state !== 'waiting') return false;
   switch (outcome.reason) {
     case 'retry':
+    case 'not_due':
       return outcome.failures <= shortRetries;
     case 'under_way':
     case 'leased':
-    case 'not_due':
     case 'own_failure':
       return true;
     default:

@@ -38,8 +38,8 @@ export interface EndedAttempt {
 
 export type Take =
   | Taken
-  /** `inMs`: when it may be asked again; -1 where only a change from outside helps. */
-  | { kind: 'refused'; reason: RefusedReason; inMs: number }
+  /** `inMs`: when it may be asked again; -1 where only a change from outside helps. `failures`: failed attempts so far, where it is not due. */
+  | { kind: 'refused'; reason: RefusedReason; inMs: number; failures?: number }
   /** Nothing to do any more: delivered, superseded or ended some other way, which `state` says while its record is kept. */
   | { kind: 'gone'; state?: string; last?: EndedAttempt }
   /** Redis has gone back to a moment before this claim: claim again. */
@@ -122,7 +122,9 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   if c.state == 'suspended' then return refuse_all(mode, 'suspended', -1) end
   if f and not is_own and not redeliver then return {'leased', f.lease - now} end
   if c.not_before > now then return refuse_all(mode, 'not_before', c.not_before - now) end
-  if (mode == 'retry' or mode == 'drain') and w and w.due > now then return {'not_due', w.due - now} end
+  if (mode == 'retry' or mode == 'drain') and w and w.due > now then
+    return {'not_due', w.due - now, tonumber(redis.call('HGET', record(id), 'failures') or '0')}
+  end
   if c.state == 'failing' and not redeliver then
     -- While a probe is under way, its end is what there is to wait for.
     local other = not is_own and probe_end(c.probe)
@@ -201,7 +203,12 @@ export function takeOf(answer: readonly unknown[], url: string, secrets: Record<
         secrets,
       };
     default:
-      return { kind: 'refused', reason: kind as RefusedReason, inMs: second as number };
+      return {
+        kind: 'refused',
+        reason: kind as RefusedReason,
+        inMs: second as number,
+        ...(typeof third === 'number' && { failures: third }),
+      };
   }
 }
 
