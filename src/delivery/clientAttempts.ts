@@ -246,7 +246,7 @@ export class ClientAttempts {
 
   #refused(
     work: Work,
-    { reason, inMs, failures = 0 }: Extract<Take, { kind: 'refused' }>,
+    { reason, inMs, failures = 0, last }: Extract<Take, { kind: 'refused' }>,
   ): 'waits' | undefined {
     switch (reason) {
       case 'full':
@@ -262,7 +262,14 @@ export class ClientAttempts {
         return undefined;
       default:
     }
-    work.end({ state: 'waiting', reason, inMs, failures });
+    work.end({
+      state: 'waiting',
+      reason,
+      inMs,
+      failures,
+      ...(last?.status !== undefined && { status: last.status }),
+      ...(last?.error !== undefined && { error: last.error }),
+    });
     return undefined;
   }
 

@@ -33,13 +33,14 @@ export interface Taken {
 /** How an earlier attempt ended, where a notification is found ended. */
 export interface EndedAttempt {
   status?: number;
+  error?: string;
   milliseconds: number;
 }
 
 export type Take =
   | Taken
-  /** `inMs`: when it may be asked again; -1 where only a change from outside helps. `failures`: failed attempts so far, where it is not due. */
-  | { kind: 'refused'; reason: RefusedReason; inMs: number; failures?: number }
+  /** `inMs`: when it may be asked again; -1 where only a change from outside helps. `failures`, `last`: failed attempts so far and the last of them, where it is not due. */
+  | { kind: 'refused'; reason: RefusedReason; inMs: number; failures?: number; last?: EndedAttempt }
   /** Nothing to do any more: delivered, superseded or ended some other way, which `state` says while its record is kept. */
   | { kind: 'gone'; state?: string; last?: EndedAttempt }
   /** Redis has gone back to a moment before this claim: claim again. */
@@ -123,7 +124,8 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   if f and not is_own and not redeliver then return {'leased', f.lease - now} end
   if c.not_before > now then return refuse_all(mode, 'not_before', c.not_before - now) end
   if (mode == 'retry' or mode == 'drain') and w and w.due > now then
-    return {'not_due', w.due - now, tonumber(redis.call('HGET', record(id), 'failures') or '0')}
+    local r = redis.call('HMGET', record(id), 'failures', 'attempts')
+    return {'not_due', w.due - now, tonumber(r[1] or '0'), r[2] and string.match(r[2], '[^\\n]*$') or false}
   end
   if c.state == 'failing' and not redeliver then
     -- While a probe is under way, its end is what there is to wait for.
@@ -208,13 +210,14 @@ export function takeOf(answer: readonly unknown[], url: string, secrets: Record<
         reason: kind as RefusedReason,
         inMs: second as number,
         ...(typeof third === 'number' && { failures: third }),
+        ...(typeof fourth === 'string' && { last: endedAttemptOf(fourth) }),
       };
   }
 }
 
 function endedAttemptOf(line: string): EndedAttempt {
-  const { status, milliseconds } = JSON.parse(line) as EndedAttempt;
-  return { milliseconds, ...(status !== undefined && { status }) };
+  const { status, error, milliseconds } = JSON.parse(line) as EndedAttempt;
+  return { milliseconds, ...(status !== undefined && { status }), ...(error !== undefined && { error }) };
 }
 
 /** Fields of a hash as a script answers them. */

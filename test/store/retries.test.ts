@@ -22,7 +22,7 @@ describe('a notification whose short retries are over', () => {
     }
     const after = await client.take(owed, 'retry');
     assert.ok(after.kind === 'refused' && after.inMs < day);
-    assert.deepEqual([after.reason, after.failures], ['not_due', shortRetries + 1]);
+    assert.deepEqual([after.reason, after.failures, after.last?.status], ['not_due', shortRetries + 1, 500]);
     assert.equal(isRetriedShortly({ state: 'waiting', ...after, failures: after.failures ?? 0 }), false);
   });
 });
