@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
@@ -122,8 +123,4 @@ function failureOf(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]
 function wordsOf({ reason, error, status, target, failures }: Waiting): string {
   if (reason !== 'retry') return `waits: ${reason}`;
   return `attempt ${failures} of ${target ?? 'it'} failed: ${error ?? 'failed'}${status === undefined ? '' : ` ${status}`}`;
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -4,6 +4,7 @@
  * the outbox fills up to a bound, and what arrives beyond it has none.
  */
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
 import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
@@ -214,7 +215,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
         startIfComplete(group);
       }
       while (waiting > 0 && performance.now() < end) {
-        await Promise.race([...starting, new Promise((resolve) => setTimeout(resolve, 50))]);
+        await Promise.race([...starting, sleep(50)]);
       }
       clearTimeout(pumping);
       clearTimeout(pausing);

@@ -1,22 +1,20 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isRedisUnavailable } from './db.js';
 
 const forMs = 5000;
 
 /**
- * Asks again for some seconds where Redis does not answer.
- * @param ask told when the first call was sent whose answer was lost (ms); undefined before one was
+ * Asks again for some seconds where Redis does not answer: what is asked must be safe to repeat.
  * @throws what `ask` does, at once where Redis answered
  */
-export async function untilRedisAnswers<T>(ask: (lostSince: number | undefined) => Promise<T>): Promise<T> {
-  const started = Date.now();
-  let lostSince: number | undefined;
+export async function untilRedisAnswers<T>(ask: () => Promise<T>): Promise<T> {
+  const end = Date.now() + forMs;
   for (let pauseMs = 50; ; pauseMs *= 2) {
     try {
-      return await ask(lostSince);
+      return await ask();
     } catch (err) {
-      if (!isRedisUnavailable(err) || Date.now() + pauseMs > started + forMs) throw err;
-      lostSince = started;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      if (!isRedisUnavailable(err) || Date.now() + pauseMs > end) throw err;
+      await sleep(pauseMs);
     }
   }
 }
