@@ -18,15 +18,23 @@ export interface DrainResult {
   lastError?: string;
 }
 
-/** A drain ends before it runs long: its workflow then comes back at once. */
-const budgetMs = 20_000;
-/** So many are in the engine's queue at a time. */
-const plannedAtOnce = 256;
+/**
+ * A drain with more to do ends after this time, and its workflow comes back at once. It looks at least as often: the
+ * sweep takes a catch-up for idle that has not looked for 45 s.
+ */
+const budgetMs = 40_000;
+/** What waits in the engine's queue beside what is under way. */
+const ahead = 32;
+/** Listed by one script. */
+const plannedAtMost = 256;
+/** While something is under way it looks for what has become due once in this time. */
+const pauseMs = 1000;
 const heartbeatMs = 3000;
 
 /**
  * Works through what a client is owed, until nothing is due or its time is over. The engine bounds it by the client's
- * places and rates. A cancelled drain ends between two attempts.
+ * places and rates: until it lets go of something, or something is due that is not in its hands, the drain sleeps. A
+ * cancelled drain begins nothing more.
  */
 export async function drain(deps: ActivityDeps, clientToken: string): Promise<DrainResult> {
   const context = Context.current();
@@ -34,48 +42,76 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
   const done = { delivered: 0, failed: 0 };
   const heartbeat = setInterval(() => context.heartbeat(done), heartbeatMs);
   const isOver = () => Date.now() > end || context.cancellationSignal.aborted;
-  const underWay = new Map<string, Promise<void>>();
+  const underWay = new Set<string>();
+  let ended = 0;
+  const bell = newBell();
+  context.cancellationSignal.addEventListener('abort', bell.ring, { once: true });
+  const begin = (plan: Plan) => {
+    for (const item of plan.items) {
+      if (underWay.has(item.notificationId)) continue;
+      underWay.add(item.notificationId);
+      void deps.engine.join({ clientToken, ...item }, plan.mode).then((outcome) => {
+        underWay.delete(item.notificationId);
+        ended++;
+        count(outcome, done);
+        bell.ring();
+      });
+    }
+  };
+  let places = deps.delivery.maxInFlight;
   try {
     for (;;) {
-      const plan = await planNext(deps, clientToken);
-      if (underWay.size === 0 && (plan.items.length === 0 || isOver())) {
-        return await resultOf(deps, clientToken, plan, done);
-      }
-      if (!isOver()) beginAll(deps, clientToken, plan, underWay, done);
-      // The next probe depends on the answer of this one; else a slow receiver holds up none of the others.
-      const enough = plan.mode === 'probe' || isOver() ? 0 : plannedAtOnce / 2;
-      while (underWay.size > enough) await Promise.race(underWay.values());
-      if (underWay.size > 0 && plan.items.every(({ notificationId }) => underWay.has(notificationId))) {
-        await Promise.race(underWay.values());
-      }
+      const limit = Math.min(places + ahead, plannedAtMost);
+      const before = { underWay: underWay.size, ended };
+      const plan = await planNext(deps, clientToken, limit);
+      // What the engine still holds of it the next drain finds there.
+      const isLast = plan.items.length > 0 ? isOver() : before.underWay === 0;
+      if (isLast) return await resultOf(deps, clientToken, plan, done);
+      begin(plan);
+      places = plan.maxInFlight ?? deps.delivery.maxInFlight;
+      const latest = isOver() ? Date.now() + budgetMs : end;
+      const lookAt = plan.inMs < 0 ? latest : Math.min(Date.now() + Math.max(plan.inMs, pauseMs), latest);
+      const mayPlan = (): boolean => {
+        if (underWay.size === 0 || Date.now() >= lookAt) return true;
+        if (plan.items.length > 0 && isOver()) return true;
+        // The next probe depends on the answer of this one; else a slow receiver holds up none of the others.
+        if (plan.mode === 'probe') return false;
+        return plan.items.length === limit ? underWay.size <= limit / 2 : ended > before.ended;
+      };
+      while (!mayPlan()) await bell.rung(lookAt);
     }
   } finally {
     clearInterval(heartbeat);
+    context.cancellationSignal.removeEventListener('abort', bell.ring);
   }
 }
 
-async function planNext(deps: ActivityDeps, clientToken: string): Promise<Plan> {
+interface Bell {
+  ring(): void;
+  /** Resolves when it rings next, and at that time (ms) at the latest. */
+  rung(at: number): Promise<void>;
+}
+
+function newBell(): Bell {
+  let ring = () => {};
+  return {
+    ring: () => ring(),
+    rung: (at) =>
+      new Promise((resolve) => {
+        const timer = setTimeout(resolve, Math.max(0, at - Date.now()));
+        ring = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      }),
+  };
+}
+
+async function planNext(deps: ActivityDeps, clientToken: string, limit: number): Promise<Plan> {
   const { retentionMs } = deps.delivery;
-  const plan = await planCatchUp(deps.db, clientToken, { limit: plannedAtOnce, retentionMs });
+  const plan = await planCatchUp(deps.db, clientToken, { limit, retentionMs });
   for (let i = 0; i < plan.expired; i++) deps.metrics.ended('failed');
   return plan;
-}
-
-function beginAll(
-  { engine }: ActivityDeps,
-  clientToken: string,
-  plan: Plan,
-  underWay: Map<string, Promise<void>>,
-  done: { delivered: number; failed: number },
-): void {
-  for (const item of plan.items) {
-    if (underWay.has(item.notificationId)) continue;
-    const ended = engine.join({ clientToken, ...item }, plan.mode).then((outcome) => {
-      underWay.delete(item.notificationId);
-      count(outcome, done);
-    });
-    underWay.set(item.notificationId, ended);
-  }
 }
 
 function count(outcome: Outcome, done: { delivered: number; failed: number }): void {

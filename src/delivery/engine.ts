@@ -57,7 +57,7 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** Of each priority, so that a full queue of the one refuses nothing of the other: in all, and of one client. */
+/** Events of each priority, so that a full queue of the one refuses nothing of the other: in all, and of one client. */
 const queuedInAll = 20_000;
 const queuedPerClient = 5_000;
 const wakeWithinMs = 2000;
@@ -75,7 +75,7 @@ export function createEngine(options: EngineOptions): Engine {
     ended = new Map();
   }, keptMs);
   dropping.unref();
-  const queued = { live: 0, backfill: 0 };
+  const queued = { live: 0, backfill: 0, planned: 0 };
   let closed = false;
 
   const deps: EngineDeps = {
@@ -119,13 +119,15 @@ export function createEngine(options: EngineOptions): Engine {
 
   function enqueue(attempts: ClientAttempts, work: Work, take: Take | undefined, isNext: boolean): void {
     const { priority, clientToken } = work.delivery;
-    if (queued[priority] >= queuedInAll || attempts.queuedIn(priority) >= queuedPerClient) {
+    // A drain plans a few at a time, and would find them again at once.
+    const lane = work.mode === 'drain' || work.mode === 'probe' ? 'planned' : priority;
+    if (lane !== 'planned' && (queued[lane] >= queuedInAll || attempts.queuedIn(lane) >= queuedPerClient)) {
       work.end({ state: 'waiting', reason: 'queue_full', inMs: 0, failures: 0 });
       void options.catchUps.wake(clientToken, 0);
       return;
     }
-    queued[priority]++;
-    void work.outcome.then(() => queued[priority]--);
+    queued[lane]++;
+    void work.outcome.then(() => queued[lane]--);
     if (take === undefined) attempts.enqueue(work, isNext);
     else attempts.enqueueAnswered(work, take);
   }
@@ -152,7 +154,7 @@ export function createEngine(options: EngineOptions): Engine {
       }
     },
     isQueueing: (clientToken) => (clients.get(clientToken)?.queued ?? 0) > 0,
-    queued: () => queued.live + queued.backfill,
+    queued: () => queued.live + queued.backfill + queued.planned,
     async close() {
       closed = true;
       clearInterval(dropping);

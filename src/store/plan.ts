@@ -20,9 +20,11 @@ export interface Plan {
   /** What may be attempted now, oldest first; `probe` where the endpoint is failing. */
   mode: 'drain' | 'probe';
   items: { platformId: string; notificationId: string; priority: 'live' | 'backfill' }[];
-  /** With no items: when to look again, and why not before. */
+  /** With no items: when to look again, and why not before. With items: until more is due; -1 where that is not known. */
   inMs: number;
   reason: WaitReason;
+  /** The client's own bound of attempts at once. */
+  maxInFlight?: number;
   /** Notifications that ended as failed by this call, because they had been owed for too long. */
   expired: number;
 }
@@ -58,7 +60,7 @@ local function sleep(until_at, reason)
   redis.call('HSET', E, 'catch_up_until', until_at)
   return {owed, oldest, 'drain', {}, math.max(until_at - now, 1), reason, expired}
 end
-local function work(mode, assets)
+local function work(mode, assets, in_ms)
   local ids = redis.call('HMGET', base .. 'owed', unpack(assets))
   local items = {}
   for i, asset in ipairs(assets) do
@@ -66,17 +68,13 @@ local function work(mode, assets)
     items[#items + 1] = ids[i]
     items[#items + 1] = lane_of(asset)
   end
-  return {owed, oldest, mode, items, 0, 'retry', expired}
+  return {owed, oldest, mode, items, in_ms, 'retry', expired, redis.call('HGET', base .. 'client', 'max_in_flight')}
 end
 local patience = oldest + tonumber(ARGV[3])
 if redis.call('HEXISTS', base .. 'registration', 'url') == 0 then return sleep(patience, 'no_registration') end
 if field('paused') == '1' or field('held') == '1' then return sleep(patience, 'paused') end
 if state() == 'suspended' then return sleep(patience, 'suspended') end
 if number('not_before') > now then return sleep(number('not_before'), 'not_before') end
-local function head(lane)
-  local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
-  return first[1], tonumber(first[2])
-end
 if state() == 'failing' then
   if number('probe_at') > now then return sleep(number('probe_at'), 'failing') end
   local lease = probe_end(field('probe'))
@@ -84,7 +82,7 @@ if state() == 'failing' then
   -- Each probe takes another asset: a failed one goes behind the others.
   for _, lane in ipairs({'due:live', 'due:backfill'}) do
     local first = redis.call('ZRANGE', base .. lane, 0, 0)[1]
-    if first then return work('probe', {first}) end
+    if first then return work('probe', {first}, -1) end
   end
   return sleep(now + 1000, 'in_flight')
 end
@@ -95,10 +93,13 @@ if #assets < wanted then
     assets[#assets + 1] = asset
   end
 end
-if #assets > 0 then return work('drain', assets) end
-local _, live = head('due:live')
-local _, backfill = head('due:backfill')
-local next_at = math.min(live or math.huge, backfill or math.huge)
+if #assets == wanted then return work('drain', assets, -1) end
+local next_at = math.huge
+for _, lane in ipairs({'due:live', 'due:backfill'}) do
+  local later = redis.call('ZRANGEBYSCORE', base .. lane, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  next_at = math.min(next_at, tonumber(later[2]) or math.huge)
+end
+if #assets > 0 then return work('drain', assets, next_at < math.huge and next_at - now or -1) end
 if next_at == math.huge then next_at = now + 1000 end
 return sleep(next_at, in_flight() > 0 and 'in_flight' or 'retry')
 `,
@@ -119,6 +120,7 @@ export async function planCatchUp(
     number,
     Buffer,
     number,
+    Buffer | null | undefined,
   ];
   const items: Plan['items'] = [];
   for (let i = 0; i + 2 < answer[3].length; i += 3) {
@@ -136,5 +138,6 @@ export async function planCatchUp(
     inMs: answer[4],
     reason: text(answer[5]) as WaitReason,
     expired: answer[6],
+    ...(answer[7] ? { maxInFlight: Number(text(answer[7])) } : {}),
   };
 }
