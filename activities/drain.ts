@@ -43,17 +43,21 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
   const heartbeat = setInterval(() => context.heartbeat(done), heartbeatMs);
   const isOver = () => Date.now() > end || context.cancellationSignal.aborted;
   const underWay = new Set<string>();
-  let ended = 0;
   const bell = newBell();
   context.cancellationSignal.addEventListener('abort', bell.ring, { once: true });
+  /** When something will be due that is not under way, as far as is known. */
+  let dueAt = Number.POSITIVE_INFINITY;
+  const dueIn = (inMs: number) => {
+    if (inMs >= 0) dueAt = Math.min(dueAt, Date.now() + Math.max(inMs, pauseMs));
+  };
   const begin = (plan: Plan) => {
     for (const item of plan.items) {
       if (underWay.has(item.notificationId)) continue;
       underWay.add(item.notificationId);
       void deps.engine.join({ clientToken, ...item }, plan.mode).then((outcome) => {
         underWay.delete(item.notificationId);
-        ended++;
         count(outcome, done);
+        if (outcome.state === 'waiting') dueIn(outcome.inMs);
         bell.ring();
       });
     }
@@ -62,23 +66,22 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
   try {
     for (;;) {
       const limit = Math.min(places + ahead, plannedAtMost);
-      const before = { underWay: underWay.size, ended };
+      const before = underWay.size;
+      dueAt = Number.POSITIVE_INFINITY;
       const plan = await planNext(deps, clientToken, limit);
       // What the engine still holds of it the next drain finds there.
-      const isLast = plan.items.length > 0 ? isOver() : before.underWay === 0;
+      const isLast = plan.items.length > 0 ? isOver() : before === 0;
       if (isLast) return await resultOf(deps, clientToken, plan, done);
-      begin(plan);
       places = plan.maxInFlight ?? deps.delivery.maxInFlight;
-      const latest = isOver() ? Date.now() + budgetMs : end;
-      const lookAt = plan.inMs < 0 ? latest : Math.min(Date.now() + Math.max(plan.inMs, pauseMs), latest);
-      const mayPlan = (): boolean => {
-        if (underWay.size === 0 || Date.now() >= lookAt) return true;
-        if (plan.items.length > 0 && isOver()) return true;
-        // The next probe depends on the answer of this one; else a slow receiver holds up none of the others.
-        if (plan.mode === 'probe') return false;
-        return plan.items.length === limit ? underWay.size <= limit / 2 : ended > before.ended;
-      };
-      while (!mayPlan()) await bell.rung(lookAt);
+      begin(plan);
+      dueIn(plan.inMs);
+      // The next probe depends on the answer of this one. Where more is due than was listed, a slow receiver holds up none.
+      const enough = plan.mode === 'drain' && plan.items.length === limit ? limit / 2 : 0;
+      const until = isOver() ? Date.now() + budgetMs : end;
+      while (underWay.size > enough && Date.now() < Math.min(dueAt, until)) {
+        if (plan.items.length > 0 && isOver()) break;
+        await bell.rung(Math.min(dueAt, until));
+      }
     }
   } finally {
     clearInterval(heartbeat);
