@@ -18,11 +18,14 @@ export interface DrainResult {
   lastError?: string;
 }
 
-/**
- * A drain with more to do ends after this time, and its workflow comes back at once. It looks at least as often: the
- * sweep takes a catch-up for idle that has not looked for 45 s.
- */
-const budgetMs = 40_000;
+/** It looks at least as often: the sweep takes a catch-up for idle that has not looked for 45 s. */
+const lookMs = 40_000;
+/** A drain that gets on ends after this time, for its workflow to say how far it is, and begins anew. */
+const reportMs = 40_000;
+/** As fast as this it gets on. */
+const endedPerSecond = 1;
+/** What is under way when its time is over is waited for: an attempt takes a minute at most. */
+const lastAttemptsMs = 80_000;
 /** What waits in the engine's queue beside what is under way. */
 const ahead = 32;
 /** Listed by one script. */
@@ -38,10 +41,16 @@ const heartbeatMs = 3000;
  */
 export async function drain(deps: ActivityDeps, clientToken: string): Promise<DrainResult> {
   const context = Context.current();
-  const end = Date.now() + budgetMs;
+  const begunAt = Date.now();
+  const quietMs = context.info.startToCloseTimeoutMs - lastAttemptsMs;
   const done = { delivered: 0, failed: 0 };
   const heartbeat = setInterval(() => context.heartbeat(done), heartbeatMs);
-  const isOver = () => Date.now() > end || context.cancellationSignal.aborted;
+  let ended = 0;
+  const isOver = () => {
+    const forMs = Date.now() - begunAt;
+    const getsOn = ended * 1000 > forMs * endedPerSecond;
+    return forMs > (getsOn ? Math.min(reportMs, quietMs) : quietMs) || context.cancellationSignal.aborted;
+  };
   const underWay = new Set<string>();
   const bell = newBell();
   context.cancellationSignal.addEventListener('abort', bell.ring, { once: true });
@@ -56,6 +65,7 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
       underWay.add(item.notificationId);
       void deps.engine.join({ clientToken, ...item }, plan.mode).then((outcome) => {
         underWay.delete(item.notificationId);
+        ended++;
         count(outcome, done);
         if (outcome.state === 'waiting') dueIn(outcome.inMs);
         bell.ring();
@@ -77,10 +87,10 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
       dueIn(plan.inMs);
       // The next probe depends on the answer of this one. Where more is due than was listed, a slow receiver holds up none.
       const enough = plan.mode === 'drain' && plan.items.length === limit ? limit / 2 : 0;
-      const until = isOver() ? Date.now() + budgetMs : end;
-      while (underWay.size > enough && Date.now() < Math.min(dueAt, until)) {
+      const lookAt = Date.now() + lookMs;
+      while (underWay.size > enough && Date.now() < Math.min(dueAt, lookAt)) {
         if (plan.items.length > 0 && isOver()) break;
-        await bell.rung(Math.min(dueAt, until));
+        await bell.rung(Math.min(dueAt, lookAt));
       }
     }
   } finally {

@@ -60,6 +60,7 @@ export const drains: Study<Size> = {
             'script us',
             '% of a core, Redis',
             '% of a core, service',
+            '% of a core, Temporal',
           ],
           rows,
         },
@@ -146,9 +147,9 @@ async function startDrains(stack: Stack, clientTokens: readonly string[]): Promi
 }
 
 async function window(stack: Stack, endpoint: Endpoint, seconds: number): Promise<Cell[]> {
-  const pid = stack.pids.service ?? 0;
+  const cpuMsOf = (name: string) => processUsage(stack.pids[name] ?? 0).cpuMs;
   const before = { ...(await redisWork(stack.db)), arrivals: endpoint.arrivals.length };
-  const cpuMs = processUsage(pid).cpuMs;
+  const cpuMs = { service: cpuMsOf('service'), temporal: cpuMsOf('temporal') };
   const from = monotonicMs();
   await sleep(seconds * 1000);
   const took = (monotonicMs() - from) / 1000;
@@ -159,7 +160,8 @@ async function window(stack: Stack, endpoint: Endpoint, seconds: number): Promis
     scripts / took,
     scripts === 0 ? 0 : (after.scriptUs - before.scriptUs) / scripts,
     ((after.cpuSeconds - before.cpuSeconds) / took) * 100,
-    (processUsage(pid).cpuMs - cpuMs) / took / 10,
+    (cpuMsOf('service') - cpuMs.service) / took / 10,
+    (cpuMsOf('temporal') - cpuMs.temporal) / took / 10,
   ];
 }
 
