@@ -33,9 +33,13 @@ export class Asking {
     return this.#isFull ? ended + 1 : this.#most;
   }
 
-  /** It asked for so many, of which `refused` found no place. */
+  /** It asked for so many, of which `refused` found no place; for none, as nothing waited. */
   answered(wanted: number, refused: number): void {
-    if (wanted === 0) return;
+    if (wanted === 0) {
+      // Who comes next must ask: no attempt may be left whose end would.
+      if (this.#pause === undefined) this.#isFull = false;
+      return;
+    }
     // The one too many says when to ask again.
     if (refused > 0) this.#most = Math.min(wanted - refused + 1, takenAtOnce);
     else {
@@ -44,7 +48,10 @@ export class Asking {
     }
   }
 
-  /** All places are taken; where none of them by this process, nobody here will say when one is free. */
+  /**
+   * All places are taken, or it is not known whether one is free. Where this process has none of them, nobody here will
+   * say when one is.
+   */
   full(isAnyOurs: boolean, isLiveWaiting: () => boolean): void {
     this.#isFull = true;
     if (isAnyOurs || this.#pause !== undefined) return;

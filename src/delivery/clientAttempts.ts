@@ -133,6 +133,7 @@ export class ClientAttempts {
         work.end({ state: 'waiting', reason: 'own_failure', inMs: ownFailurePauseMs, failures: 0 });
         break;
       case 'lost':
+        this.#asking.full(this.#underWay > 0, this.#isLiveWaiting);
         work.end({ state: 'waiting', reason: 'leased', inMs: longestParkMs, failures: 0 });
         break;
     }
@@ -194,6 +195,7 @@ export class ClientAttempts {
       // What was sent is sent again after its lease; what was not is owed all the same.
       const lost: Outcome = { state: 'waiting', reason: 'leased', inMs: delivery.leaseMs, failures: 0 };
       for (const { work } of [...answered, ...wanted]) work.end(lost);
+      this.#asking.full(this.#underWay > 0, this.#isLiveWaiting);
       return;
     }
     for (const [i, { resolve }] of extensions.entries()) resolve(turned.extended[i] === true);

@@ -63,6 +63,15 @@ describe('How often a client asks for places', () => {
     assert.equal(asking.most(1), 2);
   });
 
+  it('who comes when nothing waits any more asks at once, whatever was full before', () => {
+    const asking = new Asking(() => undefined);
+    asking.full(true, () => false);
+    assert.equal(asking.isAllowed, false);
+    asking.attemptEnded();
+    asking.answered(0, 0);
+    assert.equal(asking.isAllowed, true);
+  });
+
   it('a rate is asked for what it gave last and one more, and for more while it gives all', () => {
     const asking = new Asking(() => undefined);
     assert.equal(asking.most(0), takenAtOnce);
