@@ -8,8 +8,8 @@ export const takenAtOnce = 64;
 /** A rate's places gather for so long, and are taken together. */
 const shortestRatePauseMs = 25;
 const firstPauseMs = 20;
-/** Somebody waits for a live event; a backlog has time. */
-const longestPauseMs = { live: 1000, backlog: 5000 };
+/** Somebody waits for a live event; a backlog has time, and knows when its rate has a place unless that is changed. */
+const longestPauseMs = { live: 1000, full: 10_000, rate: 60_000 };
 
 export class Asking {
   #most = takenAtOnce;
@@ -55,7 +55,7 @@ export class Asking {
   full(isAnyOurs: boolean, isLiveWaiting: () => boolean): void {
     this.#isFull = true;
     if (isAnyOurs || this.#pause !== undefined) return;
-    this.#grownMs = Math.max(this.#grownMs * 2, firstPauseMs);
+    this.#grownMs = Math.min(Math.max(this.#grownMs * 2, firstPauseMs), longestPauseMs.full);
     this.#pauseFor('full', this.#grownMs, isLiveWaiting);
   }
 
@@ -87,7 +87,7 @@ export class Asking {
   #pauseFor(reason: 'full' | 'rate', wantedMs: number, isLiveWaiting: () => boolean): void {
     // Looking through what waits is left out where it changes nothing.
     const isLong = wantedMs > longestPauseMs.live;
-    const ms = Math.min(wantedMs, isLong && isLiveWaiting() ? longestPauseMs.live : longestPauseMs.backlog);
+    const ms = Math.min(wantedMs, isLong && isLiveWaiting() ? longestPauseMs.live : longestPauseMs[reason]);
     const timer = setTimeout(() => {
       this.#pause = undefined;
       this.#isFull = false;

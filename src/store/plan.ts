@@ -60,13 +60,14 @@ local function sleep(until_at, reason)
   redis.call('HSET', E, 'catch_up_until', until_at)
   return {owed, oldest, 'drain', {}, math.max(until_at - now, 1), reason, expired}
 end
-local function work(mode, assets, in_ms)
+-- The first of the assets are live, so many.
+local function work(mode, assets, live, in_ms)
   local ids = redis.call('HMGET', base .. 'owed', unpack(assets))
   local items = {}
   for i, asset in ipairs(assets) do
     items[#items + 1] = asset
     items[#items + 1] = ids[i]
-    items[#items + 1] = lane_of(asset)
+    items[#items + 1] = i <= live and 'L' or 'B'
   end
   return {owed, oldest, mode, items, in_ms, 'retry', expired, redis.call('HGET', base .. 'client', 'max_in_flight')}
 end
@@ -80,26 +81,27 @@ if state() == 'failing' then
   local lease = probe_end(field('probe'))
   if lease then return sleep(lease, 'failing') end
   -- Each probe takes another asset: a failed one goes behind the others.
-  for _, lane in ipairs({'due:live', 'due:backfill'}) do
-    local first = redis.call('ZRANGE', base .. lane, 0, 0)[1]
-    if first then return work('probe', {first}, -1) end
-  end
+  local live = redis.call('ZRANGE', base .. 'due:live', 0, 0)
+  if live[1] then return work('probe', live, 1, -1) end
+  local backfill = redis.call('ZRANGE', base .. 'due:backfill', 0, 0)
+  if backfill[1] then return work('probe', backfill, 0, -1) end
   return sleep(now + 1000, 'in_flight')
 end
 local wanted = tonumber(ARGV[2])
 local assets = redis.call('ZRANGEBYSCORE', base .. 'due:live', '-inf', now, 'LIMIT', 0, wanted)
-if #assets < wanted then
-  for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'due:backfill', '-inf', now, 'LIMIT', 0, wanted - #assets)) do
+local live = #assets
+if live < wanted then
+  for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'due:backfill', '-inf', now, 'LIMIT', 0, wanted - live)) do
     assets[#assets + 1] = asset
   end
 end
-if #assets == wanted then return work('drain', assets, -1) end
+if #assets == wanted then return work('drain', assets, live, -1) end
 local next_at = math.huge
 for _, lane in ipairs({'due:live', 'due:backfill'}) do
   local later = redis.call('ZRANGEBYSCORE', base .. lane, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   next_at = math.min(next_at, tonumber(later[2]) or math.huge)
 end
-if #assets > 0 then return work('drain', assets, next_at < math.huge and next_at - now or -1) end
+if #assets > 0 then return work('drain', assets, live, next_at < math.huge and next_at - now or -1) end
 if next_at == math.huge then next_at = now + 1000 end
 return sleep(next_at, in_flight() > 0 and 'in_flight' or 'retry')
 `,
