@@ -18,6 +18,7 @@ import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
+import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
 import { installRuntime, type Running, startWorkers } from './temporal/worker.js';
@@ -29,6 +30,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   installRuntime(log);
   const stop = stopSignal(log);
+  const dataConverter = await loadDataConverter(config);
   const metrics = createMetrics();
   const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log });
   await waitForRedis(db, 60_000);
@@ -36,7 +38,7 @@ export async function run(role: Role, config: Config): Promise<void> {
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);
-  const temporal = clientOf(connection, config);
+  const temporal = clientOf(connection, config, dataConverter);
   const targetPolicy = targetPolicyOf(config);
   const sender = createSender({
     policy: targetPolicy,
@@ -120,7 +122,7 @@ async function startWorkersAndSweep(
   deps: ActivityDeps,
 ): Promise<Running> {
   const { log } = deps;
-  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
+  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
   await ensureSweepSchedule(deps.temporal, config.TASK_QUEUE);
   const running = await startWorkers(config, connection, deps);
   // Temporal's store may be lost and made anew while workers run.

@@ -4,7 +4,7 @@
  */
 import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Config, ConfigError, readConfig } from '../config.js';
+import { type Config, ConfigError, isTemporalGiven, readConfig } from '../config.js';
 import { answersOk } from './answersOk.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { startChild, waitUntilReady } from './child.js';
@@ -69,8 +69,8 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   const adminPort = await ports.preferably('ADMIN_PORT', 9464);
   const [redisUrl, temporal] = await Promise.all([
     process.env.REDIS_URL || ownRedis(supervisor, await ports.preferably('REDIS_PORT', 6379)),
-    process.env.TEMPORAL_ADDRESS
-      ? { address: process.env.TEMPORAL_ADDRESS, uiUrl: undefined }
+    isTemporalGiven()
+      ? { address: config.TEMPORAL_ADDRESS, uiUrl: undefined }
       : ownTemporal(supervisor, config, ports),
   ]);
 

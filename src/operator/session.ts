@@ -1,13 +1,13 @@
 /** One run of the command line: where the servers are, connections opened when first needed, the answer. */
 import type { Connection } from '@temporalio/client';
-import { isGiven, readConfigBeside } from '../config.js';
+import { isGiven, isTemporalGiven, readConfigBeside } from '../config.js';
 import { projectDir } from '../embedded/projectDir.js';
 import { type RunState, readRunState } from '../embedded/runState.js';
 import { createLogger } from '../log.js';
 import { recordChange } from '../store/audit.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../store/db.js';
 import { getEndpoint } from '../store/endpoint.js';
-import { addressAndTls } from '../temporal/addressAndTls.js';
+import { loadDataConverter } from '../temporal/payloadCodecs.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
@@ -29,7 +29,8 @@ export function openSession(options: () => GlobalOptions): Session {
   let store: Db | undefined;
 
   const db = once(async () => {
-    const url = addressOf('REDIS_URL', running()?.redisUrl, config().REDIS_URL);
+    const given = isGiven('REDIS_URL') && config().REDIS_URL;
+    const url = addressOf('REDIS_URL', given, running()?.redisUrl);
     store = openDb({
       url,
       prefix: config().KEY_PREFIX,
@@ -47,13 +48,17 @@ export function openSession(options: () => GlobalOptions): Session {
   const temporal = once(async () => {
     // Loaded where it is needed: it would be half of the time in which a command starts.
     const { Client, Connection } = await import('@temporalio/client');
-    const address = addressOf('TEMPORAL_ADDRESS', running()?.temporalAddress, config().TEMPORAL_ADDRESS);
+    const dataConverter = await loadDataConverter(config());
+    const given = isTemporalGiven() && config().TEMPORAL_ADDRESS;
+    const address = addressOf('TEMPORAL_ADDRESS', given, running()?.temporalAddress);
     connection = Connection.connect({
-      ...addressAndTls(config(), address),
+      ...config().temporalConnection,
+      address,
       connectTimeout: connectTimeoutMs,
     });
     try {
-      return new Client({ connection: await connection, namespace: config().TEMPORAL_NAMESPACE });
+      const namespace = config().TEMPORAL_NAMESPACE;
+      return new Client({ connection: await connection, namespace, dataConverter });
     } catch {
       connection = undefined;
       throw new Refused(`Temporal does not answer at ${address}.`);
@@ -113,16 +118,16 @@ export function openSession(options: () => GlobalOptions): Session {
 
 /** Not looked for when the environment names both servers: they may be quite others. */
 function runningHere(): RunState | undefined {
-  if (isGiven('REDIS_URL') && isGiven('TEMPORAL_ADDRESS')) return undefined;
+  if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
   return readRunState(projectDir);
 }
 
 function addressOf(
   name: 'REDIS_URL' | 'TEMPORAL_ADDRESS',
+  given: string | false,
   running: string | undefined,
-  configured: string,
 ): string {
-  if (isGiven(name)) return configured;
+  if (given !== false) return given;
   if (running !== undefined) return running;
   throw new Refused(
     `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.`,

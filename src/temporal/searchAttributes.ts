@@ -1,10 +1,17 @@
 import type { Connection } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
+import { ConfigError } from '../config.js';
+import type { Logger } from '../log.js';
 
 /** Numbers of `temporal.api.enums.v1.IndexedValueType`. */
 const keyword = 2;
 const int = 3;
 const keywordList = 7;
+const typeNames: Record<number, string> = {
+  [keyword]: 'Keyword',
+  [int]: 'Int',
+  [keywordList]: 'KeywordList',
+};
 
 /** The names of workflows/searchAttributes.ts with the server's types. */
 export const searchAttributeTypes = {
@@ -15,16 +22,84 @@ export const searchAttributeTypes = {
   HttpStatus: int,
 };
 
-/** Makes sure that the namespace has the search attributes by which operators find a workflow. */
+type Name = keyof typeof searchAttributeTypes;
+const names = Object.keys(searchAttributeTypes) as Name[];
+
+/** gRPC codes */
+const invalidArgument = 3;
+/** The server, or this caller's role, has no operator service (Temporal Cloud): denied, unimplemented. */
+const noOperator = [7, 12];
+
+/**
+ * Makes sure that the namespace has the search attributes by which operators find a workflow: a start that sets one that is
+ * not there is refused. Where the server lets nobody list them, a query of each says whether it is there.
+ *
+ * @throws ConfigError naming those that are missing, or of another type, and cannot be added from here
+ */
 export async function ensureSearchAttributes(
   connection: Connection | NativeConnection,
   namespace: string,
+  log: Logger,
 ): Promise<void> {
-  const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-  const missing = Object.entries(searchAttributeTypes).filter(([name]) => !(name in customAttributes));
+  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
+  if (listed === 'denied') {
+    const missing = await missingByQuery(connection, namespace);
+    if (missing.length > 0) throw cannotAdd(namespace, missing);
+    log.info('the search attributes are there: the server lists none, queries that name them are answered');
+    return;
+  }
+  const { customAttributes } = listed;
+  const others = names.filter(
+    (name) => (customAttributes[name] ?? searchAttributeTypes[name]) !== searchAttributeTypes[name],
+  );
+  if (others.length > 0) throw cannotAdd(namespace, others);
+  const missing = names.filter((name) => !(name in customAttributes));
   if (missing.length === 0) return;
-  await connection.operatorService.addSearchAttributes({
-    namespace,
-    searchAttributes: Object.fromEntries(missing),
-  });
+  const searchAttributes = Object.fromEntries(missing.map((name) => [name, searchAttributeTypes[name]]));
+  const added = await unlessDenied(
+    connection.operatorService.addSearchAttributes({ namespace, searchAttributes }),
+  );
+  if (added === 'denied') throw cannotAdd(namespace, missing);
+}
+
+async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
+  try {
+    return await call;
+  } catch (err) {
+    if (noOperator.includes(codeOf(err))) return 'denied';
+    throw err;
+  }
+}
+
+/** A query that names an attribute which is not there, or with a value of another type, is invalid. */
+async function missingByQuery(connection: Connection | NativeConnection, namespace: string): Promise<Name[]> {
+  const missing: Name[] = [];
+  for (const name of names) {
+    const value = searchAttributeTypes[name] === int ? '0' : "'-'";
+    try {
+      const query = `${name} = ${value}`;
+      await connection.workflowService.countWorkflowExecutions({ namespace, query });
+    } catch (err) {
+      if (codeOf(err) !== invalidArgument) throw err;
+      missing.push(name);
+    }
+  }
+  return missing;
+}
+
+function codeOf(err: unknown): number {
+  return Number((err as { code?: unknown }).code);
+}
+
+function cannotAdd(namespace: string, missing: Name[]): ConfigError {
+  const typed = missing.map((name) => [name, typeNames[searchAttributeTypes[name]]] as const);
+  const list = typed.map(([name, type]) => `${name} (${type})`).join(', ');
+  const cloud = typed.map(([name, type]) => ` --search-attribute "${name}=${type}"`).join('');
+  const own = typed.map(([name, type]) => ` --name ${name} --type ${type}`).join('');
+  return new ConfigError(
+    `the namespace ${namespace} lacks search attributes, or has them with another type: ${list}\n` +
+      'The service may not add them to this server. Add them, then start again:\n' +
+      `  Temporal Cloud:  tcld namespace search-attributes add --namespace ${namespace}${cloud}\n` +
+      `  your own server: temporal operator search-attribute create --namespace ${namespace}${own}`,
+  );
 }

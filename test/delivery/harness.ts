@@ -25,6 +25,7 @@ import { getNotification, type NotificationRecord } from '../../src/store/notifi
 import { markAnswered, register } from '../../src/store/registrations.js';
 import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
 import { clientOf } from '../../src/temporal/connection.js';
+import { loadDataConverter } from '../../src/temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type Running, type Slots, startWorkers } from '../../src/temporal/worker.js';
 import { type WorkflowIds, workflowIds } from '../../src/temporal/workflowIds.js';
@@ -164,9 +165,9 @@ export async function startHarness(
   let offsetMs = 0;
   const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log, clockOffsetMs: () => offsetMs });
   await waitForRedis(db, 5000);
-  const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS });
-  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
-  const temporal = clientOf(connection, config);
+  const connection = await NativeConnection.connect(config.temporalConnection);
+  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
+  const temporal = clientOf(connection, config, await loadDataConverter(config));
   const plain = createSecretBox(undefined);
   const secretBox = given.secretBox ?? plain;
   const real = createSender({
