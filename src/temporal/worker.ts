@@ -71,6 +71,7 @@ export async function startWorkers(
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
+    dataConverter: deps.temporal.options.dataConverter,
     // All of them in both: an earlier release's workflows have everything wait in one queue.
     activities: createActivities(deps),
     // The POST in flight finishes (its timeout, and the time to settle it); then whatever is left is cut (fact 6).
