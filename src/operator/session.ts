@@ -37,7 +37,7 @@ export function openSession(options: () => GlobalOptions): Session {
       commandTimeoutMs: redisTimeoutMs,
     });
     try {
-      await waitForRedis(store, redisThereWithinMs);
+      await untilThere(store);
     } catch {
       throw new Refused(`Redis does not answer at ${withoutPassword(url)}.`);
     }
@@ -109,6 +109,16 @@ export function openSession(options: () => GlobalOptions): Session {
       await connection?.then((c) => c.close()).catch(() => {});
     },
   };
+}
+
+/** A port that nobody listens on is told from a server that is slow. */
+async function untilThere(store: Db): Promise<void> {
+  try {
+    await waitForRedis(store, redisThereWithinMs);
+  } catch (err) {
+    if (!['connect', 'ready'].includes(store.redis.status)) throw err;
+    await waitForRedis(store, redisTimeoutMs);
+  }
 }
 
 /** Not looked for when the environment names both servers: they may be quite others. */

@@ -1,0 +1,60 @@
+/** The servers and workers that deliveries need, as they answer now. */
+import type { Client } from '@temporalio/client';
+import type { Db } from '../store/db.js';
+import type { Operator } from './operator.js';
+import { readSweepState, type SweepState } from './sweepState.js';
+
+export interface OwnHealth {
+  /** The median answer time of three PINGs, ms. */
+  redisMs: number;
+  /** `ok`, or why it could not be asked. */
+  temporal: string;
+  /** undefined where Temporal could not be asked. */
+  workers?: number;
+  sweep?: SweepState;
+}
+
+/** Nothing is asked of Temporal for longer: a person waits. */
+export const temporalWithinMs = 5000;
+/** A worker asks again after a minute at most. */
+const polledWithinMs = 90_000;
+
+export async function readOwnHealth(operator: Operator): Promise<OwnHealth> {
+  const redisMs = await answerTimeOf(await operator.db());
+  try {
+    const temporal = await operator.temporal();
+    const { TASK_QUEUE } = operator.config();
+    const [workers, sweep] = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
+      Promise.all([countWorkers(temporal, operator), readSweepState(temporal, TASK_QUEUE)]),
+    );
+    return { redisMs, temporal: 'ok', workers, sweep };
+  } catch (err) {
+    return { redisMs, temporal: err instanceof Error ? err.message : String(err) };
+  }
+}
+
+/** The median of three PINGs, one after the other, ms. */
+export async function answerTimeOf(db: Db): Promise<number> {
+  const times: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    const begun = performance.now();
+    await db.redis.ping();
+    times.push(performance.now() - begun);
+  }
+  return times.sort((a, b) => a - b)[1] as number;
+}
+
+/** Workers that asked for workflow tasks lately: at most 5 minutes ago, as Temporal keeps them. */
+async function countWorkers(temporal: Client, operator: Operator): Promise<number> {
+  const { TEMPORAL_NAMESPACE, TASK_QUEUE } = operator.config();
+  const queue = await temporal.workflowService.describeTaskQueue({
+    namespace: TEMPORAL_NAMESPACE,
+    taskQueue: { name: TASK_QUEUE },
+    taskQueueType: 1,
+  });
+  const lately = Date.now() - polledWithinMs;
+  const polled = (queue.pollers ?? []).filter(
+    (poller) => Number(poller.lastAccessTime?.seconds ?? 0) * 1000 > lately,
+  );
+  return new Set(polled.map((poller) => poller.identity)).size;
+}
