@@ -1,5 +1,6 @@
 /** The servers and workers that deliveries need, as they answer now. */
 import type { Client } from '@temporalio/client';
+import type { Config } from '../config.js';
 import type { Db } from '../store/db.js';
 import type { Operator } from './operator.js';
 import { readSweepState, type SweepState } from './sweepState.js';
@@ -14,6 +15,8 @@ export interface OwnHealth {
   sweep?: SweepState;
 }
 
+/** The service gives up on a command after 1 s. */
+export const slowRedisMs = 500;
 /** Nothing is asked of Temporal for longer: a person waits. */
 export const temporalWithinMs = 5000;
 /** A worker asks again after a minute at most. */
@@ -25,7 +28,7 @@ export async function readOwnHealth(operator: Operator): Promise<OwnHealth> {
     const temporal = await operator.temporal();
     const { TASK_QUEUE } = operator.config();
     const [workers, sweep] = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
-      Promise.all([countWorkers(temporal, operator), readSweepState(temporal, TASK_QUEUE)]),
+      Promise.all([countWorkers(temporal, operator.config()), readSweepState(temporal, TASK_QUEUE)]),
     );
     return { redisMs, temporal: 'ok', workers, sweep };
   } catch (err) {
@@ -45,8 +48,10 @@ export async function answerTimeOf(db: Db): Promise<number> {
 }
 
 /** Workers that asked for workflow tasks lately: at most 5 minutes ago, as Temporal keeps them. */
-async function countWorkers(temporal: Client, operator: Operator): Promise<number> {
-  const { TEMPORAL_NAMESPACE, TASK_QUEUE } = operator.config();
+export async function countWorkers(
+  temporal: Client,
+  { TEMPORAL_NAMESPACE, TASK_QUEUE }: Config,
+): Promise<number> {
   const queue = await temporal.workflowService.describeTaskQueue({
     namespace: TEMPORAL_NAMESPACE,
     taskQueue: { name: TASK_QUEUE },

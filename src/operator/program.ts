@@ -4,6 +4,7 @@ import { addAccountCommands } from './account.js';
 import { addAuditCommand } from './auditTrail.js';
 import { addClientCommands } from './client.js';
 import { addDemoCommand } from './demo.js';
+import { addDoctorCommand } from './doctor.js';
 import { addExplainCommand } from './explain.js';
 import { addExportCommands } from './exportImport.js';
 import { addNotificationCommands } from './notification.js';
@@ -43,6 +44,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addNotificationCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);
+  addDoctorCommand(program, handed);
   addReconcileCommand(program, handed);
   addAuditCommand(program, handed);
   addExportCommands(program, handed);

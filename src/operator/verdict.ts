@@ -1,16 +1,13 @@
 /** Us or them, in one word and one sentence. */
 import type { ClientHealth, Situation } from './clientHealth.js';
 import { span } from './moment.js';
-import type { OwnHealth } from './ownHealth.js';
+import { type OwnHealth, slowRedisMs } from './ownHealth.js';
 import { sweepInWords } from './sweepState.js';
 
 export interface Verdict {
   who: 'fine' | 'us' | 'them';
   because: string;
 }
-
-/** The service gives up on a command after 1 s. */
-const slowRedisMs = 500;
 
 /** `us`: something that we could do is not done; `them`: only receivers keep something from being delivered. */
 export function judge(own: OwnHealth, clients: readonly ClientHealth[]): Verdict {

@@ -7,7 +7,7 @@ const int = 3;
 const keywordList = 7;
 
 /** The names of workflows/searchAttributes.ts with the server's types. */
-const wanted = {
+export const searchAttributeTypes = {
   ClientToken: keywordList,
   PlatformId: keywordList,
   EventId: keywordList,
@@ -21,7 +21,7 @@ export async function ensureSearchAttributes(
   namespace: string,
 ): Promise<void> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-  const missing = Object.entries(wanted).filter(([name]) => !(name in customAttributes));
+  const missing = Object.entries(searchAttributeTypes).filter(([name]) => !(name in customAttributes));
   if (missing.length === 0) return;
   await connection.operatorService.addSearchAttributes({
     namespace,
