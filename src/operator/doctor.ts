@@ -63,10 +63,12 @@ function worstOf(findings: readonly Finding[]): Level {
   return levels.includes('fail') ? 'fail' : levels.includes('warn') ? 'warn' : 'ok';
 }
 
+const colours = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
+
 function inWords(findings: readonly Finding[]): string {
   const lines = table(
     ['', 'CHECK', 'FOUND'],
-    findings.map(({ level, check, found }) => [level, check, found]),
+    findings.map(({ level, check, found }) => [{ text: level, colour: colours[level] }, check, found]),
     '',
   );
   const todos = findings.filter((finding) => finding.todo !== undefined);

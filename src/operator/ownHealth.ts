@@ -2,7 +2,9 @@
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
 import type { Db } from '../store/db.js';
+import { isTemporalUnavailable } from '../temporal/unavailable.js';
 import type { Operator } from './operator.js';
+import { reasonOf } from './reason.js';
 import { readSweepState, type SweepState } from './sweepState.js';
 
 export interface OwnHealth {
@@ -32,7 +34,8 @@ export async function readOwnHealth(operator: Operator): Promise<OwnHealth> {
     );
     return { redisMs, temporal: 'ok', workers, sweep };
   } catch (err) {
-    return { redisMs, temporal: err instanceof Error ? err.message : String(err) };
+    if (isTemporalUnavailable(err)) return { redisMs, temporal: 'Temporal does not answer.' };
+    return { redisMs, temporal: reasonOf(err) };
   }
 }
 

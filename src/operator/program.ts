@@ -13,6 +13,7 @@ import { addReconcileCommand } from './reconcile.js';
 import { addRegistrationCommands } from './registration.js';
 import { addSecretsCommands } from './secrets.js';
 import { addStatusCommand } from './status.js';
+import { addWatchCommand } from './watch.js';
 
 export interface GlobalOptions {
   json?: boolean;
@@ -44,6 +45,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addNotificationCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);
+  addWatchCommand(program, handed);
   addDoctorCommand(program, handed);
   addReconcileCommand(program, handed);
   addAuditCommand(program, handed);

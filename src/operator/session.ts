@@ -44,7 +44,7 @@ export function openSession(options: () => GlobalOptions): Session {
     return store;
   });
 
-  const temporal = once(async () => {
+  const temporal = onceDone(async () => {
     // Loaded where it is needed: it would be half of the time in which a command starts.
     const { Client, Connection } = await import('@temporalio/client');
     const address = addressOf('TEMPORAL_ADDRESS', running()?.temporalAddress, config().TEMPORAL_ADDRESS);
@@ -77,6 +77,10 @@ export function openSession(options: () => GlobalOptions): Session {
       const shown = options().json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
+    next(value, forPeople) {
+      process.stdout.write(`${options().json ? JSON.stringify(value) : forPeople()}\n`);
+    },
+    isWatched: () => process.stdout.isTTY === true && !options().json,
     tell(line) {
       if (!options().json) process.stdout.write(`${line}\n`);
     },
@@ -153,5 +157,17 @@ function once<T>(make: () => T): () => T {
   return () => {
     made ??= { value: make() };
     return made.value;
+  };
+}
+
+/** Tried anew after a failure: a command that goes on finds a server that is back. */
+function onceDone<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make().catch((err: unknown) => {
+      made = undefined;
+      throw err;
+    });
+    return made;
   };
 }

@@ -1,34 +1,40 @@
 import type { Command } from 'commander';
-import { type ClientHealth, healthOfClients, type Situation } from './clientHealth.js';
+import { clientTokens } from '../store/clients.js';
+import { type ClientHealth, type Health, healthOfClients, type Situation } from './health.js';
 import { fromNow, moment, span } from './moment.js';
 import type { Operator } from './operator.js';
 import { type OwnHealth, readOwnHealth } from './ownHealth.js';
 import { type Rates, readRates } from './rates.js';
-import { facts, table } from './table.js';
-import { judge, type Verdict } from './verdict.js';
+import { facts } from './table.js';
+import { headline, judge, type Verdict } from './verdict.js';
+import { shownClient, worstOf, worstTable } from './worst.js';
 
-const worstShown = 10;
+const brokenShown = 10;
 
 export function addStatusCommand(program: Command, operator: Operator): void {
   program
     .command('status')
-    .description('what is owed, since when, to whom; and whether it is us or them')
+    .description('what is owed, since when, to whom: walks all clients; and whether it is us or them')
     .action(async () => {
       const own = await readOwnHealth(operator);
-      const [clients, rates] = await Promise.all([healthOfClients(operator), readRates(operator.admin())]);
-      const found = { own, clients, rates, verdict: judge(own, clients) };
+      const tokens: string[] = [];
+      for await (const page of clientTokens(await operator.db())) tokens.push(...page);
+      const [health, rates] = await Promise.all([
+        healthOfClients(operator, tokens),
+        readRates(operator.admin()),
+      ]);
+      const found = { own, ...health, rates, verdict: judge(own, health) };
       operator.answer(shown(found), () => inWords(found));
     });
 }
 
-export interface Found {
+interface Found extends Health {
   own: OwnHealth;
-  clients: readonly ClientHealth[];
   rates: Rates | null;
   verdict: Verdict;
 }
 
-function shown({ own, clients, rates, verdict }: Found) {
+function shown({ own, clients, broken, rates, verdict }: Found) {
   const owedTo = clients.filter((c) => c.endpoint.owed > 0);
   const oldest = oldestTried(clients);
   return {
@@ -38,8 +44,10 @@ function shown({ own, clients, rates, verdict }: Found) {
     redis_ms: Math.round(own.redisMs * 10) / 10,
     temporal: own.temporal,
     workers: own.workers ?? null,
-    sweep: own.sweep?.kind ?? null,
-    sweep_ran_at: (own.sweep && 'ranAt' in own.sweep && moment(own.sweep.ranAt)) || null,
+    sweep: {
+      started_at: (own.sweep && 'ranAt' in own.sweep && moment(own.sweep.ranAt)) || null,
+      paused: own.sweep?.kind === 'paused' ? own.sweep.note : null,
+    },
     owed: sum(clients, (c) => c.endpoint.owed),
     owed_clients: owedTo.length,
     in_flight: sum(clients, (c) => c.endpoint.inFlight),
@@ -47,30 +55,14 @@ function shown({ own, clients, rates, verdict }: Found) {
       ? { client_token: oldest.clientToken, since: moment(oldest.oldestLiveOwedAt) }
       : null,
     endpoints: countStates(clients),
+    broken_clients: broken,
     rates,
     worst: worstOf(clients).map(shownClient),
   };
 }
 
-export function shownClient({ clientToken, endpoint, situation, overdueMs, drainedPerSecond }: ClientHealth) {
-  return {
-    client_token: clientToken,
-    state: endpoint.state,
-    situation,
-    owed: endpoint.owed,
-    owed_since: moment(endpoint.oldestOwedAt) ?? null,
-    overdue_seconds: Math.round(overdueMs / 1000),
-    drained_per_second: drainedPerSecond ?? null,
-    next_attempt_at: moment(endpoint.nextAttemptAt) ?? null,
-    failures: endpoint.failures,
-    last_error: endpoint.lastError ?? null,
-    last_status: endpoint.lastStatus ?? null,
-    last_success_at: moment(endpoint.lastSuccessAt) ?? null,
-  };
-}
-
 function inWords(found: Found): string {
-  const { own, clients, rates } = found;
+  const { own, clients, broken, rates } = found;
   const owedTo = clients.filter((c) => c.endpoint.owed > 0);
   const oldest = oldestTried(clients);
   return [
@@ -89,6 +81,7 @@ function inWords(found: Found): string {
       endpoints: Object.entries(countStates(clients))
         .map(([state, count]) => `${count} ${state}`)
         .join(', '),
+      'broken keys': broken.slice(0, brokenShown).join(', '),
       rates: rates
         ? Object.entries(rates)
             .map(([name, rate]) => `${rate} ${name.replaceAll('_', ' ')}`)
@@ -100,71 +93,8 @@ function inWords(found: Found): string {
   ].join('\n');
 }
 
-export function headline({ who, because }: Verdict): string {
-  return `${{ fine: 'All is well.', us: 'It is us.', them: 'It is them.' }[who]} ${because}`;
-}
-
 function sweepAsFact(sweep: NonNullable<OwnHealth['sweep']>): string {
   return 'ranAt' in sweep ? `last ran ${fromNow(sweep.ranAt)}` : sweep.kind;
-}
-
-export function worstTable(clients: readonly ClientHealth[]): string {
-  return table(
-    ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'LAST SUCCESS'],
-    worstOf(clients).map((client) => [
-      client.clientToken,
-      situationInWords(client),
-      client.endpoint.owed,
-      fromNow(client.endpoint.oldestOwedAt),
-      fromNow(client.endpoint.nextAttemptAt),
-      client.endpoint.failures,
-      [client.endpoint.lastError, client.endpoint.lastStatus].filter((part) => part !== undefined).join(' '),
-      fromNow(client.endpoint.lastSuccessAt),
-    ]),
-    'No endpoint is in trouble.',
-  );
-}
-
-function situationInWords({ situation, overdueMs, drainedPerSecond }: ClientHealth): string {
-  switch (situation) {
-    case 'late':
-      return `late by ${span(overdueMs)}`;
-    case 'draining':
-      return `draining, ${drainedPerSecond ?? 0}/s`;
-    case 'not_before':
-      return 'asked to wait';
-    case 'no_url':
-      return 'no URL';
-    case 'held':
-      return 'account disabled';
-    case 'clear':
-      return 'retrying';
-    default:
-      return situation;
-  }
-}
-
-/** The worst first. */
-const severity: readonly Situation[] = [
-  'late',
-  'suspended',
-  'failing',
-  'not_before',
-  'draining',
-  'held',
-  'paused',
-  'no_url',
-  'clear',
-];
-
-function worstOf(clients: readonly ClientHealth[]): ClientHealth[] {
-  return clients
-    .filter(({ situation, endpoint }) => situation !== 'clear' || endpoint.failures > 0)
-    .sort(
-      (a, b) =>
-        severity.indexOf(a.situation) - severity.indexOf(b.situation) || b.endpoint.owed - a.endpoint.owed,
-    )
-    .slice(0, worstShown);
 }
 
 /** Of what is tried. */

@@ -5,7 +5,7 @@ import { span } from './moment.js';
 
 export type SweepState =
   | { kind: 'absent' }
-  | { kind: 'paused'; note?: string }
+  | { kind: 'paused'; note: string }
   /** `ranAt`: when it was last started, or was made; ms by Temporal's clock. */
   | { kind: 'late' | 'running'; ranAt: number };
 
@@ -15,7 +15,7 @@ const lateMs = 210_000;
 export async function readSweepState(temporal: Client, taskQueue: string): Promise<SweepState> {
   try {
     const { state, info } = await temporal.schedule.getHandle(workflowIds(taskQueue).sweep).describe();
-    if (state.paused) return { kind: 'paused', ...(state.note !== undefined && { note: state.note }) };
+    if (state.paused) return { kind: 'paused', note: state.note ?? '' };
     const started = info.recentActions.map((action) => action.takenAt.getTime());
     const ranAt = Math.max(info.createdAt.getTime(), info.lastUpdatedAt?.getTime() ?? 0, ...started);
     // While one runs for long, no other is started.
@@ -32,7 +32,7 @@ export function sweepInWords(sweep: SweepState): string {
     case 'absent':
       return 'There is no schedule for the sweep; a worker makes it when it starts.';
     case 'paused':
-      return 'The sweep is paused: nobody picks up what is owed and was dropped.';
+      return `The schedule of the sweep is paused: ${sweep.note}`;
     case 'late':
       return `The sweep last ran ${span(Date.now() - sweep.ranAt)} ago; it is due every minute.`;
     case 'running':

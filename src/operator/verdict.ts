@@ -1,5 +1,6 @@
 /** Us or them, in one word and one sentence. */
-import type { ClientHealth, Situation } from './clientHealth.js';
+import { type Colour, paint } from './colour.js';
+import type { ClientHealth, Health, Situation } from './health.js';
 import { span } from './moment.js';
 import { type OwnHealth, slowRedisMs } from './ownHealth.js';
 import { sweepInWords } from './sweepState.js';
@@ -9,9 +10,11 @@ export interface Verdict {
   because: string;
 }
 
+const brokenNamed = 10;
+
 /** `us`: something that we could do is not done; `them`: only receivers keep something from being delivered. */
-export function judge(own: OwnHealth, clients: readonly ClientHealth[]): Verdict {
-  const ours = [...ourFailures(own), ...ourLateness(clients)];
+export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
+  const ours = [...ourFailures(own), ...ourBrokenKeys(broken), ...ourLateness(clients)];
   if (ours.length > 0) return { who: 'us', because: ours.join(' ') };
   const theirs = say(clients, {
     failing: 'fail',
@@ -34,8 +37,14 @@ function ourFailures({ redisMs, temporal, workers, sweep }: OwnHealth): string[]
   if (redisMs > slowRedisMs) found.push(`Redis takes ${span(redisMs)} to answer.`);
   if (temporal !== 'ok') found.push(temporal);
   if (workers === 0) found.push('No worker asks Temporal for work.');
-  if (sweep !== undefined && sweep.kind !== 'running') found.push(sweepInWords(sweep));
+  // One that is absent is made by the next worker, of which the line before says whether there is one.
+  if (sweep?.kind === 'paused' || sweep?.kind === 'late') found.push(sweepInWords(sweep));
   return found;
+}
+
+function ourBrokenKeys(broken: readonly string[]): string[] {
+  if (broken.length === 0) return [];
+  return [`The keys of some clients are broken: ${broken.slice(0, brokenNamed).join(', ')}.`];
 }
 
 function ourLateness(clients: readonly ClientHealth[]): string[] {
@@ -59,3 +68,15 @@ function say(clients: readonly ClientHealth[], words: Partial<Record<Situation, 
     .filter((part) => part !== '')
     .join(', ');
 }
+
+/** The first line of an answer. */
+export function headline({ who, because }: Verdict): string {
+  const [colour, words] = headings[who];
+  return `${paint(colour, words)} ${because}`;
+}
+
+const headings: Record<Verdict['who'], [Colour, string]> = {
+  fine: ['green', 'All is well.'],
+  us: ['red', 'It is us.'],
+  them: ['yellow', 'It is them.'],
+};

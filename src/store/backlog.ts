@@ -26,6 +26,8 @@ export interface Backlog {
   perSecond?: number;
   /** When that rate allows the next attempt. */
   nextPlaceAt?: number;
+  /** Each asset that waits has one time since when it is owed and one at which it is due, and nothing else has one. */
+  isConsistent: boolean;
 }
 
 /** ARGV: 2 retention ms, 3 places of a client without a bound of its own, 4 drain rate, 5 overdue ms, 6 overdue before or 0 */
@@ -68,9 +70,13 @@ local per_second, place_at = tonumber(client[2] or '0'), number('rate_at')
 if oldest < number('recovered_at') and (per_second == 0 or tonumber(ARGV[4]) < per_second) then
   per_second, place_at = tonumber(ARGV[4]), number('drain_at')
 end
+local waiting = redis.call('HLEN', base .. 'owed')
+local is_consistent = waiting == redis.call('ZCARD', base .. 'owed-since')
+  and waiting == redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill')
 return {
   now, hold, next_at < math.huge and math.floor(next_at) or -1, overdue, overdue_before, in_flight(),
   tonumber(client[1] or ARGV[3]), tostring(per_second), math.floor(place_at),
+  is_consistent and 1 or 0,
 }
 `,
   notificationLua,
@@ -108,5 +114,6 @@ export async function readBacklog(
     inFlight: number(5),
     places: number(6),
     ...(perSecond > 0 && { perSecond, nextPlaceAt: number(8) }),
+    isConsistent: number(9) === 1,
   };
 }

@@ -2,11 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deliveryOf } from '../delivery/settings.js';
 import { mapInPages } from '../mapInPages.js';
-import { type Backlog, readBacklog } from '../store/backlog.js';
-import { listClients } from '../store/clients.js';
-import { type Endpoint, getEndpoints } from '../store/endpoint.js';
+import { type Backlog, type BacklogBounds, readBacklog } from '../store/backlog.js';
+import { getClient } from '../store/clients.js';
+import { type Db, isRedisUnavailable } from '../store/db.js';
+import { type Endpoint, getEndpoint } from '../store/endpoint.js';
 import { oldestLiveOwedAt } from '../store/oldestLive.js';
-import { listRegistrations } from '../store/registrations.js';
+import { getRegistration } from '../store/registrations.js';
 import type { Operator } from './operator.js';
 
 /**
@@ -43,34 +44,68 @@ const apartMs = 2000;
 /** Clients asked about at the same time. */
 const atOnce = 100;
 
-/** Takes 2 s more where a client is late: whether it drains shows only over time. */
-export async function healthOfClients(operator: Operator): Promise<ClientHealth[]> {
+export interface Health {
+  clients: ClientHealth[];
+  /** Those whose keys cannot be read or contradict each other. */
+  broken: string[];
+}
+
+/**
+ * Reads client by client, so that one whose keys are broken hides nothing of the others. Takes 2 s more where a client
+ * is late: whether it drains shows only over time.
+ * @param tokens deleted clients among them are left out
+ * @throws where Redis is away
+ */
+export async function healthOfClients(operator: Operator, tokens: Iterable<string>): Promise<Health> {
   const db = await operator.db();
   const bounds = deliveryOf(operator.config());
-  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
-  const registered = new Set((await listRegistrations(db)).map((found) => found.clientToken));
-  const endpoints = await getEndpoints(db, clientTokens);
-  const pairs = clientTokens.map((clientToken, i) => ({ clientToken, endpoint: endpoints[i] as Endpoint }));
-  const clients = await mapInPages(pairs, atOnce, async ({ clientToken, endpoint }) => {
-    const isOwed = endpoint.owed > 0;
-    const backlog = isOwed ? await readBacklog(db, clientToken, bounds, lateMs) : undefined;
-    return {
-      clientToken,
-      registered: registered.has(clientToken),
-      endpoint,
-      ...(backlog === undefined ? ofEndpoint(endpoint) : ofBacklog(backlog)),
-      backlog,
-      oldestLiveOwedAt: isOwed ? await oldestLiveOwedAt(db, clientToken) : undefined,
-    };
-  });
+  const broken = new Set<string>();
+  const found = await mapInPages([...new Set(tokens)].sort(), atOnce, (clientToken) =>
+    unlessBroken(clientToken, broken, () => healthOf(db, bounds, clientToken)),
+  );
+  const clients = found.flatMap((client) => client ?? []);
+  for (const { clientToken, backlog } of clients)
+    if (backlog?.isConsistent === false) broken.add(clientToken);
   const late = clients.filter(({ situation }) => situation === 'late');
   if (late.length > 0) await sleep(apartMs);
   await mapInPages(late, atOnce, async (client) => {
     const before = client.backlog as Backlog;
-    const after = await readBacklog(db, client.clientToken, bounds, lateMs, before.overdueBefore);
-    Object.assign(client, lateOrDraining(before, after));
+    await unlessBroken(client.clientToken, broken, async () => {
+      const after = await readBacklog(db, client.clientToken, bounds, lateMs, before.overdueBefore);
+      Object.assign(client, lateOrDraining(before, after));
+    });
   });
-  return clients;
+  return { clients, broken: [...broken].sort() };
+}
+
+async function unlessBroken<T>(clientToken: string, broken: Set<string>, read: () => Promise<T>) {
+  try {
+    return await read();
+  } catch (err) {
+    if (isRedisUnavailable(err)) throw err;
+    broken.add(clientToken);
+    return undefined;
+  }
+}
+
+/** undefined for a client that was deleted. */
+async function healthOf(db: Db, bounds: BacklogBounds, clientToken: string) {
+  const [client, registration, endpoint] = await Promise.all([
+    getClient(db, clientToken),
+    getRegistration(db, clientToken),
+    getEndpoint(db, clientToken),
+  ]);
+  if (client === undefined) return undefined;
+  const isOwed = endpoint.owed > 0;
+  const backlog = isOwed ? await readBacklog(db, clientToken, bounds, lateMs) : undefined;
+  return {
+    clientToken,
+    registered: registration !== undefined,
+    endpoint,
+    ...(backlog === undefined ? ofEndpoint(endpoint) : ofBacklog(backlog)),
+    backlog,
+    oldestLiveOwedAt: isOwed ? await oldestLiveOwedAt(db, clientToken) : undefined,
+  };
 }
 
 type Judged = Pick<ClientHealth, 'situation' | 'overdueMs' | 'drainedPerSecond'>;

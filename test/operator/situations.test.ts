@@ -58,10 +58,8 @@ describe('operator status: us or them', () => {
   it('fine: nothing is owed', async () => {
     await h.newClient(receiver.url);
     const status = await cli.json('status');
-    assert.deepEqual(
-      [status.verdict, status.sweep, status.workers, status.worst],
-      ['fine', 'running', 1, []],
-    );
+    assert.deepEqual([status.verdict, status.workers, status.worst], ['fine', 1, []], status.because);
+    assert.ok(Date.parse(status.sweep.started_at) <= Date.now());
   });
 
   describe('them', () => {
@@ -183,7 +181,7 @@ describe('operator status: us or them', () => {
 
     it('no worker asks Temporal for work', async () => {
       const status = await statusWith({ TASK_QUEUE: `${h.taskQueue}-of-nobody` });
-      assert.deepEqual([status.verdict, status.workers, status.sweep], ['us', 0, 'absent']);
+      assert.deepEqual([status.verdict, status.workers, status.sweep.started_at], ['us', 0, null]);
       assert.match(status.because, /^No worker/);
     });
 
@@ -211,11 +209,24 @@ describe('operator status: us or them', () => {
       await schedule.pause('by a test');
       try {
         const status = await cli.json('status');
-        assert.deepEqual([status.verdict, status.sweep], ['us', 'paused']);
-        assert.match(status.because, /The sweep is paused/);
+        assert.deepEqual([status.verdict, status.sweep.paused], ['us', 'by a test']);
+        assert.equal(status.because, 'The schedule of the sweep is paused: by a test');
       } finally {
         await schedule.unpause();
       }
+    });
+
+    it('the keys of a client are broken: it is named, and the others are counted', async () => {
+      const [broken, other] = [await oweUnattended(receiver.url), await oweUnattended(receiver.url)];
+      await pauseEndpoint(h.db, other);
+      const { owed } = h.db.client(broken);
+      await h.db.redis.rename(owed, `${owed}:aside`);
+      await h.db.redis.set(owed, 'no hash');
+      const [status, worst] = await statusOf(other);
+      assert.deepEqual([status.verdict, status.broken_clients], ['us', [broken]]);
+      assert.equal(status.because, `The keys of some clients are broken: ${broken}.`);
+      assert.deepEqual([worst.situation, status.owed], ['paused', 1]);
+      await h.db.redis.rename(`${owed}:aside`, owed);
     });
 
     it('Redis is slow', async () => {
