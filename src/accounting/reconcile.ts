@@ -23,11 +23,14 @@ const lookAgainEveryMs = 2000;
 /**
  * Walks Redis and Temporal and accounts for every accepted event that either still has. Events that are accepted while
  * it walks may be counted or not; what was accepted before is counted once.
+ * @param looked counted up on the way: how far it is
  */
-export async function reconcile(options: Omit<Walk, 'tally' | 'looked'>): Promise<Reconciliation> {
+export async function reconcile(
+  options: Omit<Walk, 'tally' | 'looked'>,
+  looked: Walk['looked'] = nothingYet(),
+): Promise<Reconciliation> {
   const started = Date.now();
   const tally = createTally();
-  const looked = { clients: 0, notifications: 0, workflows: 0, events: 0, histories: 0 };
   const walk: Walk = { ...options, tally, looked };
   const forgotten = new Set<string>();
   for await (const page of options.clientToken === undefined
@@ -47,6 +50,11 @@ export async function reconcile(options: Omit<Walk, 'tally' | 'looked'>): Promis
     looked,
     milliseconds: Date.now() - started,
   };
+}
+
+/** Before anything was looked at. */
+export function nothingYet(): Walk['looked'] {
+  return { clients: 0, notifications: 0, workflows: 0, events: 0, histories: 0 };
 }
 
 /** What became due a moment ago, by a resume for instance, is the sweep's to pick up. */

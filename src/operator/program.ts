@@ -3,6 +3,8 @@ import { Command } from 'commander';
 import { addAccountCommands } from './account.js';
 import { addAuditCommand } from './auditTrail.js';
 import { addClientCommands } from './client.js';
+import { styled } from './colour.js';
+import { addCompletionCommand } from './completion.js';
 import { addDemoCommand } from './demo.js';
 import { addDoctorCommand } from './doctor.js';
 import { addExplainCommand } from './explain.js';
@@ -32,7 +34,13 @@ export function createProgram(operator: (program: Command) => Operator): Command
     .description('What operators see and change: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({
+      showGlobalOptions: true,
+      styleTitle: (text) => styled('bold', text),
+      styleCommandText: (text) => styled('cyan', text),
+      styleSubcommandText: (text) => styled('cyan', text),
+      styleOptionText: (text) => styled('cyan', text),
+    })
     .showHelpAfterError()
     .addHelpText('after', afterHelp)
     .exitOverride();
@@ -52,5 +60,6 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addExportCommands(program, handed);
   addSecretsCommands(program, handed);
   addDemoCommand(program, handed);
+  addCompletionCommand(program, handed);
   return program;
 }

@@ -139,7 +139,8 @@ function addressOf(
   if (isGiven(name)) return configured;
   if (running !== undefined) return running;
   throw new Refused(
-    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.`,
+    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
+      'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
   );
 }
 
