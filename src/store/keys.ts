@@ -21,6 +21,8 @@
  *   reclaim-failed                number of those whose events could not be claimed at the last look
  *   unaccounted                   hash: client token and notification id -> JSON of what is inconsistent about it
  *   accounting-cursor             string: which clients the sweep looks at next
+ *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
+ *   counts                        hash: JSON of what the sweep counted and of its end, each with when (counts.ts)
  *
  * Of one client, `{T}:` before each
  *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted
@@ -60,6 +62,8 @@ export function globalKeys(prefix: string) {
     reclaimFailed: `${prefix}reclaim-failed`,
     unaccounted: `${prefix}unaccounted`,
     accountingCursor: `${prefix}accounting-cursor`,
+    brokenClients: `${prefix}broken-clients`,
+    counts: `${prefix}counts`,
     /** Before the keys that count an account's dear calls. */
     accountRate: `${prefix}account-rate`,
     /** Before the keys that count failed token calls. */

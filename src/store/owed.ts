@@ -98,6 +98,8 @@ export interface OwedOverview {
   inFlight: number;
   /** How long the oldest has waited, ms. */
   oldestMs: number;
+  /** Each asset that waits has one time since when it is owed and one at which it is due, and nothing else has one. */
+  isConsistent: boolean;
 }
 
 /** ARGV: 2 retention ms */
@@ -108,14 +110,17 @@ redis.call('UNLINK', base .. 'in-flight')
 land_expired()
 write_waiting()
 local in_flight, owed = in_flight(), owed_count()
-if owed == 0 then return {0, 0, -1, in_flight, 0} end
+local waiting = redis.call('HLEN', base .. 'owed')
+local consistent = waiting == redis.call('ZCARD', base .. 'owed-since')
+  and waiting == redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill') and 1 or 0
+if owed == 0 then return {0, 0, -1, in_flight, 0, consistent} end
 local next_at = math.huge
 for _, lane in ipairs({'due:live', 'due:backfill'}) do
   local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
   if first[2] then next_at = math.min(next_at, tonumber(first[2])) end
 end
 -- All of it is in flight: the first lease that ends is what there is to wait for.
-if next_at == math.huge then return {owed, -1, 0, in_flight, 0} end
+if next_at == math.huge then return {owed, -1, 0, in_flight, 0, consistent} end
 local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
 local expires = oldest + tonumber(ARGV[2])
 if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') == '1' or field('held') == '1'
@@ -124,7 +129,7 @@ next_at = math.max(next_at, number('not_before'))
 if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
 next_at = math.min(next_at, expires)
 local planned = number('planned_at')
-return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight, now - oldest}
+return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight, now - oldest, consistent}
 `,
   notificationLua,
   endpointLua,
@@ -137,9 +142,10 @@ export async function owedOverview(db: Db, clientToken: string, retentionMs: num
     number,
     number,
     number,
+    number,
   ];
-  const [owed, overdueMs, plannedMsAgo, inFlight, oldestMs] = answer;
-  return { owed, overdueMs, plannedMsAgo, inFlight, oldestMs };
+  const [owed, overdueMs, plannedMsAgo, inFlight, oldestMs, consistent] = answer;
+  return { owed, overdueMs, plannedMsAgo, inFlight, oldestMs, isConsistent: consistent === 1 };
 }
 
 /** ARGV: 2 ms from now */
