@@ -1,15 +1,15 @@
 import { Context } from '@temporalio/activity';
 import { pickedUpWithinMs } from '../src/accounting/judge.js';
+import { readWhatItIs } from '../src/accounting/ofClient.js';
 import { mapInPages } from '../src/mapInPages.js';
 import { getAccount } from '../src/store/accounts.js';
 import { countBroken } from '../src/store/brokenClients.js';
 import { getClient } from '../src/store/clients.js';
 import { noteCounted, noteSweepEnd } from '../src/store/counts.js';
-import { getEndpoint, setHeld } from '../src/store/endpoint.js';
+import { setHeld } from '../src/store/endpoint.js';
 import { countEndpoints } from '../src/store/endpointCounts.js';
 import { unaccountedNow } from '../src/store/findings.js';
 import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../src/store/owed.js';
-import { getRegistration } from '../src/store/registrations.js';
 import { accountForClient, accountForSome } from './account.js';
 import { besideOthers, keepAsBroken, lookAgainAtBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
@@ -126,7 +126,10 @@ async function startWhatIsMissing(
     await catchUps.start(clientToken);
     return 'started';
   } catch (err) {
-    log.error({ err, client_token: clientToken }, 'catch-up could not be started; the next sweep tries again');
+    log.error(
+      { err, client_token: clientToken },
+      'catch-up could not be started; the next sweep tries again',
+    );
     return undefined;
   }
 }
@@ -134,7 +137,7 @@ async function startWhatIsMissing(
 /** Whether nothing that a sweep reads of a client is broken. @throws what reading it throws */
 async function isInOrder(deps: ActivityDeps, clientToken: string): Promise<boolean> {
   const { isConsistent } = await lookAt(deps, clientToken);
-  await Promise.all([getEndpoint(deps.db, clientToken), getRegistration(deps.db, clientToken)]);
+  await readWhatItIs(deps.db, clientToken);
   await accountForClient(deps, clientToken, ofBrokenClient);
   return isConsistent;
 }
