@@ -82,9 +82,9 @@ async function superviseCatchUps(
     if (done !== undefined) counts[done]++;
   };
   for await (const page of owedClients(deps.db)) await mapInPages(page, atOnce, supervise);
-  const endpoints = await countEndpoints(deps.db, (clientToken, err) => {
-    heartbeat(counts);
-    return keepAsBroken(deps, clientToken, { err });
+  const endpoints = await countEndpoints(deps.db, {
+    page: () => heartbeat(counts),
+    broken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
   });
   await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
   return counts;

@@ -1,13 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { deliveryOf } from '../delivery/settings.js';
-import { mapInPages } from '../mapInPages.js';
-import { listClients } from '../store/clients.js';
-import type { Db } from '../store/db.js';
-import { type Endpoint, getEndpoints } from '../store/endpoint.js';
-import { oldestLiveOwedAt } from '../store/oldestLive.js';
-import { owedOverview } from '../store/owed.js';
-import { listRegistrations } from '../store/registrations.js';
+import { readCounts } from '../store/counts.js';
+import { type ClientHealth, healthOfClients } from './health.js';
 import { fromNow, moment, span } from './moment.js';
 import type { Operator } from './operator.js';
 import { type Rates, readRates } from './rates.js';
@@ -15,30 +10,34 @@ import { facts, table } from './table.js';
 
 /** What is owed and has nobody working on it is picked up within 2 minutes (contract, section 3). */
 const overdueMs = 120_000;
+/** The sweep runs every minute; as long as this the alert waits, too (deploy/prometheus/alerts.yml). */
+const sweepLateMs = 180_000;
 const worstShown = 10;
-
-interface ClientHealth {
-  clientToken: string;
-  registered: boolean;
-  endpoint: Endpoint;
-  overdueMs: number;
-  oldestLiveOwedAt: number | undefined;
-}
 
 interface Servers {
   redis: string;
   temporal: string;
   workers: number | null;
+  /** Why the schedule of the sweep is paused; null where it is not, or nobody knows. */
+  sweepPaused: string | null;
+}
+
+interface Findings extends Servers {
+  /** When the sweep last ran to its end, ms; undefined: never. */
+  sweptAt: number | undefined;
+  clients: ClientHealth[];
+  broken: string[];
 }
 
 export function addStatusCommand(program: Command, operator: Operator): void {
   program
     .command('status')
-    .description('what is owed, since when, to whom; and whether it is us or them')
+    .description('what is owed, since when, to whom: walks all clients; and whether it is us or them')
     .action(async () => {
       const db = await operator.db();
       const servers = await askServers(operator);
-      const clients = await healthOfClients(db, deliveryOf(operator.config()).retentionMs);
+      const { clients, broken } = await healthOfClients(db, deliveryOf(operator.config()).retentionMs);
+      const sweptAt = (await readCounts(db)).ended?.atMs;
       const rates = await readRates(operator.admin());
       const owedTo = clients.filter((c) => c.endpoint.owed > 0);
       const oldest = owedTo
@@ -46,13 +45,14 @@ export function addStatusCommand(program: Command, operator: Operator): void {
         .filter((c) => c.endpoint.state !== 'paused' && c.endpoint.state !== 'suspended')
         .sort((a, b) => (a.oldestLiveOwedAt ?? 0) - (b.oldestLiveOwedAt ?? 0))[0];
       const worst = clients.filter(isBad).sort(worstFirst).slice(0, worstShown);
-      const verdict = judge(servers, clients);
+      const verdict = judge({ ...servers, sweptAt, clients, broken });
       const answer = {
         verdict: verdict.who,
         because: verdict.because,
         redis: servers.redis,
         temporal: servers.temporal,
         workers: servers.workers,
+        sweep: { completed_at: moment(sweptAt) ?? null, paused: servers.sweepPaused },
         owed: sum(clients, (c) => c.endpoint.owed),
         owed_clients: owedTo.length,
         in_flight: sum(clients, (c) => c.endpoint.inFlight),
@@ -60,6 +60,7 @@ export function addStatusCommand(program: Command, operator: Operator): void {
           ? { client_token: oldest.clientToken, since: moment(oldest.oldestLiveOwedAt) }
           : null,
         endpoints: countStates(clients),
+        broken_clients: broken,
         rates,
         worst: worst.map(shown),
       };
@@ -70,9 +71,16 @@ export function addStatusCommand(program: Command, operator: Operator): void {
 async function askServers(operator: Operator): Promise<Servers> {
   try {
     const temporal = await operator.temporal();
-    return { redis: 'ok', temporal: 'ok', workers: await countWorkers(temporal, operator) };
+    const { pausedBecause } = await import('../temporal/sweepSchedule.js');
+    return {
+      redis: 'ok',
+      temporal: 'ok',
+      workers: await countWorkers(temporal, operator),
+      sweepPaused: (await pausedBecause(temporal, operator.config().TASK_QUEUE)) ?? null,
+    };
   } catch (err) {
-    return { redis: 'ok', temporal: err instanceof Error ? err.message : String(err), workers: null };
+    const temporal = err instanceof Error ? err.message : String(err);
+    return { redis: 'ok', temporal, workers: null, sweepPaused: null };
   }
 }
 
@@ -91,26 +99,20 @@ async function countWorkers(temporal: Client, operator: Operator): Promise<numbe
   return new Set(polled.map((poller) => poller.identity)).size;
 }
 
-async function healthOfClients(db: Db, retentionMs: number): Promise<ClientHealth[]> {
-  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
-  const registered = new Set((await listRegistrations(db)).map((found) => found.clientToken));
-  const endpoints = await getEndpoints(db, clientTokens);
-  const clients = clientTokens.map((clientToken, i) => ({ clientToken, endpoint: endpoints[i] as Endpoint }));
-  return await mapInPages(clients, atOnce, async ({ clientToken, endpoint }) => ({
-    clientToken,
-    registered: registered.has(clientToken),
-    endpoint,
-    overdueMs: endpoint.owed > 0 ? (await owedOverview(db, clientToken, retentionMs)).overdueMs : 0,
-    oldestLiveOwedAt: endpoint.owed > 0 ? await oldestLiveOwedAt(db, clientToken) : undefined,
-  }));
-}
-
-/** Clients asked about at the same time. */
-const atOnce = 100;
-
-function judge(servers: Servers, clients: ClientHealth[]): { who: 'fine' | 'us' | 'them'; because: string } {
-  if (servers.temporal !== 'ok') return { who: 'us', because: servers.temporal };
-  if (servers.workers === 0) return { who: 'us', because: 'No worker asks Temporal for work.' };
+function judge({ clients, ...found }: Findings): { who: 'fine' | 'us' | 'them'; because: string } {
+  if (found.temporal !== 'ok') return { who: 'us', because: found.temporal };
+  if (found.workers === 0) return { who: 'us', because: 'No worker asks Temporal for work.' };
+  if (found.sweepPaused !== null) {
+    return { who: 'us', because: `The schedule of the sweep is paused: ${found.sweepPaused}` };
+  }
+  const sinceSweepMs = Date.now() - (found.sweptAt ?? Date.now());
+  if (sinceSweepMs > sweepLateMs) {
+    return { who: 'us', because: `No sweep has run to its end for ${span(sinceSweepMs)}.` };
+  }
+  if (found.broken.length > 0) {
+    const named = found.broken.slice(0, worstShown).join(', ');
+    return { who: 'us', because: `The keys of some clients are broken: ${named}.` };
+  }
   const late = clients.filter((c) => c.overdueMs > overdueMs).sort((a, b) => b.overdueMs - a.overdueMs);
   const latest = late[0];
   if (latest !== undefined) {
@@ -131,6 +133,8 @@ function inWords(
     because: string;
     temporal: string;
     workers: number | null;
+    sweep: { completed_at: string | null; paused: string | null };
+    broken_clients: string[];
     owed: number;
     owed_clients: number;
     in_flight: number;
@@ -147,6 +151,7 @@ function inWords(
     facts({
       temporal: answer.temporal,
       workers: answer.workers ?? 'unknown',
+      sweep: sweepInWords(answer.sweep),
       owed: `${answer.owed} to ${answer.owed_clients} clients`,
       'oldest live': oldest
         ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})`
@@ -155,6 +160,7 @@ function inWords(
       endpoints: Object.entries(answer.endpoints)
         .map(([state, count]) => `${count} ${state}`)
         .join(', '),
+      'broken keys': answer.broken_clients.slice(0, worstShown).join(', ') || undefined,
       rates: answer.rates
         ? Object.entries(answer.rates)
             .map(([name, rate]) => `${rate} ${name.replaceAll('_', ' ')}`)
@@ -176,6 +182,17 @@ function inWords(
       'No endpoint is in trouble.',
     ),
   ].join('\n');
+}
+
+function sweepInWords({
+  completed_at,
+  paused,
+}: {
+  completed_at: string | null;
+  paused: string | null;
+}): string {
+  const ran = completed_at === null ? 'has not run yet' : `ran ${fromNow(Date.parse(completed_at))}`;
+  return paused === null ? ran : `${ran}, paused`;
 }
 
 function shown({ clientToken, endpoint }: ClientHealth) {

@@ -8,8 +8,12 @@ import {
   ScheduleOverlapPolicy,
 } from '@temporalio/client';
 import type { Logger } from '../log.js';
+import { workflowIds } from './workflowIds.js';
 
 const note = 'Starts catch-up for clients that are owed something and have nobody working on it.';
+
+/** Of the schedule and of its workflow. */
+const scheduleId = (taskQueue: string): string => workflowIds(taskQueue).sweep;
 
 /** What the schedule is meant to be; a release that changes it finds the schedule of the one before, and mends it. */
 function wanted(taskQueue: string) {
@@ -19,7 +23,7 @@ function wanted(taskQueue: string) {
     action: {
       type: 'startWorkflow' as const,
       workflowType: 'sweep',
-      workflowId: `sweep/${taskQueue}`,
+      workflowId: scheduleId(taskQueue),
       taskQueue,
       args: [],
       workflowExecutionTimeout: 600_000,
@@ -40,7 +44,7 @@ export interface SweepSchedule {
  * told and left. Anything else that differs (interval, policies, action, a limit of runs) is put right, also under a pause.
  */
 export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger): SweepSchedule {
-  const handle = temporal.schedule.getHandle(`sweep/${taskQueue}`);
+  const handle = temporal.schedule.getHandle(scheduleId(taskQueue));
   let paused: boolean | undefined;
   /** What was said last: a pause of days is one line of each worker. */
   let told: string | undefined;
@@ -69,6 +73,12 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   }
 }
 
+/** Returns the note of a pause (may be empty); undefined where the schedule is not paused, or is not there. */
+export async function pausedBecause(temporal: Client, taskQueue: string): Promise<string | undefined> {
+  const found = await describe(temporal.schedule.getHandle(scheduleId(taskQueue)));
+  return found?.state.paused ? (found.state.note ?? '') : undefined;
+}
+
 async function describe(handle: ScheduleHandle): Promise<ScheduleDescription | undefined> {
   try {
     return await handle.describe();
@@ -81,7 +91,7 @@ async function describe(handle: ScheduleHandle): Promise<ScheduleDescription | u
 async function make(temporal: Client, taskQueue: string): Promise<void> {
   try {
     await temporal.schedule.create({
-      scheduleId: `sweep/${taskQueue}`,
+      scheduleId: scheduleId(taskQueue),
       ...wanted(taskQueue),
       // Where Temporal's store was lost nobody works on anything.
       state: { note, triggerImmediately: true },
