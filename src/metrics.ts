@@ -24,6 +24,7 @@ const watched = {
 } as const;
 
 export type WatchedMetric = keyof typeof watched;
+export const watchedMetrics = Object.keys(watched) as WatchedMetric[];
 
 const latencyBuckets = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
