@@ -20,7 +20,8 @@ const watched = {
   asset_update_upkeep_under_way:
     'Sweeps, probes and drains, redeliveries and late claims under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
-  asset_update_sweep_schedule_paused: "Whether the sweep's schedule is paused (1), as this process last saw it",
+  asset_update_sweep_schedule_paused:
+    "Whether the sweep's schedule is paused (1), as this process last saw it",
 } as const;
 
 export type WatchedMetric = keyof typeof watched;
