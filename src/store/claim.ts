@@ -92,7 +92,7 @@ local function claim_event(e)
   local bucket, length, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
   e.slot, e.id_bytes = bytes(8), bytes(16)
   local claimed, last, segments = read_known(bucket, e.slot)
-  local new = missing(segments, bytes(length))
+  local new = missing(bucket, e.slot, segments, bytes(length))
   if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   local c = common()
   if not c.is_known then return {'unknown_client'} end
@@ -101,7 +101,12 @@ local function claim_event(e)
     if state == 'waiting' then return {'mine', claimed, held()} end
     return {'ended', state, held()}
   end
-  if not is_silent and c.url and new ~= '' then return write_claim(e, claimed + 1, segments .. new) end
+  if not is_silent and c.url and new ~= '' then
+    -- It comes once more, after some of its segments were forgotten.
+    local before = #segments >= PACKED_BYTES and state_of(id)
+    if before then return {'ended', before, held()} end
+    return write_claim(e, claimed + 1, segments .. new)
+  end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
   decide(asset, event, reason)

@@ -28,7 +28,10 @@
  *   registration                  hash: url, generation, registered_at, nonce, account_id, answered, pending_since
  *   endpoint                      hash: state, paused, held, epoch, generation, failures, ... (see endpoint.ts)
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
- *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each)
+ *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
+ *                                 the first 256 segments
+ *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (notificationLua.ts)
+ *   known-beside                  set: <bucket>:<field> of each asset that has one
  *   owed                          hash: asset -> notification id, of what waits
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
@@ -92,5 +95,9 @@ export function clientKeys(prefix: string, clientToken: string) {
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
+    known: (bucket: string) => `${base}known:${bucket}`,
+    /** Of an asset with many segments; its field is bytes. */
+    knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
+      Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),
   };
 }
