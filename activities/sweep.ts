@@ -5,6 +5,7 @@ import { getClient } from '../src/store/clients.js';
 import { setHeld } from '../src/store/endpoint.js';
 import { forgetOwedClient, owedClients, owedOverview } from '../src/store/owed.js';
 import { accountForSome, besideOthers } from './account.js';
+import { clearDeletedClients } from './deletions.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
 import { tellOperatorsChanges } from './tellOperatorsChanges.js';
@@ -25,8 +26,8 @@ export interface Swept {
 }
 
 /**
- * Finds what nobody works on: owed clients without catch-up, then events whose workflow closed before its claim. Then
- * looks at some of what there is, whether it is accounted for. What operators changed is told on the way.
+ * Finds what nobody works on: owed clients without catch-up, then events whose workflow closed before its claim, then
+ * deletions that broke off. Then looks at some of what there is, whether it is accounted for. What operators changed is told on the way.
  */
 export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
   const context = Context.current();
@@ -35,6 +36,7 @@ export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
     deps.log.error({ err }, 'what operators changed could not be told'),
   );
   const reclaimed = await reclaimEvents(deps, () => context.heartbeat(counts));
+  await clearDeletedClients(deps, () => context.heartbeat(counts));
   await accountForSome(deps, () => context.heartbeat(counts));
   return { ...counts, reclaimed: reclaimed.events };
 }

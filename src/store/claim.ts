@@ -80,6 +80,13 @@ local function claim_again(e, claimed, last, segments, new)
   local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
+  if common().is_deleted then
+    -- What was owed its deletion cancels; what nothing had claimed ends here.
+    if not state then
+      close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'cancelled', nil, 'client_deleted')
+    end
+    return {'ended', 'cancelled', ''}
+  end
   if last == e.id_bytes then return {'mine', claimed, held()} end
   if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
   close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'not_needed', id_text(last))

@@ -2,6 +2,7 @@
 import { type AccountId, type ClientToken, isClientToken, newClientToken } from '../ids.js';
 import { UnknownAccount } from './accounts.js';
 import type { Db } from './db.js';
+import { announceDeletion } from './deletion.js';
 import { setHeld } from './endpoint.js';
 import { runPipeline } from './pipeline.js';
 import { resetRegistration } from './registrations.js';
@@ -148,10 +149,14 @@ export async function setClient(
   return client;
 }
 
-/** Ends a client: its URL and its secrets go, its token stays taken for ever. @throws UnknownClient */
+/**
+ * Ends a client: its URL and its secrets go, its token stays taken for ever, and it is owed nothing any more. The rest of
+ * its keys is for `clearDeletedClient`, by the caller or the sweep. @throws UnknownClient
+ */
 export async function deleteClient(db: Db, clientToken: string): Promise<Client> {
   const client = await getClient(db, clientToken);
   if (!client) throw new UnknownClient('there is no such client');
+  await announceDeletion(db, clientToken);
   await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
   await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
   await resetRegistration(db, clientToken);

@@ -13,6 +13,7 @@
  *   account-calls:{<account's key>}  stream: who read or changed what of the account by the API, the newest 2,000 (auditCalls.ts)
  *   account-call:{<account's key>}:<mark>  the same reading call of the last minute
  *   account-rate:<names|records>:<account id>  number: dear calls of an account in the window that ends with the key
+ *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
  *   audit                         stream of operators' changes
  *   audit-told                    id of its last entry that is in the service's log
@@ -23,7 +24,8 @@
  *   accounting-cursor             string: which clients the sweep looks at next
  *
  * Of one client, `{T}:` before each
- *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted
+ *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted,
+ *                                 cleared (nothing else of a deleted client is left but what expires)
  *   signing-secrets               hash of the client's signing secrets
  *   registration                  hash: url, generation, registered_at, nonce, account_id, answered, pending_since
  *   endpoint                      hash: state, paused, held, epoch, generation, failures, ... (see endpoint.ts)
@@ -55,6 +57,7 @@ export function globalKeys(prefix: string) {
     accountCalls: (id: string) => `${prefix}account-calls:{${prefix}account:${id}}`,
     accountCallMark: (id: string, mark: string) => `${prefix}account-call:{${prefix}account:${id}}:${mark}`,
     clients: `${prefix}clients`,
+    deletedClients: `${prefix}deleted-clients`,
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
     auditTold: `${prefix}audit-told`,
