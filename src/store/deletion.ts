@@ -11,8 +11,10 @@ import { clientScript, runScript } from './script.js';
 
 /** As long as the record of a notification that has ended. */
 const keptSeconds = 14 * 86_400;
-/** Keys or assets of one step: some milliseconds of Redis at most. */
+/** Keys of one step. */
 const atOnce = 500;
+/** Assets of one script: some milliseconds of a busy Redis. */
+const assetsAtOnce = 100;
 /** `assetSlot` in ids.ts. */
 const buckets = 0x4000;
 
@@ -83,7 +85,7 @@ async function repeat(
 ): Promise<number> {
   for (let sum = 0; ; ) {
     onStep();
-    const [done, hasMore] = (await runScript(db, step, clientToken, [atOnce])) as [number, number];
+    const [done, hasMore] = (await runScript(db, step, clientToken, [assetsAtOnce])) as [number, number];
     sum += done;
     if (hasMore === 0) return sum;
   }
