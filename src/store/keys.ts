@@ -32,7 +32,7 @@
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
  *                                 the first 256 segments
- *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (notificationLua.ts)
+ *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (knownLua.ts)
  *   known-beside                  set: <bucket>:<field> of each asset that has one
  *   owed                          hash: asset -> notification id, of what waits
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)

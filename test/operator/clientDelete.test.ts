@@ -87,6 +87,14 @@ describe('operator: client delete T', () => {
     assert.deepEqual(await staying(client), ['client']);
   });
 
+  it('what was accepted for it is accounted for', async () => {
+    const { client } = await busyClient();
+    await cli.json('client', 'delete', client);
+    const { events, unaccounted } = await cli.json('reconcile');
+    assert.deepEqual(unaccounted, []);
+    assert.ok(events.delivered >= 1 && events.cancelled >= 2);
+  });
+
   it('a deletion that broke off is finished by the sweep, and by repeating its steps', async () => {
     const { client, owed } = await busyClient();
     await deleteClient(h.db, client);
