@@ -27,7 +27,7 @@ export async function explainAsset(
 ): Promise<AssetExplanation> {
   const keys = db.client(clientToken);
   const slot = assetSlot(platformId);
-  const known = await db.redis.hgetBuffer(`${keys.base}known:${slot.bucket}`, slot.field);
+  const known = await db.redis.hgetBuffer(keys.known(slot.bucket), slot.field);
   const saved = await db.redis.get(keys.decision(platformId));
   const lastId = known === null ? undefined : idOfAnswer(known.subarray(4, 20));
   const lastNotification = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
