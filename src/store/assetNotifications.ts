@@ -6,6 +6,7 @@
 import { assetSlot, idFromBytes, idOfAnswer } from '../ids.js';
 import type { Db } from './db.js';
 import { knownLua, notificationLua } from './notificationLua.js';
+import type { NotificationState } from './notifications.js';
 import { runPipeline } from './pipeline.js';
 import { byFallingScore, type Place } from './place.js';
 import { clientScript, runScript, text } from './script.js';
@@ -13,16 +14,16 @@ import { clientScript, runScript, text } from './script.js';
 /** So many records of a chain in one call, which takes less than 1 ms. */
 const atOnce = 100;
 
-/** ARGV: 2 id, 3 how many. Answers {accepted at of the notification, id's bytes of the one before} for it and those before it. */
+/** ARGV: 2 id, 3 how many. Answers {list, whether the last of it has no record any more}: accepted at, state and the bytes of the id before, of it and of those before it. */
 const chain = clientScript(
   `
 local found, id = {}, ARGV[2]
 for _ = 1, tonumber(ARGV[3]) do
-  local r = redis.call('HMGET', record(id), 'accepted_at', 'before')
+  local r = redis.call('HMGET', record(id), 'accepted_at', 'state', 'before')
   if not r[1] then return {found, 1} end
-  found[#found + 1] = {r[1], r[2] or ''}
-  if not r[2] then break end
-  id = id_text(r[2])
+  found[#found + 1] = {r[1], r[2] or 'waiting', r[3] or ''}
+  if not r[3] then break end
+  id = id_text(r[3])
 end
 return {found, 0}
 `,
@@ -30,26 +31,32 @@ return {found, 0}
   knownLua,
 );
 
+export interface AssetNotification {
+  /** Its time of acceptance (ms) and its id. */
+  place: Place;
+  state: NotificationState;
+}
+
 /**
- * Those of which there is a record, newest first: the place of each is its time of acceptance (ms) and its id.
+ * Those of which there is a record, newest first.
  * @returns undefined where some were claimed by a release that did not link them, and may still be there
  */
 export async function notificationsOfAsset(
   db: Db,
   clientToken: string,
   platformId: string,
-): Promise<Place[] | undefined> {
+): Promise<AssetNotification[] | undefined> {
   const keys = db.client(clientToken);
   const { bucket, field } = assetSlot(platformId);
   const [known, beside] = (await runPipeline(
     db.redis.pipeline().hgetBuffer(keys.known(bucket), field).smembers(keys.beside(platformId)),
   )) as [Buffer | null, string[]];
-  const found = new Map<string, number>();
+  const found = new Map<string, AssetNotification>();
   const last = idOfAnswer(known?.subarray(4, 20));
   const end = await follow(db, clientToken, last, found);
   if (end === 'first' && found.size < (known?.readUInt32BE(0) ?? 0)) return undefined;
   for (const id of beside) await follow(db, clientToken, id, found);
-  return [...found].map(([member, score]) => ({ member, score })).sort(byFallingScore);
+  return [...found.values()].sort((a, b) => byFallingScore(a.place, b.place));
 }
 
 /** Adds a notification, and those before it, to what was found; `gone`: the last of them has no record any more. */
@@ -57,15 +64,16 @@ async function follow(
   db: Db,
   clientToken: string,
   from: string | undefined,
-  found: Map<string, number>,
+  found: Map<string, AssetNotification>,
 ): Promise<'first' | 'gone'> {
   let id = from;
   while (id !== undefined && !found.has(id)) {
     const answer = await runScript(db, chain, clientToken, [id, atOnce]);
-    const [records, isGone] = answer as [[acceptedAt: Buffer, before: Buffer][], number];
-    for (const [acceptedAt, before] of records) {
+    const [records, isGone] = answer as [[acceptedAt: Buffer, state: Buffer, before: Buffer][], number];
+    for (const [acceptedAt, state, before] of records) {
       if (id === undefined || found.has(id)) break;
-      found.set(id, Number(text(acceptedAt)));
+      const place = { score: Number(text(acceptedAt)), member: id };
+      found.set(id, { place, state: text(state) as NotificationState });
       id = before.length > 0 ? idFromBytes(before) : undefined;
     }
     if (isGone === 1) return 'gone';

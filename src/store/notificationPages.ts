@@ -1,14 +1,9 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
 import { notificationsOfAsset } from './assetNotifications.js';
 import type { Db } from './db.js';
-import {
-  idsThatMatch,
-  type NotificationMatch,
-  type NotificationRecord,
-  type NotificationState,
-  readRecords,
-} from './notifications.js';
-import { isBehind, type Place, pageBehind, startOf } from './place.js';
+import { pageOfListed } from './listed.js';
+import { type NotificationRecord, type NotificationState, readRecords } from './notifications.js';
+import { isBehind, type Place, startOf } from './place.js';
 import { pageOfWaiting } from './waiting.js';
 
 export interface NotificationFilter {
@@ -59,10 +54,11 @@ export async function listNotifications(
   clientToken: string,
   filter: NotificationFilter,
 ): Promise<{ notifications: NotificationRecord[]; next?: Place }> {
+  const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = filter;
   const notifications: NotificationRecord[] = [];
   let pieces = 0;
   for await (const { entries, end } of entriesOf(db, clientToken, filter)) {
-    const matching = await entriesThatMatch(db, clientToken, entries, filter);
+    const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
     const chosen = matching.slice(0, filter.limit - notifications.length);
     for (const record of await readRecords(db, clientToken, chosen.map(idOf))) {
       // It may have ended since it was looked at.
@@ -97,24 +93,20 @@ export async function* waitingEntries(
   }
 }
 
-/** The newest 10,000, of which some may have no record any more. */
+/** The newest 10,000. */
 async function* listedEntries(
   db: Db,
   clientToken: string,
   filter: NotificationFilter,
 ): AsyncGenerator<Entries> {
-  const { since = Number.NEGATIVE_INFINITY } = filter;
   let place: Place | undefined = beginningOf(filter);
   while (place !== undefined) {
-    const found: Place[] = await pageBehind(db, clientToken, 'notifications', {
+    const { found, end }: { found: Place[]; end?: Place } = await pageOfListed(db, clientToken, filter, {
       place,
-      direction: 'falling',
       count: atOnce,
     });
-    const last = found.at(-1);
-    const end = found.length === atOnce && last !== undefined && last.score >= since ? last : undefined;
-    yield { entries: found.map(entryOf), ...(end && { end }) };
-    place = end;
+    place = end !== undefined && end.score >= (filter.since ?? end.score) ? end : undefined;
+    yield { entries: found.map(entryOf), ...(place && { end: place }) };
   }
 }
 
@@ -127,7 +119,9 @@ async function* entriesOfAsset(
   const all = await notificationsOfAsset(db, clientToken, platformId);
   if (all === undefined) return yield* listedEntries(db, clientToken, filter);
   const beginning = beginningOf(filter);
-  const left = all.filter((one) => isBehind(one, beginning));
+  const left = all
+    .filter(({ place, state }) => isBehind(place, beginning) && (filter.state ?? state) === state)
+    .map(({ place }) => place);
   for (let start = 0; start < left.length; start += atOnce) {
     const piece = left.slice(start, start + atOnce);
     const end = start + atOnce < left.length ? piece.at(-1) : undefined;
@@ -146,16 +140,3 @@ const entryOf = (place: Place): Entry => ({
   notificationId: place.member,
   acceptedAt: place.score,
 });
-
-async function entriesThatMatch(
-  db: Db,
-  clientToken: string,
-  entries: readonly Entry[],
-  { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY, ...match }: NotificationFilter,
-): Promise<Entry[]> {
-  const inTime = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
-  const ids = new Set(
-    await idsThatMatch(db, clientToken, inTime.map(idOf), match satisfies NotificationMatch),
-  );
-  return inTime.filter((entry) => ids.has(entry.notificationId));
-}

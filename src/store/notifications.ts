@@ -167,7 +167,7 @@ export async function recoverFailed(
   if (!range.dryRun) await announceClaims(db, [clientToken]);
   const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
   for (let i = 0; i < ids.length; i += 200) {
-    const failed = await idsThatMatch(db, clientToken, ids.slice(i, i + 200), { state: 'failed' });
+    const failed = await failedAmong(db, clientToken, ids.slice(i, i + 200));
     for (const found of await readRecords(db, clientToken, failed)) {
       if (found?.state !== 'failed' || found.endedAt === undefined) continue;
       if (found.endedAt < range.since || found.endedAt > range.until) continue;
@@ -205,26 +205,12 @@ export async function readRecords(
   return records;
 }
 
-export interface NotificationMatch {
-  state?: NotificationState;
-  platformId?: string;
-}
-
-/** Those of which there is such a record. It may hold many attempts: it is not read to be thrown away. */
-export async function idsThatMatch(
-  db: Db,
-  clientToken: string,
-  ids: readonly string[],
-  { state, platformId }: NotificationMatch,
-): Promise<string[]> {
+/** Those that have failed. A record may hold many attempts: it is not read to be thrown away. */
+async function failedAmong(db: Db, clientToken: string, ids: readonly string[]): Promise<string[]> {
   const commands = db.redis.pipeline();
-  for (const id of ids) commands.hmget(db.client(clientToken).notification(id), 'asset', 'state');
-  const found = (await runPipeline(commands)) as (string | null)[][];
-  return ids.filter((_, i) => {
-    const [asset, itsState] = found[i] ?? [];
-    if (asset === undefined || asset === null) return false;
-    return (platformId ?? asset) === asset && (state === undefined || state === (itsState ?? 'waiting'));
-  });
+  for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
+  const states = await runPipeline(commands);
+  return ids.filter((_, i) => states[i] === 'failed');
 }
 
 /** Adds to what waits when it is attempted next, and why then. */

@@ -84,7 +84,8 @@ export async function pageBehind(
   return placesOf((await runScript(db, page, clientToken, args)) as Buffer[]);
 }
 
-function placesOf(flat: readonly Buffer[]): Place[] {
+/** Members and scores in turn, as a script answers them. */
+export function placesOf(flat: readonly Buffer[]): Place[] {
   const places: Place[] = [];
   for (let i = 0; i + 1 < flat.length; i += 2) {
     places.push({ member: text(flat[i]), score: Number(text(flat[i + 1])) });

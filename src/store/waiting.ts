@@ -1,7 +1,7 @@
 /** What a client is owed, wherever it is, page by page. */
 import type { Db } from './db.js';
 import { notificationLua } from './notificationLua.js';
-import { byFallingScore, isBehind, type Place, placeArguments, placeLua } from './place.js';
+import { byFallingScore, isBehind, type Place, placeArguments, placeLua, placesOf } from './place.js';
 import { clientScript, runScript, text } from './script.js';
 
 /** A notification that waits or is in flight. */
@@ -50,8 +50,8 @@ export async function pageOfWaiting(
   { place, count }: { place: Place; count: number },
 ): Promise<{ waiting: Waiting[]; end?: Place }> {
   const answer = await runScript(db, page, clientToken, [...placeArguments(place), count]);
-  const [[member, score], waiting, inFlight] = answer as [Buffer[], Entry[], Entry[]];
-  const end = member && { member: text(member), score: Number(text(score)) };
+  const [last, waiting, inFlight] = answer as [Buffer[], Entry[], Entry[]];
+  const [end] = placesOf(last);
   const held = inFlight
     .map(waitingOf)
     .filter((one) => isBehind(one.place, place) && (end === undefined || !isBehind(one.place, end)));
