@@ -65,13 +65,15 @@ local function held()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
 local has_listed = false
-local function write_claim(e, claimed, segments)
+-- last: who claimed the asset before, its id's bytes
+local function write_claim(e, claimed, last, segments)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   lane = owe(asset, id, lane)
   write_known(bucket, e.slot, claimed, e.id_bytes, segments)
   local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
+  if claimed > 1 then fields[#fields + 1], fields[#fields + 2] = 'before', last end
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
@@ -89,8 +91,9 @@ local function claim_again(e, claimed, last, segments, new)
     return {'ended', 'cancelled', ''}
   end
   if last == e.id_bytes then return {'mine', claimed, held()} end
-  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
+  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments .. new) end
   close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'not_needed', id_text(last))
+  keep_beside(asset, id)
   list(id, accepted_at)
   has_listed = true
   decide(asset, event, 'not_needed')
@@ -113,7 +116,7 @@ local function claim_event(e)
     -- It comes once more, after some of its segments were forgotten.
     local before = #segments >= PACKED_BYTES and state_of(id)
     if before then return {'ended', before, held()} end
-    return write_claim(e, claimed + 1, segments .. new)
+    return write_claim(e, claimed + 1, last, segments .. new)
   end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end

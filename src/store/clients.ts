@@ -1,10 +1,10 @@
 /** Clients: the children of an account, each named by its client token. */
 import { type AccountId, type ClientToken, isClientToken, newClientToken } from '../ids.js';
-import { UnknownAccount } from './accounts.js';
 import type { Db } from './db.js';
 import { announceDeletion } from './deletion.js';
 import { setHeld } from './endpoint.js';
 import { runPipeline } from './pipeline.js';
+import { ClientTokenTaken, UnknownAccount, UnknownClient } from './refusals.js';
 import { resetRegistration } from './registrations.js';
 
 export interface Client {
@@ -14,14 +14,6 @@ export interface Client {
   createdAtMs: number;
   maxInFlight?: number;
   maxPerSecond?: number;
-}
-
-export class ClientTokenTaken extends Error {
-  override name = 'ClientTokenTaken';
-}
-
-export class UnknownClient extends Error {
-  override name = 'UnknownClient';
 }
 
 /**

@@ -44,6 +44,8 @@
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
+ *   beside:<asset>                set: ids of notifications that the chain of the asset's claims may not lead to; 14 days
+ *                                 after the last of them ended (assetNotifications.ts)
  */
 export function globalKeys(prefix: string) {
   return {
@@ -98,6 +100,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
+    beside: (platformId: string) => `${base}beside:${platformId}`,
     known: (bucket: string) => `${base}known:${bucket}`,
     /** Of an asset with many segments; its field is bytes. */
     knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>

@@ -2,8 +2,9 @@
  * Lua for every script that writes a notification's record or what is owed.
  *
  * The record `{T}:notification:<id>`: asset, event, accepted_at, state (absent: waiting), priority (absent: live), group
- * (of the workflow that it shares; absent: it has one of its own); by (superseded by, not needed because of), reason,
- * ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the first failed attempt),
+ * (of the workflow that it shares; absent: it has one of its own); before (16 bytes: the id of the asset's claim before this
+ * one; absent: it is the first, or was written before there was this field); by (superseded by, not needed because of),
+ * reason, ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the first failed attempt),
  * redeliver_failures. Each is written when there is something to say.
  *
  * An asset that is owed is in one of two places, never in both:
@@ -33,6 +34,12 @@ local function close(id, fields, state, by, reason)
 end
 local function finish(id, state, by, reason)
   if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
+end
+-- A notification that has ended now, and that the asset's later claims do not lead to for as long as it is kept.
+local function keep_beside(asset, id)
+  local key = base .. 'beside:' .. asset
+  redis.call('SADD', key, id)
+  redis.call('EXPIRE', key, KEEP_SECONDS)
 end
 -- Lists a notification. trim_list must follow in the same script.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
