@@ -1,4 +1,5 @@
 import { disagreementOf, isAgedOut } from '../src/accounting/judge.js';
+import { announceOldDeletion } from '../src/store/deletion.js';
 import { dropFinding, type Finding, findings, keepFinding, nextClients } from '../src/store/findings.js';
 import { someListed, someOwedAssets } from '../src/store/owedWalk.js';
 import { type Standing, standingsOf } from '../src/store/standing.js';
@@ -24,7 +25,10 @@ export async function accountForSome(deps: ActivityDeps, heartbeat: () => void):
   const share = Math.ceil(notificationsAtOnce / Math.max(clientTokens.length, 1) / 2);
   for (const clientToken of clientTokens) {
     heartbeat();
-    await besideOthers(deps, clientToken, () => accountForClient(deps, clientToken, share));
+    await besideOthers(deps, clientToken, async () => {
+      await announceOldDeletion(deps.db, clientToken);
+      await accountForClient(deps, clientToken, share);
+    });
   }
 }
 

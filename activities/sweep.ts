@@ -12,6 +12,7 @@ import { unaccountedNow } from '../src/store/findings.js';
 import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../src/store/owed.js';
 import { accountForClient, accountForSome } from './account.js';
 import { besideOthers, keepAsBroken, lookAgainAtBroken } from './brokenClients.js';
+import { clearDeletedClients } from './deletions.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
 import { tellOperatorsChanges } from './tellOperatorsChanges.js';
@@ -34,9 +35,9 @@ export interface Swept {
 }
 
 /**
- * Finds what nobody works on: owed clients without catch-up, then events whose workflow closed before its claim. Then
- * looks at some of what there is, whether it is accounted for. What operators changed is told on the way, and how much
- * there is of everything is written down for metrics.
+ * Finds what nobody works on: owed clients without catch-up, events whose workflow closed before its claim, deletions that
+ * broke off. Then looks at some of what there is, whether it is accounted for. What operators changed is told on the way,
+ * and how much there is of everything is written down for metrics.
  */
 export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
   const context = Context.current();
@@ -49,6 +50,7 @@ export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
     deps.log.error({ err }, 'what operators changed could not be told'),
   );
   const reclaimed = await reclaimEvents(deps, () => context.heartbeat(counts));
+  await clearDeletedClients(deps, () => context.heartbeat(counts));
   await accountForSome(deps, () => context.heartbeat(counts));
   const [unaccounted, brokenClients] = await Promise.all([unaccountedNow(deps.db), countBroken(deps.db)]);
   await noteSweepEnd(deps.db, { unaccounted, brokenClients });

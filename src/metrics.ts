@@ -1,6 +1,6 @@
 /** What the service counts. No account, client, asset or URL is ever a label. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { DeliveryMetrics } from './delivery/engine.js';
+import type { DeliveryMetrics } from './delivery/clientAttempts.js';
 import type { OutboxMetrics } from './delivery/outbox.js';
 
 export interface Metrics extends DeliveryMetrics, OutboxMetrics {

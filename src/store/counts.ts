@@ -1,6 +1,6 @@
 /** What the last sweep counted, in one small hash: who asks how much there is reads this, and walks nothing. */
 import type { Db } from './db.js';
-import type { EndpointState } from './endpoint.js';
+import type { EndpointState } from './stateChanges.js';
 
 /** Over all clients whose keys can be read. */
 export interface Counted {

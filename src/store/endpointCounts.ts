@@ -1,6 +1,6 @@
 import { clientTokens } from './clients.js';
 import { type Db, isRedisUnavailable, RedisUnavailable } from './db.js';
-import type { EndpointState } from './endpoint.js';
+import type { EndpointState } from './stateChanges.js';
 
 /**
  * Counts the registrations of all clients by the state that people see: two commands for each client, in pages of 500.

@@ -11,7 +11,10 @@ const unclaimedMs = 600_000;
 /** So long after it was announced a client is known to be in the index: none is taken off before `unclaimedMs`. */
 const announcedMs = unclaimedMs / 2;
 
-/** Clients announced by this process since its connection was made, with when (ms). */
+/**
+ * Clients announced by this process since its connection was made, with when (ms): the longest ago first, and none for
+ * longer than it counts.
+ */
 const announced = new WeakMap<Redis, Map<string, number>>();
 
 function announcedBy(redis: Redis): Map<string, number> {
@@ -38,8 +41,20 @@ export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<
   }
   if (missing.size === 0) return undefined;
   return db.redis.zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token])).then(() => {
-    for (const clientToken of missing) known.set(clientToken, at);
+    for (const clientToken of missing) {
+      known.delete(clientToken);
+      known.set(clientToken, at);
+    }
+    for (const [clientToken, since] of known) {
+      if (at - since <= announcedMs) break;
+      known.delete(clientToken);
+    }
   });
+}
+
+/** There is no such client: whoever makes up client tokens is not remembered. */
+export function forgetAnnouncement(db: Db, clientToken: string): void {
+  announcedBy(db.redis).delete(clientToken);
 }
 
 /** Every client that may be owed something. */

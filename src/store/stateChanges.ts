@@ -1,6 +1,8 @@
 /** What became of each registration's state: written by the scripts that change it, the last 20 of each client. */
 import { type Db, isRedisUnavailable, RedisUnavailable } from './db.js';
-import type { EndpointState } from './endpoint.js';
+
+export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
+export type EndpointState = (typeof endpointStates)[number];
 
 export interface StateChange {
   clientToken: string;
