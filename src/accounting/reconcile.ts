@@ -5,7 +5,7 @@ import { accountForClient } from './ofClient.js';
 import { accountForWorkflows } from './ofWorkflows.js';
 import type { Unaccounted } from './problem.js';
 import { type Counts, createTally } from './tally.js';
-import type { Walk } from './walk.js';
+import { besideOthers, type Walk } from './walk.js';
 
 export interface Reconciliation {
   counts: Counts;
@@ -37,7 +37,9 @@ export async function reconcile(
     ? clientTokens(options.db)
     : [[options.clientToken]]) {
     for (const clientToken of page) {
-      if ((await accountForClient(walk, clientToken)) === 'forgotten') forgotten.add(clientToken);
+      await besideOthers(walk, clientToken, async () => {
+        if ((await accountForClient(walk, clientToken)) === 'forgotten') forgotten.add(clientToken);
+      });
     }
   }
   await accountForWorkflows(walk);
@@ -58,12 +60,14 @@ export function nothingYet(): Walk['looked'] {
 }
 
 /** What became due a moment ago, by a resume for instance, is the sweep's to pick up. */
-async function stillForgotten({ db, delivery }: Walk, forgotten: Set<string>): Promise<Set<string>> {
+async function stillForgotten(walk: Walk, forgotten: Set<string>): Promise<Set<string>> {
   const end = Date.now() + lookAgainForMs;
   for (;;) {
     for (const clientToken of forgotten) {
-      const overview = await owedOverview(db, clientToken, delivery.retentionMs);
-      if (!isForgotten(overview)) forgotten.delete(clientToken);
+      await besideOthers(walk, clientToken, async () => {
+        const overview = await owedOverview(walk.db, clientToken, walk.delivery.retentionMs);
+        if (!isForgotten(overview)) forgotten.delete(clientToken);
+      });
     }
     if (forgotten.size === 0 || Date.now() > end) return forgotten;
     await new Promise((resolve) => setTimeout(resolve, lookAgainEveryMs));

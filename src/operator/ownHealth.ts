@@ -1,6 +1,7 @@
 /** The servers and workers that deliveries need, as they answer now. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
+import { readCounts } from '../store/counts.js';
 import type { Db } from '../store/db.js';
 import { isTemporalUnavailable } from '../temporal/unavailable.js';
 import type { Operator } from './operator.js';
@@ -15,6 +16,8 @@ export interface OwnHealth {
   /** undefined where Temporal could not be asked. */
   workers?: number;
   sweep?: SweepState;
+  /** When a sweep last ran to its end, ms; undefined: never. */
+  sweptAt: number | undefined;
 }
 
 /** The service gives up on a command after 1 s. */
@@ -25,17 +28,19 @@ export const temporalWithinMs = 5000;
 const polledWithinMs = 90_000;
 
 export async function readOwnHealth(operator: Operator): Promise<OwnHealth> {
-  const redisMs = await answerTimeOf(await operator.db());
+  const db = await operator.db();
+  const redisMs = await answerTimeOf(db);
+  const sweptAt = (await readCounts(db)).ended?.atMs;
   try {
     const temporal = await operator.temporal();
     const { TASK_QUEUE } = operator.config();
     const [workers, sweep] = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
       Promise.all([countWorkers(temporal, operator.config()), readSweepState(temporal, TASK_QUEUE)]),
     );
-    return { redisMs, temporal: 'ok', workers, sweep };
+    return { redisMs, sweptAt, temporal: 'ok', workers, sweep };
   } catch (err) {
-    if (isTemporalUnavailable(err)) return { redisMs, temporal: 'Temporal does not answer.' };
-    return { redisMs, temporal: reasonOf(err) };
+    if (isTemporalUnavailable(err)) return { redisMs, sweptAt, temporal: 'Temporal does not answer.' };
+    return { redisMs, sweptAt, temporal: reasonOf(err) };
   }
 }
 

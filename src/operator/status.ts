@@ -45,6 +45,7 @@ function shown({ own, clients, broken, rates, verdict }: Found) {
     temporal: own.temporal,
     workers: own.workers ?? null,
     sweep: {
+      completed_at: moment(own.sweptAt) ?? null,
       started_at: (own.sweep && 'ranAt' in own.sweep && moment(own.sweep.ranAt)) || null,
       paused: own.sweep?.kind === 'paused' ? own.sweep.note : null,
     },
@@ -72,7 +73,7 @@ function inWords(found: Found): string {
       redis: `answers in ${span(own.redisMs)}`,
       temporal: own.temporal,
       workers: own.workers ?? 'unknown',
-      sweep: own.sweep ? sweepAsFact(own.sweep) : 'unknown',
+      sweep: sweepAsFact(own),
       owed: `${sum(clients, (c) => c.endpoint.owed)} to ${owedTo.length} clients`,
       'oldest live': oldest
         ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})`
@@ -93,8 +94,10 @@ function inWords(found: Found): string {
   ].join('\n');
 }
 
-function sweepAsFact(sweep: NonNullable<OwnHealth['sweep']>): string {
-  return 'ranAt' in sweep ? `last ran ${fromNow(sweep.ranAt)}` : sweep.kind;
+function sweepAsFact({ sweep, sweptAt }: OwnHealth): string {
+  const ran = sweptAt === undefined ? 'never ran to its end' : `ran ${fromNow(sweptAt)}`;
+  if (sweep === undefined) return ran;
+  return sweep.kind === 'running' ? ran : `${ran}, ${sweep.kind}`;
 }
 
 /** Of what is tried. */

@@ -11,6 +11,8 @@ export interface Verdict {
 }
 
 const brokenNamed = 10;
+/** The sweep runs every minute; the alert waits as long (deploy/prometheus/alerts.yml). */
+const sweptWithinMs = 180_000;
 
 /** `us`: something that we could do is not done; `them`: only receivers keep something from being delivered. */
 export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
@@ -32,13 +34,15 @@ export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
   return { who: 'fine', because: waiting === '' ? because : `${because} Clients: ${waiting}.` };
 }
 
-function ourFailures({ redisMs, temporal, workers, sweep }: OwnHealth): string[] {
+function ourFailures({ redisMs, temporal, workers, sweep, sweptAt }: OwnHealth): string[] {
   const found: string[] = [];
   if (redisMs > slowRedisMs) found.push(`Redis takes ${span(redisMs)} to answer.`);
   if (temporal !== 'ok') found.push(temporal);
   if (workers === 0) found.push('No worker asks Temporal for work.');
   // One that is absent is made by the next worker, of which the line before says whether there is one.
   if (sweep?.kind === 'paused' || sweep?.kind === 'late') found.push(sweepInWords(sweep));
+  else if (sweptAt !== undefined && Date.now() - sweptAt > sweptWithinMs)
+    found.push(`No sweep has run to its end for ${span(Date.now() - sweptAt)}.`);
   return found;
 }
 

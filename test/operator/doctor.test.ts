@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type RedisServer, startRedis } from '../../src/embedded/redis.js';
+import { createLogger } from '../../src/log.js';
 import { clockFinding } from '../../src/operator/doctor/clocks.js';
 import { createAccount } from '../../src/store/accounts.js';
 import { createClient } from '../../src/store/clients.js';
 import { markAnswered, register } from '../../src/store/registrations.js';
 import { createSecretBox } from '../../src/store/secretBox.js';
-import { ensureSweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness } from '../delivery/harness.js';
 import { servers } from '../servers.js';
 import { type Cli, openCli, type Ran } from './cli.js';
@@ -26,7 +27,7 @@ describe('operator doctor', () => {
   before(async () => {
     h = await startHarness();
     await h.startWorker();
-    await ensureSweepSchedule(h.temporal, h.taskQueue);
+    await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     cli = await openCli({
       ...{ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue },
       ...{ ALLOW_HTTP_TARGETS: '', ALLOWED_TARGET_CIDRS: '' },

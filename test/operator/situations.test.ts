@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
+import { createLogger } from '../../src/log.js';
 import { claimAgain } from '../../src/store/claim.js';
 import { setClient } from '../../src/store/clients.js';
 import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
-import { ensureSweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import {
   type Harness,
   type Receiver,
@@ -32,7 +33,7 @@ describe('operator status: us or them', () => {
   before(async () => {
     h = await startHarness(settings);
     await h.startWorker();
-    await ensureSweepSchedule(h.temporal, h.taskQueue);
+    await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     cli = await openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
   });
   after(async () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { createLogger } from '../../src/log.js';
 import { pauseEndpoint } from '../../src/store/endpoint.js';
-import { ensureSweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
@@ -16,7 +17,7 @@ describe('operator watch', () => {
   before(async () => {
     h = await startHarness();
     await h.startWorker();
-    await ensureSweepSchedule(h.temporal, h.taskQueue);
+    await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
     client = await h.newClient('http://127.0.0.1:9/hook');
     await pauseEndpoint(h.db, client);
