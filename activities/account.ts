@@ -1,8 +1,9 @@
 import { disagreementOf, isAgedOut } from '../src/accounting/judge.js';
-import { isRedisUnavailable } from '../src/store/db.js';
+import { announceOldDeletion } from '../src/store/deletion.js';
 import { dropFinding, type Finding, findings, keepFinding, nextClients } from '../src/store/findings.js';
 import { someListed, someOwedAssets } from '../src/store/owedWalk.js';
 import { type Standing, standingsOf } from '../src/store/standing.js';
+import { besideOthers } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
 /** Of each sweep: so many notifications of so many clients, which costs Redis some tens of milliseconds. */
@@ -24,11 +25,19 @@ export async function accountForSome(deps: ActivityDeps, heartbeat: () => void):
   const share = Math.ceil(notificationsAtOnce / Math.max(clientTokens.length, 1) / 2);
   for (const clientToken of clientTokens) {
     heartbeat();
-    await besideOthers(deps, clientToken, () => accountForClient(deps, clientToken, share));
+    await besideOthers(deps, clientToken, async () => {
+      await announceOldDeletion(deps.db, clientToken);
+      await accountForClient(deps, clientToken, share);
+    });
   }
 }
 
-async function accountForClient(deps: ActivityDeps, clientToken: string, share: number): Promise<void> {
+/** Looks at `share` of what a client is owed, and as many of its notifications; keeps what does not agree. */
+export async function accountForClient(
+  deps: ActivityDeps,
+  clientToken: string,
+  share: number,
+): Promise<void> {
   const found = [
     ...(await problemsOf(deps, clientToken, await someOwedAssets(deps.db, clientToken, share))),
     ...(await problemsOf(deps, clientToken, await someListed(deps.db, clientToken, share))),
@@ -37,20 +46,6 @@ async function accountForClient(deps: ActivityDeps, clientToken: string, share: 
     if (!(await keepFinding(deps.db, finding))) continue;
     const { notificationId: notification_id, platformId: platform_id, problem } = finding;
     deps.log.error({ client_token: clientToken, notification_id, platform_id, problem }, 'unaccounted for');
-  }
-}
-
-/** One client's broken data stops nobody else's part of a sweep. @throws where Redis is away */
-export async function besideOthers(
-  { log }: Pick<ActivityDeps, 'log'>,
-  clientToken: string,
-  work: () => Promise<void>,
-): Promise<void> {
-  try {
-    await work();
-  } catch (err) {
-    if (isRedisUnavailable(err)) throw err;
-    log.error({ err, client_token: clientToken }, 'the keys of this client are broken');
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Client } from '@temporalio/client';
-import type { DeliveryMetrics, Engine } from '../src/delivery/engine.js';
+import type { DeliveryMetrics } from '../src/delivery/clientAttempts.js';
+import type { Engine } from '../src/delivery/engine.js';
 import type { DeliverySettings } from '../src/delivery/settings.js';
 import type { Logger } from '../src/log.js';
 import type { Db } from '../src/store/db.js';

@@ -18,7 +18,10 @@ export interface DrainResult {
   lastError?: string;
 }
 
-/** A drain ends before it runs long: its workflow then comes back at once. */
+/**
+ * A drain with more to do leaves its slot to others after this time, and its workflow comes back behind them. What the
+ * engine still holds of it is found there.
+ */
 const budgetMs = 20_000;
 /** So many are in the engine's queue at a time. */
 const plannedAtOnce = 256;
@@ -26,31 +29,38 @@ const heartbeatMs = 3000;
 
 /**
  * Works through what a client is owed, until nothing is due or its time is over. The engine bounds it by the client's
- * places and rates. A cancelled drain ends between two attempts.
+ * places and rates. A cancelled drain begins nothing more.
  */
 export async function drain(deps: ActivityDeps, clientToken: string): Promise<DrainResult> {
   const context = Context.current();
   const end = Date.now() + budgetMs;
   const done = { delivered: 0, failed: 0 };
   const heartbeat = setInterval(() => context.heartbeat(done), heartbeatMs);
-  const isOver = () => Date.now() > end || context.cancellationSignal.aborted;
+  const isOver = () => Date.now() >= end || context.cancellationSignal.aborted;
   const underWay = new Map<string, Promise<void>>();
+  let ending: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    ending = setTimeout(resolve, budgetMs);
+    context.cancellationSignal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  const someEnded = () => Promise.race([over, ...underWay.values()]);
   try {
     for (;;) {
       const plan = await planNext(deps, clientToken);
-      if (underWay.size === 0 && (plan.items.length === 0 || isOver())) {
+      if (isOver() || (underWay.size === 0 && plan.items.length === 0)) {
         return await resultOf(deps, clientToken, plan, done);
       }
-      if (!isOver()) beginAll(deps, clientToken, plan, underWay, done);
+      beginAll(deps, clientToken, plan, underWay, done);
       // The next probe depends on the answer of this one; else a slow receiver holds up none of the others.
-      const enough = plan.mode === 'probe' || isOver() ? 0 : plannedAtOnce / 2;
-      while (underWay.size > enough) await Promise.race(underWay.values());
+      const enough = plan.mode === 'probe' ? 0 : plannedAtOnce / 2;
+      while (underWay.size > enough && !isOver()) await someEnded();
       if (underWay.size > 0 && plan.items.every(({ notificationId }) => underWay.has(notificationId))) {
-        await Promise.race(underWay.values());
+        await someEnded();
       }
     }
   } finally {
     clearInterval(heartbeat);
+    clearTimeout(ending);
   }
 }
 

@@ -1,13 +1,15 @@
 import { changesSince, tellUntil, toldUntil, writtenAtMs } from '../src/store/audit.js';
 import { listStateChanges } from '../src/store/stateChanges.js';
 import { tellStateChange } from '../src/tellStateChange.js';
+import { keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
 /**
  * What operators have changed since it was last told: in the service's log as well, and what states registrations came
  * to by it, counted. The commands themselves run in processes whose log and counters nobody keeps.
  */
-export async function tellOperatorsChanges({ db, log, metrics }: ActivityDeps): Promise<void> {
+export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
+  const { db, log, metrics } = deps;
   const from = await toldUntil(db);
   const changes = await changesSince(db, from);
   const last = changes.at(-1);
@@ -15,7 +17,10 @@ export async function tellOperatorsChanges({ db, log, metrics }: ActivityDeps): 
   for (const { who, what, target, before, after } of changes) {
     log.info({ who, what, target, before, after }, 'an operator changed something');
   }
-  const states = await listStateChanges(db, { since: writtenAtMs(from) + 1 });
+  const states = await listStateChanges(db, {
+    since: writtenAtMs(from) + 1,
+    onBroken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
+  });
   for (const change of states) {
     if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);
   }

@@ -11,17 +11,17 @@ import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
 import { targetPolicyOf } from './outgoing/targetPolicy.js';
+import { readCounts } from './store/counts.js';
 import { closeDb, openDb, waitForRedis } from './store/db.js';
-import { unaccountedNow } from './store/findings.js';
 import { checkLayout } from './store/layout.js';
-import { owedInAll } from './store/owed.js';
 import { createSecretBox } from './store/secretBox.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
-import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
+import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
 import { installRuntime, type Running, startWorkers } from './temporal/worker.js';
+import { watchCounts } from './watchCounts.js';
 
 export type { Role } from './delivery/compose.js';
 
@@ -57,10 +57,11 @@ export async function run(role: Role, config: Config): Promise<void> {
 
   const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
   const { accepting, catchUps, durability, engine, outbox } = delivering;
+  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || engine === undefined
       ? undefined
-      : await startWorkersAndSweep(config, native, delivering.activityDeps(engine));
+      : await startWorkersAndSweep(config, native, delivering.activityDeps(engine), schedule);
 
   let ending = false;
   const readiness = createReadiness({
@@ -68,7 +69,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     temporal: () => askServer(connection, lookEveryMs),
     ending: () => ending,
   });
-  metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
+  watchCounts(metrics, () => readCounts(db));
   metrics.watch('asset_update_claims_under_way', () => accepting.underWay());
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
@@ -77,8 +78,10 @@ export async function run(role: Role, config: Config): Promise<void> {
   if (workers !== undefined) {
     metrics.watch('asset_update_retries_under_way', () => workers.inUse().retries);
     metrics.watch('asset_update_upkeep_under_way', () => workers.inUse().upkeep);
-    metrics.watch('asset_update_unaccounted', () => unaccountedNow(db));
-    metrics.watch('asset_update_catch_ups_running', async () => (await catchUps.running()).size);
+    metrics.watch('asset_update_sweep_schedule_paused', () => {
+      const paused = schedule.isPaused();
+      return paused === undefined ? undefined : Number(paused);
+    });
   }
   const app = createApi({
     config,
@@ -120,18 +123,19 @@ async function startWorkersAndSweep(
   config: Config,
   connection: NativeConnection,
   deps: ActivityDeps,
+  schedule: SweepSchedule,
 ): Promise<Running> {
   const { log } = deps;
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
-  await ensureSweepSchedule(deps.temporal, config.TASK_QUEUE);
+  await schedule.ensure();
   const running = await startWorkers(config, connection, deps);
-  // Temporal's store may be lost and made anew while workers run.
-  const schedule = setInterval(() => {
-    ensureSweepSchedule(deps.temporal, config.TASK_QUEUE).catch((err: unknown) => {
+  // Temporal's store may be lost and made anew while workers run, and anybody may change the schedule in its UI.
+  const guard = setInterval(() => {
+    schedule.ensure().catch((err: unknown) => {
       log.warn({ err }, 'it is not known whether the sweep is scheduled');
     });
   }, scheduleEveryMs);
-  const ended = running.ended.finally(() => clearInterval(schedule));
+  const ended = running.ended.finally(() => clearInterval(guard));
   ended.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
   return { ...running, ended };
 }

@@ -1,6 +1,7 @@
 import { backfill } from './backfill.js';
 import { backlog } from './backlog.js';
 import { bounds } from './bounds.js';
+import { claims } from './claims.js';
 import { curves } from './curves.js';
 import { kills } from './kills.js';
 import { memory } from './memory.js';
@@ -22,6 +23,7 @@ export const studies: readonly Study[] = [
   kills,
   memory,
   scripts,
+  claims,
   curves,
   backlog,
   origins,

@@ -6,7 +6,7 @@ import type { Problem } from './problem.js';
 /** Records are kept for so long after their end. */
 const recordKeptMs = 14 * 86_400_000;
 /** What is owed and has nobody working on it is picked up within 2 minutes (contract, section 3). */
-const pickedUpWithinMs = 120_000;
+export const pickedUpWithinMs = 120_000;
 
 /** Later than this from now nothing is due, by any schedule: \`Retry-After\` reaches 24 h ahead. */
 export function longestDelayMs(delivery: DeliverySettings): number {

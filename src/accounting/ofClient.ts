@@ -1,5 +1,9 @@
+import { getClient } from '../store/clients.js';
+import type { Db } from '../store/db.js';
+import { getEndpoint } from '../store/endpoint.js';
 import { isIndexed, owedOverview } from '../store/owed.js';
 import { listedSince, owedAssets, owedSizes, strayAssets } from '../store/owedWalk.js';
+import { getRegistration } from '../store/registrations.js';
 import { type Standing, standingsOf } from '../store/standing.js';
 import { disagreementOf, isAgedOut, isForgotten } from './judge.js';
 import type { Unaccounted } from './problem.js';
@@ -14,9 +18,10 @@ const pageSize = 500;
  */
 export async function accountForClient(walk: Walk, clientToken: string): Promise<'forgotten' | 'fine'> {
   walk.looked.clients++;
+  const { db, delivery, tally } = walk;
+  await readWhatItIs(db, clientToken);
   await accountForOwed(walk, clientToken);
   await accountForListed(walk, clientToken);
-  const { db, delivery, tally } = walk;
   const sizes = await owedSizes(db, clientToken);
   if (sizes.since !== sizes.owed || sizes.due !== sizes.owed) {
     for (const stray of await strayAssets(db, clientToken)) {
@@ -28,6 +33,15 @@ export async function accountForClient(walk: Walk, clientToken: string): Promise
   if (sizes.owed === 0) return 'fine';
   if (!(await isIndexed(db, clientToken))) tally.blame({ clientToken, problem: 'not_in_index' });
   return isForgotten(await owedOverview(db, clientToken, delivery.retentionMs)) ? 'forgotten' : 'fine';
+}
+
+/** @throws where one of these keys is broken */
+export async function readWhatItIs(db: Db, clientToken: string): Promise<void> {
+  await Promise.all([
+    getClient(db, clientToken),
+    getRegistration(db, clientToken),
+    getEndpoint(db, clientToken),
+  ]);
 }
 
 /** Counts only what is not listed: beyond the newest 10,000 there may be more that is owed. */

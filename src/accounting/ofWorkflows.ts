@@ -7,7 +7,7 @@ import { notificationOf } from '../temporal/workflowIds.js';
 import { disagreementOf, isAgedOut } from './judge.js';
 import { namesOf } from './ofClient.js';
 import type { Problem } from './problem.js';
-import type { Walk } from './walk.js';
+import { besideOthers, type Walk } from './walk.js';
 
 /** The sweep claims within this time what a workflow left unclaimed. */
 const reclaimedWithinMs = 180_000;
@@ -61,18 +61,20 @@ async function withoutRecord(walk: Walk, runs: EnrichmentRun[]): Promise<Enrichm
     byClient.set(clientToken, [...(byClient.get(clientToken) ?? []), { run, notificationId }]);
   }
   for (const [clientToken, singles] of byClient) {
-    const { standings, now } = await standingsOf(
-      walk.db,
-      clientToken,
-      singles.map(({ notificationId }) => ({ notificationId })),
-    );
-    singles.forEach(({ run }, i) => {
-      const standing = standings[i] as Standing;
-      if (standing.state === undefined) rest.push(run);
-      else {
-        walk.looked.events++;
-        accountForRecord(walk, clientToken, run, standing, now);
-      }
+    await besideOthers(walk, clientToken, async () => {
+      const { standings, now } = await standingsOf(
+        walk.db,
+        clientToken,
+        singles.map(({ notificationId }) => ({ notificationId })),
+      );
+      singles.forEach(({ run }, i) => {
+        const standing = standings[i] as Standing;
+        if (standing.state === undefined) rest.push(run);
+        else {
+          walk.looked.events++;
+          accountForRecord(walk, clientToken, run, standing, now);
+        }
+      });
     });
   }
   return rest;
@@ -91,14 +93,16 @@ async function accountForRun(walk: Walk, run: EnrichmentRun): Promise<void> {
   }
   for (const [clientToken, ofClient] of byClient) {
     walk.looked.events += ofClient.length;
-    const { standings, now } = await standingsOf(walk.db, clientToken, ofClient);
-    const sizes = standings.some((s) => s.state === undefined)
-      ? await owedSizes(walk.db, clientToken)
-      : undefined;
-    ofClient.forEach((event, i) => {
-      const standing = standings[i] as Standing;
-      if (standing.state !== undefined) accountForRecord(walk, clientToken, run, standing, now);
-      else if (sizes !== undefined) accountWithoutRecord(walk, run, event, standing, sizes, now);
+    await besideOthers(walk, clientToken, async () => {
+      const { standings, now } = await standingsOf(walk.db, clientToken, ofClient);
+      const sizes = standings.some((s) => s.state === undefined)
+        ? await owedSizes(walk.db, clientToken)
+        : undefined;
+      ofClient.forEach((event, i) => {
+        const standing = standings[i] as Standing;
+        if (standing.state !== undefined) accountForRecord(walk, clientToken, run, standing, now);
+        else if (sizes !== undefined) accountWithoutRecord(walk, run, event, standing, sizes, now);
+      });
     });
   }
 }

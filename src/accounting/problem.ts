@@ -14,6 +14,8 @@ export const problems = {
   due_but_not_owed: 'its asset is due, but not owed',
   overdue: 'what the client is owed is overdue, and nobody works on it',
   not_in_index: 'the client is owed something, and the sweep does not know',
+  keys_broken:
+    'a key of the client cannot be read: it is of another type, or holds what the service never writes',
   in_flight_too_long: 'an attempt takes up a place for longer than any attempt can last',
 } as const;
 

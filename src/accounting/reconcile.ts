@@ -5,7 +5,7 @@ import { accountForClient } from './ofClient.js';
 import { accountForWorkflows } from './ofWorkflows.js';
 import type { Unaccounted } from './problem.js';
 import { type Counts, createTally } from './tally.js';
-import type { Walk } from './walk.js';
+import { besideOthers, type Walk } from './walk.js';
 
 export interface Reconciliation {
   counts: Counts;
@@ -23,18 +23,23 @@ const lookAgainEveryMs = 2000;
 /**
  * Walks Redis and Temporal and accounts for every accepted event that either still has. Events that are accepted while
  * it walks may be counted or not; what was accepted before is counted once.
+ * @param looked counted up on the way: how far it is
  */
-export async function reconcile(options: Omit<Walk, 'tally' | 'looked'>): Promise<Reconciliation> {
+export async function reconcile(
+  options: Omit<Walk, 'tally' | 'looked'>,
+  looked: Walk['looked'] = nothingYet(),
+): Promise<Reconciliation> {
   const started = Date.now();
   const tally = createTally();
-  const looked = { clients: 0, notifications: 0, workflows: 0, events: 0, histories: 0 };
   const walk: Walk = { ...options, tally, looked };
   const forgotten = new Set<string>();
   for await (const page of options.clientToken === undefined
     ? clientTokens(options.db)
     : [[options.clientToken]]) {
     for (const clientToken of page) {
-      if ((await accountForClient(walk, clientToken)) === 'forgotten') forgotten.add(clientToken);
+      await besideOthers(walk, clientToken, async () => {
+        if ((await accountForClient(walk, clientToken)) === 'forgotten') forgotten.add(clientToken);
+      });
     }
   }
   await accountForWorkflows(walk);
@@ -49,13 +54,20 @@ export async function reconcile(options: Omit<Walk, 'tally' | 'looked'>): Promis
   };
 }
 
+/** Before anything was looked at. */
+export function nothingYet(): Walk['looked'] {
+  return { clients: 0, notifications: 0, workflows: 0, events: 0, histories: 0 };
+}
+
 /** What became due a moment ago, by a resume for instance, is the sweep's to pick up. */
-async function stillForgotten({ db, delivery }: Walk, forgotten: Set<string>): Promise<Set<string>> {
+async function stillForgotten(walk: Walk, forgotten: Set<string>): Promise<Set<string>> {
   const end = Date.now() + lookAgainForMs;
   for (;;) {
     for (const clientToken of forgotten) {
-      const overview = await owedOverview(db, clientToken, delivery.retentionMs);
-      if (!isForgotten(overview)) forgotten.delete(clientToken);
+      await besideOthers(walk, clientToken, async () => {
+        const overview = await owedOverview(walk.db, clientToken, walk.delivery.retentionMs);
+        if (!isForgotten(overview)) forgotten.delete(clientToken);
+      });
     }
     if (forgotten.size === 0 || Date.now() > end) return forgotten;
     await new Promise((resolve) => setTimeout(resolve, lookAgainEveryMs));

@@ -4,6 +4,7 @@ import { readEnrichmentEvent } from '../delivery/event.js';
 import { eventIdPattern } from '../ids.js';
 import type { Claim, Held } from '../store/claim.js';
 import { isRedisUnavailable } from '../store/db.js';
+import { withTimeout } from '../withTimeout.js';
 import { ApiError, badParameter, unavailable } from './apiError.js';
 import { requireToken, type TokenState } from './bearer.js';
 import type { ApiDeps } from './deps.js';
@@ -62,7 +63,7 @@ const answerOne =
     if ('events' in body) return await next();
     const event = readEnrichmentEvent(body, '');
     if ('problem' in event) throw badParameter(event.problem);
-    const answer = await within(take(deps, event));
+    const answer = await takeInTime(deps, event);
     if ('code' in answer) throw new ApiError(answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
@@ -84,7 +85,7 @@ const answerBatch =
           return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
         }
         try {
-          return await within(take(deps, event));
+          return await takeInTime(deps, event);
         } catch (err) {
           if (!isUnknown(err)) throw err;
           return {
@@ -116,9 +117,13 @@ function givenEventId(raw: unknown): string | null {
 
 type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 
-/** Answered once what was decided is durable. */
-async function take({ accepting, db }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
-  return answerOf(event, await accepting.accept({ ...event, acceptedAt: Date.now() + db.clockOffsetMs() }));
+/** Answers once what was decided is durable. @throws ApiError 503 where that takes too long */
+async function takeInTime({ accepting, db }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
+  const accepted = accepting.accept({ ...event, acceptedAt: Date.now() + db.clockOffsetMs() });
+  const claim = await withTimeout(accepted, answerWithinMs, () => {
+    throw unavailable();
+  });
+  return answerOf(event, claim);
 }
 
 function answerOf(
@@ -144,17 +149,4 @@ function heldOf(held: Held | undefined): { held?: Held } {
 
 function isUnknown(err: unknown): boolean {
   return isRedisUnavailable(err) || err instanceof TooBusy || (err instanceof ApiError && err.status === 503);
-}
-
-async function within<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(unavailable()), answerWithinMs);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(() => undefined);
-  }
 }

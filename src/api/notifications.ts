@@ -1,17 +1,14 @@
 import type { Middleware } from 'koa';
-import {
-  listNotifications,
-  type NotificationFilter,
-  type NotificationState,
-  notificationStates,
-} from '../store/notifications.js';
+import { listNotifications, type NotificationFilter, orderOf } from '../store/notificationPages.js';
+import { type NotificationState, notificationStates } from '../store/notifications.js';
 import { limitAccount } from './accountRate.js';
 import { badParameter } from './apiError.js';
 import type { ApiDeps } from './deps.js';
 import { endpoint } from './endpoint.js';
+import { cursorOf, readCursor } from './notificationCursor.js';
 import { presentNotification } from './presentNotification.js';
 import { type PublisherState, publisherSteps } from './publisher.js';
-import { readLimit, unknownCursor } from './readLimit.js';
+import { readLimit } from './readLimit.js';
 import { readQuery, readTime } from './readQuery.js';
 
 /** GET /notifications: newest first, page by page. */
@@ -22,7 +19,7 @@ export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
     const page = await listNotifications(db, ctx.state.client.clientToken, filter);
     ctx.body = {
       notifications: page.notifications.map(presentNotification),
-      ...(page.nextCursor !== undefined && { next_cursor: page.nextCursor }),
+      ...(page.next !== undefined && { next_cursor: cursorOf(orderOf(filter), page.next) }),
     };
   });
 }
@@ -35,17 +32,15 @@ function readFilter(given: Record<string, string | undefined>): NotificationFilt
   if (given.state !== undefined && !isState(given.state)) {
     throw badParameter(`state must be one of ${notificationStates.join(', ')}`);
   }
-  if (given.cursor !== undefined && !/^\d{1,16}(\.\d{1,16})?\.\d{1,9}$/.test(given.cursor)) {
-    throw unknownCursor();
-  }
-  return {
+  const filter = {
     limit: readLimit(given.limit),
     ...(given.state !== undefined && { state: given.state as NotificationState }),
     ...(given.platform_id !== undefined && { platformId: given.platform_id }),
     ...(since !== undefined && { since }),
     ...(until !== undefined && { until }),
-    ...(given.cursor !== undefined && { cursor: given.cursor }),
   };
+  if (given.cursor === undefined) return filter;
+  return { ...filter, behind: readCursor(orderOf(filter), given.cursor) };
 }
 
 const isState = (value: string): value is NotificationState =>

@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa';
 import { endpoint } from './endpoint.js';
 import { errorCodes, oauthErrorOf, statusOf } from './errors.js';
+import { cursorPattern } from './notificationCursor.js';
 import { pageHeaders } from './pageHeaders.js';
 
 /** GET /openapi.json */
@@ -118,7 +119,7 @@ const notificationMembers = {
   ended_at: time,
   next_attempt_at: time,
   waiting_reason: oneOf(
-    ...['due', 'retry', 'failing', 'not_before', 'paused', 'suspended', 'no_registration'],
+    ...['due', 'in_flight', 'retry', 'failing', 'not_before', 'paused', 'suspended', 'no_registration'],
   ),
   superseded_by: text,
   made_unnecessary_by: text,
@@ -132,7 +133,7 @@ const notificationOptional = [
   'made_unnecessary_by',
   'reason',
 ];
-const cursorText: Schema = { type: 'string', pattern: '^[0-9]{1,16}([.][0-9]{1,16})?[.][0-9]{1,9}$' };
+const cursorText: Schema = { type: 'string', pattern: cursorPattern };
 const tokenForm = object({
   grant_type: oneOf('none'),
   client_id: someText,
@@ -332,8 +333,8 @@ export const openapi = {
       get: publisherCall(
         'Notifications, newest first',
         answer(
-          'One page; there are more while it has next_cursor',
-          object({ notifications: listOf(ref('Notification')), next_cursor: text }, 'next_cursor'),
+          'One page, by acceptance; with state=waiting and no platform_id, by the time since which the asset is owed. There may be more while it has next_cursor, also where it is short or empty',
+          object({ notifications: listOf(ref('Notification')), next_cursor: cursorText }, 'next_cursor'),
         ),
         {
           parameters: [
@@ -341,7 +342,11 @@ export const openapi = {
             query('platform_id', 'Only of this asset', someText),
             query('since', 'Accepted at this time or later', time),
             query('until', 'Accepted at this time or earlier', time),
-            query('cursor', 'next_cursor of the page before', cursorText),
+            query(
+              'cursor',
+              'next_cursor of the page before, with the same state and platform_id',
+              cursorText,
+            ),
             query('limit', 'At most so many', pageLimit),
           ],
           responses: rated('read many records'),

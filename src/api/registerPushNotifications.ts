@@ -7,6 +7,7 @@ import { isRedisUnavailable } from '../store/db.js';
 import { answerWithinMs, getRegistration, markAnswered, register } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
 import { urlWithoutQuery } from '../urlWithoutQuery.js';
+import { withTimeout } from '../withTimeout.js';
 import { limitAccount } from './accountRate.js';
 import { ApiError, badParameter, unavailable } from './apiError.js';
 import { auditCall } from './auditCall.js';
@@ -112,26 +113,15 @@ const storeUrl =
     const result = await register(db, secretBox, { clientToken, accountId, url });
     if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
     // From here on the caller hears 200, or 503 while a repeat may still take this over: never later.
-    await within(result.storingSinceMs + answerWithinMs - Date.now(), deps.durability.reached());
+    await withTimeout(deps.durability.reached(), result.storingSinceMs + answerWithinMs - Date.now(), () => {
+      throw unavailable();
+    });
     if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable();
     tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
     if (result.wakeCatchUp) void wake(deps, clientToken);
     ctx.body = { success: true, url };
   };
-
-async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T> {
-  const late = new AbortController();
-  const timeout = sleep(Math.max(0, timeoutMs), undefined, { signal: late.signal }).then(() => {
-    throw unavailable();
-  });
-  timeout.catch(() => undefined);
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    late.abort();
-  }
-}
 
 const markTries = 8;
 const markPauseMs = 100;

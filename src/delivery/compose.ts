@@ -10,7 +10,8 @@ import type { SecretBox } from '../store/secretBox.js';
 import { type CatchUps, createCatchUps } from '../temporal/catchUps.js';
 import { type Accepting, createAccepting } from './accept.js';
 import { createClaims } from './claims.js';
-import { createEngine, type DeliveryMetrics, type Engine } from './engine.js';
+import type { DeliveryMetrics } from './clientAttempts.js';
+import { createEngine, type Engine } from './engine.js';
 import { createOutbox, type Outbox, type OutboxMetrics } from './outbox.js';
 import { deliveryOf } from './settings.js';
 

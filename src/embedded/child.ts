@@ -8,6 +8,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { withTimeout } from '../withTimeout.js';
 
 export interface ChildOptions {
   name: string;
@@ -94,15 +95,7 @@ export async function waitUntilReady(
 
 /** An answer that never comes must hide neither that the child has ended nor that it is too late. */
 async function answersInTime(child: Child, check: () => Promise<boolean>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, answerWithinMs);
-  });
-  try {
-    return (await Promise.race([check(), late, child.exited])) === true;
-  } finally {
-    clearTimeout(timer);
-  }
+  return (await withTimeout(Promise.race([check(), child.exited]), answerWithinMs, () => false)) === true;
 }
 
 /** The last lines of a log, indented. */

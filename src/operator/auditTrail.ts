@@ -16,7 +16,11 @@ export function addAuditCommand(program: Command, operator: Operator): void {
       const db = await operator.db();
       const [commands, states, calls] = await Promise.all([
         listChanges(db, range),
-        listStateChanges(db, range),
+        listStateChanges(db, {
+          ...range,
+          onBroken: (clientToken) =>
+            operator.warn(`What became of the state of ${clientToken} cannot be read: its keys are broken.`),
+        }),
         listCalls(db, range),
       ]);
       const changes: Entry[] = [

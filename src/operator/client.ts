@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { InvalidArgumentError } from 'commander';
 import type { ClientToken } from '../ids.js';
 import { type Client, createClient, deleteClient, listClients, setClient } from '../store/clients.js';
+import { clearDeletedClient } from '../store/deletion.js';
 import { getRegistration } from '../store/registrations.js';
 import { createSecretBox } from '../store/secretBox.js';
 import { createSigningSecret } from '../store/signingSecrets.js';
@@ -84,7 +85,9 @@ export function addClientCommands(program: Command, operator: Operator): void {
 
   client
     .command('delete')
-    .description('end a client: its URL and signing secrets go; its client token is never given out again')
+    .description(
+      'end a client: its URL, its signing secrets and what is known of its assets go, what it is still owed is cancelled; its client token is never given out again',
+    )
     .argument('<token>', 'the client', parseClientToken)
     .action(async (token: ClientToken) => {
       const before = shown(await knownClient(operator, token));
@@ -97,12 +100,18 @@ export function addClientCommands(program: Command, operator: Operator): void {
         before: { ...before, url: registration && urlWithoutQuery(registration.url) },
         after: null,
       });
+      // Where it breaks off, the sweep goes on.
+      const { cancelled } = await clearDeletedClient(db, token);
       const answer = {
         client_token: token,
         deleted: true,
         ...(registration && { removed_url: registration.url }),
+        cancelled,
       };
-      operator.answer(answer, () => `${token} is deleted.`);
+      operator.answer(
+        answer,
+        () => `${token} is deleted. Notifications that it was still owed, now cancelled: ${cancelled}.`,
+      );
     });
 }
 

@@ -1,6 +1,8 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Command } from 'commander';
 import { sign } from '../outgoing/signature.js';
+import { checkTarget, TargetRefused } from '../outgoing/target.js';
+import { targetPolicyOf } from '../outgoing/targetPolicy.js';
 import { createAccount, listAccounts, rotateSecret } from '../store/accounts.js';
 import { createClient } from '../store/clients.js';
 import { callApi } from './callApi.js';
@@ -24,11 +26,27 @@ export function addDemoCommand(program: Command, operator: Operator): void {
       const api = operator.api();
       const receiver = await startDemoReceiver();
       try {
+        await checkFirst(operator, api, receiver.url);
         operator.answer(...(await playDemo(operator, api, receiver)));
       } finally {
         await receiver.close();
       }
     });
+}
+
+/** @throws Refused where the demo could not go to its end: nothing is made then */
+async function checkFirst(operator: Operator, api: string, url: string): Promise<void> {
+  await callApi(`${api}/healthz`);
+  try {
+    await checkTarget(url, targetPolicyOf(operator.config()));
+  } catch (err) {
+    if (!(err instanceof TargetRefused)) throw err;
+    throw new Refused(
+      `The service would not take the URL of the demo's receiver, ${url}: ${err.message}.\n` +
+        'Nothing was made. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +
+        'of the service and of this command; "npm start" has both.',
+    );
+  }
 }
 
 async function playDemo(

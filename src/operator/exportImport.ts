@@ -7,6 +7,7 @@ import type { Db } from '../store/db.js';
 import { createSecretBox, type SecretBox, SecretUnreadable } from '../store/secretBox.js';
 import { compareFact, exportFacts, type Fact, hasOwner, importFact } from '../store/transfer.js';
 import type { Operator } from './operator.js';
+import { counted, withProgress } from './progress.js';
 import { Refused } from './refused.js';
 
 const fields = z.record(z.string(), z.string());
@@ -42,7 +43,13 @@ export function addExportCommands(program: Command, operator: Operator): void {
       const lines: (Fact | End)[] = [];
       // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
       await operator.record({ what: 'export', target: 'everything', before: null, after: null });
-      for await (const fact of exportFacts(await operator.db())) lines.push(fact);
+      const db = await operator.db();
+      await withProgress(
+        () => `Exporting: ${counted(lines.length)} lines`,
+        async () => {
+          for await (const fact of exportFacts(db)) lines.push(fact);
+        },
+      );
       lines.push({ type: 'end', layout: fileLayout, lines: lines.length });
       operator.answer(lines, () => lines.map((line) => JSON.stringify(line)).join('\n'));
     });
@@ -59,18 +66,14 @@ export function addExportCommands(program: Command, operator: Operator): void {
     .action(async (file: string) => {
       const facts = await readFacts(file);
       const db = await operator.db();
-      await checkFacts(db, facts, createSecretBox(operator.config().SECRETS_KEY));
-      const written: Fact[] = [];
-      // All of them: what an import that was cut short had begun is completed.
-      for (const fact of facts) {
-        const outcome = await importFact(db, fact);
-        if (outcome === 'different') throw changedMeanwhile(fact, written);
-        if (outcome === 'same') continue;
-        written.push(fact);
-        await operator.record({ what: 'import', target: nameOf(fact), before: null, after: fact.type });
-      }
+      const box = createSecretBox(operator.config().SECRETS_KEY);
+      await overEach('Checking', facts, (each) => checkFacts(db, facts, each, box));
+      const written = await overEach('Importing', facts, (each) => write(operator, db, each));
       // Workflows that went on meanwhile may have claimed again what nobody could be sent.
-      for (const fact of facts) if (fact.type === 'registration') await operator.wake(fact.client_token);
+      const registrations = facts.filter((fact) => fact.type === 'registration');
+      await overEach('Waking', registrations, async (each) => {
+        for (const fact of each) await operator.wake(fact.client_token);
+      });
       const count = (type: Fact['type']) => written.filter((fact) => fact.type === type).length;
       const imported = {
         accounts: count('account'),
@@ -87,6 +90,38 @@ export function addExportCommands(program: Command, operator: Operator): void {
     });
 }
 
+/** All of them: what an import that was cut short had begun is completed. @returns what was not there */
+async function write(operator: Operator, db: Db, facts: Iterable<Fact>): Promise<Fact[]> {
+  const written: Fact[] = [];
+  for (const fact of facts) {
+    const outcome = await importFact(db, fact);
+    if (outcome === 'different') throw changedMeanwhile(fact, written);
+    if (outcome === 'same') continue;
+    written.push(fact);
+    await operator.record({ what: 'import', target: nameOf(fact), before: null, after: fact.type });
+  }
+  return written;
+}
+
+/** Goes over a list and shows how far it is. */
+function overEach<Item, T>(
+  what: string,
+  items: readonly Item[],
+  work: (each: Iterable<Item>) => Promise<T>,
+): Promise<T> {
+  let done = 0;
+  function* each() {
+    for (const item of items) {
+      yield item;
+      done++;
+    }
+  }
+  return withProgress(
+    () => `${what}: ${counted(done)} of ${counted(items.length)}`,
+    () => work(each()),
+  );
+}
+
 function changedMeanwhile(fact: Fact, written: readonly Fact[]): Refused {
   return new Refused(
     `The ${fact.type} ${nameOf(fact)} was made or changed while the file was taken in, and is left as it is. ` +
@@ -94,11 +129,16 @@ function changedMeanwhile(fact: Fact, written: readonly Fact[]): Refused {
   );
 }
 
-/** @throws Refused unless all of it can be taken in */
-async function checkFacts(db: Db, facts: readonly Fact[], box: SecretBox): Promise<void> {
+/** @param each the same facts, one by one. @throws Refused unless all of it can be taken in */
+async function checkFacts(
+  db: Db,
+  facts: readonly Fact[],
+  each: Iterable<Fact>,
+  box: SecretBox,
+): Promise<void> {
   const problems = { taken: [] as string[], alone: [] as string[], unreadable: [] as string[] };
   const given = new Set(facts.map((fact) => `${fact.type} ${nameOf(fact)}`));
-  for (const fact of facts) {
+  for (const fact of each) {
     if ((await compareFact(db, fact)) === 'different') problems.taken.push(nameOf(fact));
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
     if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));

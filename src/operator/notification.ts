@@ -4,16 +4,17 @@ import { mapInPages } from '../mapInPages.js';
 import { listClients } from '../store/clients.js';
 import type { Db } from '../store/db.js';
 import { newestNotifications } from '../store/newestNotifications.js';
+import { listNotifications } from '../store/notificationPages.js';
 import {
   cancelNotification,
   findNotification,
-  listNotifications,
   makeDue,
   type NotificationRecord,
   type NotificationState,
   notificationStates,
   recoverFailed,
 } from '../store/notifications.js';
+import type { Place } from '../store/place.js';
 import { getRegistration } from '../store/registrations.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { fromNow, moment, parseMoment } from './moment.js';
@@ -179,17 +180,17 @@ async function newestOfClient(
   { state, since, limit }: ListOptions,
 ): Promise<NotificationRecord[]> {
   const found: NotificationRecord[] = [];
-  let cursor: string | undefined;
+  let behind: Place | undefined;
   do {
     const page = await listNotifications(db, clientToken, {
       limit: limit - found.length,
       ...(state !== undefined && { state }),
       ...(since !== undefined && { since }),
-      ...(cursor !== undefined && { cursor }),
+      ...(behind !== undefined && { behind }),
     });
     found.push(...page.notifications);
-    cursor = page.nextCursor;
-  } while (cursor !== undefined && found.length < limit);
+    behind = page.next;
+  } while (behind !== undefined && found.length < limit);
   return found;
 }
 

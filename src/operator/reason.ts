@@ -1,8 +1,7 @@
 import { ConfigError } from '../config.js';
 import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
-import { UnknownAccount } from '../store/accounts.js';
-import { ClientTokenTaken, UnknownClient } from '../store/clients.js';
 import { isRedisUnavailable } from '../store/db.js';
+import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../store/refusals.js';
 import { SecretUnreadable } from '../store/secretBox.js';
 import { Refused } from './refused.js';
 

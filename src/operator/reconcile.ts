@@ -7,6 +7,7 @@ import type { ClientToken } from '../ids.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { parseMoment, span } from './moment.js';
 import type { Operator } from './operator.js';
+import { counted, withProgress } from './progress.js';
 import { Refused } from './refused.js';
 import { facts, table } from './table.js';
 
@@ -22,8 +23,9 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
     .option('--per-second <n>', 'calls to Temporal', parsePerSecond, defaultPerSecond)
     .action(async (options: { since?: number; client?: ClientToken; perSecond: number }) => {
       if (options.client !== undefined) await knownClient(operator, options.client);
-      const { reconcile } = await import('../accounting/reconcile.js');
-      const found = await reconcile({
+      const { nothingYet, reconcile } = await import('../accounting/reconcile.js');
+      const looked = nothingYet();
+      const walk = {
         db: await operator.db(),
         temporal: await operator.temporal(),
         taskQueue: operator.config().TASK_QUEUE,
@@ -31,7 +33,12 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
         since: options.since ?? 0,
         ...(options.client !== undefined && { clientToken: options.client }),
         pace: createPace(options.perSecond),
-      });
+      };
+      const found = await withProgress(
+        () =>
+          `Looking: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
+        () => reconcile(walk, looked),
+      );
       operator.answer(shown(found), () => inWords(found));
       if (found.unaccountedInAll > 0) throw new Refused(`${found.unaccountedInAll} are unaccounted for.`);
     });

@@ -4,7 +4,6 @@ import { checkTarget } from '../outgoing/target.js';
 import { targetPolicyOf } from '../outgoing/targetPolicy.js';
 import {
   type Endpoint,
-  endpointStates,
   getEndpoint,
   getEndpoints,
   pauseEndpoint,
@@ -18,6 +17,7 @@ import {
   type Registration,
   resetRegistration,
 } from '../store/registrations.js';
+import { endpointStates } from '../store/stateChanges.js';
 import { urlWithoutQuery } from '../urlWithoutQuery.js';
 import { knownClient, parseClientToken } from './knownClient.js';
 import { fromNow, moment } from './moment.js';

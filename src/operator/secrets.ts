@@ -7,6 +7,7 @@ import { replaceSigningSecret, rotateSigningSecret } from '../store/signingSecre
 import { knownClient, parseClientToken } from './knownClient.js';
 import { moment, span } from './moment.js';
 import type { Operator } from './operator.js';
+import { counted, withProgress } from './progress.js';
 import { Refused } from './refused.js';
 
 export function addSecretsCommands(program: Command, operator: Operator): void {
@@ -19,7 +20,15 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
       const keys = operator.config().SECRETS_KEY;
       const [newest] = keys ?? [];
       if (newest === undefined) throw new Refused('SECRETS_KEY is not set: there is no key to encrypt with.');
-      const counts = await reencryptSigningSecrets(await operator.db(), createSecretBox(keys));
+      const db = await operator.db();
+      let progress = '';
+      const counts = await withProgress(
+        () => `Reencrypting: ${progress}`,
+        () =>
+          reencryptSigningSecrets(db, createSecretBox(keys), (done, all) => {
+            progress = `${counted(done)} of ${counted(all)} clients`;
+          }),
+      );
       await operator.record({
         what: 'secrets reencrypt',
         target: newest.id,

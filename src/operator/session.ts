@@ -38,14 +38,14 @@ export function openSession(options: () => GlobalOptions): Session {
       commandTimeoutMs: redisTimeoutMs,
     });
     try {
-      await waitForRedis(store, redisThereWithinMs);
+      await untilThere(store);
     } catch {
       throw new Refused(`Redis does not answer at ${withoutPassword(url)}.`);
     }
     return store;
   });
 
-  const temporal = once(async () => {
+  const temporal = onceDone(async () => {
     // Loaded where it is needed: it would be half of the time in which a command starts.
     const { Client, Connection } = await import('@temporalio/client');
     const dataConverter = await loadDataConverter(config());
@@ -82,6 +82,10 @@ export function openSession(options: () => GlobalOptions): Session {
       const shown = options().json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
+    next(value, forPeople) {
+      process.stdout.write(`${options().json ? JSON.stringify(value) : forPeople()}\n`);
+    },
+    isWatched: () => process.stdout.isTTY === true && !options().json,
     tell(line) {
       if (!options().json) process.stdout.write(`${line}\n`);
     },
@@ -116,6 +120,16 @@ export function openSession(options: () => GlobalOptions): Session {
   };
 }
 
+/** A port that nobody listens on is told from a server that is slow. */
+async function untilThere(store: Db): Promise<void> {
+  try {
+    await waitForRedis(store, redisThereWithinMs);
+  } catch (err) {
+    if (!['connect', 'ready'].includes(store.redis.status)) throw err;
+    await waitForRedis(store, redisTimeoutMs);
+  }
+}
+
 /** Not looked for when the environment names both servers: they may be quite others. */
 function runningHere(): RunState | undefined {
   if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
@@ -130,7 +144,8 @@ function addressOf(
   if (given !== false) return given;
   if (running !== undefined) return running;
   throw new Refused(
-    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.`,
+    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
+      'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
   );
 }
 
@@ -148,5 +163,17 @@ function once<T>(make: () => T): () => T {
   return () => {
     made ??= { value: make() };
     return made.value;
+  };
+}
+
+/** Tried anew after a failure: a command that goes on finds a server that is back. */
+function onceDone<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make().catch((err: unknown) => {
+      made = undefined;
+      throw err;
+    });
+    return made;
   };
 }

@@ -1,207 +1,114 @@
-import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { deliveryOf } from '../delivery/settings.js';
-import { mapInPages } from '../mapInPages.js';
-import { listClients } from '../store/clients.js';
-import type { Db } from '../store/db.js';
-import { type Endpoint, getEndpoints } from '../store/endpoint.js';
-import { oldestLiveOwedAt } from '../store/oldestLive.js';
-import { owedOverview } from '../store/owed.js';
-import { listRegistrations } from '../store/registrations.js';
+import { clientTokens } from '../store/clients.js';
+import { type ClientHealth, type Health, healthOfClients, type Situation } from './health.js';
 import { fromNow, moment, span } from './moment.js';
 import type { Operator } from './operator.js';
+import { type OwnHealth, readOwnHealth } from './ownHealth.js';
 import { type Rates, readRates } from './rates.js';
-import { facts, table } from './table.js';
+import { facts } from './table.js';
+import { headline, judge, type Verdict } from './verdict.js';
+import { shownClient, worstOf, worstTable } from './worst.js';
 
-/** What is owed and has nobody working on it is picked up within 2 minutes (contract, section 3). */
-const overdueMs = 120_000;
-const worstShown = 10;
-
-interface ClientHealth {
-  clientToken: string;
-  registered: boolean;
-  endpoint: Endpoint;
-  overdueMs: number;
-  oldestLiveOwedAt: number | undefined;
-}
-
-interface Servers {
-  redis: string;
-  temporal: string;
-  workers: number | null;
-}
+const brokenShown = 10;
 
 export function addStatusCommand(program: Command, operator: Operator): void {
   program
     .command('status')
-    .description('what is owed, since when, to whom; and whether it is us or them')
+    .description('what is owed, since when, to whom: walks all clients; and whether it is us or them')
     .action(async () => {
-      const db = await operator.db();
-      const servers = await askServers(operator);
-      const clients = await healthOfClients(db, deliveryOf(operator.config()).retentionMs);
-      const rates = await readRates(operator.admin());
-      const owedTo = clients.filter((c) => c.endpoint.owed > 0);
-      const oldest = owedTo
-        .filter((c) => c.registered && c.oldestLiveOwedAt !== undefined)
-        .filter((c) => c.endpoint.state !== 'paused' && c.endpoint.state !== 'suspended')
-        .sort((a, b) => (a.oldestLiveOwedAt ?? 0) - (b.oldestLiveOwedAt ?? 0))[0];
-      const worst = clients.filter(isBad).sort(worstFirst).slice(0, worstShown);
-      const verdict = judge(servers, clients);
-      const answer = {
-        verdict: verdict.who,
-        because: verdict.because,
-        redis: servers.redis,
-        temporal: servers.temporal,
-        workers: servers.workers,
-        owed: sum(clients, (c) => c.endpoint.owed),
-        owed_clients: owedTo.length,
-        in_flight: sum(clients, (c) => c.endpoint.inFlight),
-        oldest_owed_live: oldest
-          ? { client_token: oldest.clientToken, since: moment(oldest.oldestLiveOwedAt) }
-          : null,
-        endpoints: countStates(clients),
-        rates,
-        worst: worst.map(shown),
-      };
-      operator.answer(answer, () => inWords(answer, worst, oldest));
+      const own = await readOwnHealth(operator);
+      const tokens: string[] = [];
+      for await (const page of clientTokens(await operator.db())) tokens.push(...page);
+      const [health, rates] = await Promise.all([
+        healthOfClients(operator, tokens),
+        readRates(operator.admin()),
+      ]);
+      const found = { own, ...health, rates, verdict: judge(own, health) };
+      operator.answer(shown(found), () => inWords(found));
     });
 }
 
-async function askServers(operator: Operator): Promise<Servers> {
-  try {
-    const temporal = await operator.temporal();
-    return { redis: 'ok', temporal: 'ok', workers: await countWorkers(temporal, operator) };
-  } catch (err) {
-    return { redis: 'ok', temporal: err instanceof Error ? err.message : String(err), workers: null };
-  }
+interface Found extends Health {
+  own: OwnHealth;
+  rates: Rates | null;
+  verdict: Verdict;
 }
 
-/** Workers that asked for workflow tasks lately: at most 5 minutes ago, as Temporal keeps them. */
-async function countWorkers(temporal: Client, operator: Operator): Promise<number> {
-  const { TEMPORAL_NAMESPACE, TASK_QUEUE } = operator.config();
-  const queue = await temporal.workflowService.describeTaskQueue({
-    namespace: TEMPORAL_NAMESPACE,
-    taskQueue: { name: TASK_QUEUE },
-    taskQueueType: 1,
-  });
-  const lately = Date.now() - 90_000;
-  const polled = (queue.pollers ?? []).filter(
-    (poller) => Number(poller.lastAccessTime?.seconds ?? 0) * 1000 > lately,
-  );
-  return new Set(polled.map((poller) => poller.identity)).size;
+function shown({ own, clients, broken, rates, verdict }: Found) {
+  const owedTo = clients.filter((c) => c.endpoint.owed > 0);
+  const oldest = oldestTried(clients);
+  return {
+    verdict: verdict.who,
+    because: verdict.because,
+    redis: 'ok',
+    redis_ms: Math.round(own.redisMs * 10) / 10,
+    temporal: own.temporal,
+    workers: own.workers ?? null,
+    sweep: {
+      completed_at: moment(own.sweptAt) ?? null,
+      started_at: (own.sweep && 'ranAt' in own.sweep && moment(own.sweep.ranAt)) || null,
+      paused: own.sweep?.kind === 'paused' ? own.sweep.note : null,
+    },
+    owed: sum(clients, (c) => c.endpoint.owed),
+    owed_clients: owedTo.length,
+    in_flight: sum(clients, (c) => c.endpoint.inFlight),
+    oldest_owed_live: oldest
+      ? { client_token: oldest.clientToken, since: moment(oldest.oldestLiveOwedAt) }
+      : null,
+    endpoints: countStates(clients),
+    broken_clients: broken,
+    rates,
+    worst: worstOf(clients).map(shownClient),
+  };
 }
 
-async function healthOfClients(db: Db, retentionMs: number): Promise<ClientHealth[]> {
-  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
-  const registered = new Set((await listRegistrations(db)).map((found) => found.clientToken));
-  const endpoints = await getEndpoints(db, clientTokens);
-  const clients = clientTokens.map((clientToken, i) => ({ clientToken, endpoint: endpoints[i] as Endpoint }));
-  return await mapInPages(clients, atOnce, async ({ clientToken, endpoint }) => ({
-    clientToken,
-    registered: registered.has(clientToken),
-    endpoint,
-    overdueMs: endpoint.owed > 0 ? (await owedOverview(db, clientToken, retentionMs)).overdueMs : 0,
-    oldestLiveOwedAt: endpoint.owed > 0 ? await oldestLiveOwedAt(db, clientToken) : undefined,
-  }));
-}
-
-/** Clients asked about at the same time. */
-const atOnce = 100;
-
-function judge(servers: Servers, clients: ClientHealth[]): { who: 'fine' | 'us' | 'them'; because: string } {
-  if (servers.temporal !== 'ok') return { who: 'us', because: servers.temporal };
-  if (servers.workers === 0) return { who: 'us', because: 'No worker asks Temporal for work.' };
-  const late = clients.filter((c) => c.overdueMs > overdueMs).sort((a, b) => b.overdueMs - a.overdueMs);
-  const latest = late[0];
-  if (latest !== undefined) {
-    const because = `${late.length} clients are owed what was due ${span(latest.overdueMs)} ago (${latest.clientToken}).`;
-    return { who: 'us', because };
-  }
-  const bad = clients.filter((c) => c.endpoint.state === 'failing' || c.endpoint.state === 'suspended');
-  if (bad.length > 0) {
-    const owed = sum(bad, (c) => c.endpoint.owed);
-    return { who: 'them', because: `${bad.length} endpoints fail or are suspended; they are owed ${owed}.` };
-  }
-  return { who: 'fine', because: 'Nothing is overdue and no endpoint fails.' };
-}
-
-function inWords(
-  answer: {
-    verdict: 'fine' | 'us' | 'them';
-    because: string;
-    temporal: string;
-    workers: number | null;
-    owed: number;
-    owed_clients: number;
-    in_flight: number;
-    endpoints: Record<string, number>;
-    rates: Rates | null;
-  },
-  worst: ClientHealth[],
-  oldest: ClientHealth | undefined,
-): string {
-  const heading = { fine: 'All is well.', us: 'It is us.', them: 'It is them.' }[answer.verdict];
+function inWords(found: Found): string {
+  const { own, clients, broken, rates } = found;
+  const owedTo = clients.filter((c) => c.endpoint.owed > 0);
+  const oldest = oldestTried(clients);
   return [
-    `${heading} ${answer.because}`,
+    headline(found.verdict),
     '',
     facts({
-      temporal: answer.temporal,
-      workers: answer.workers ?? 'unknown',
-      owed: `${answer.owed} to ${answer.owed_clients} clients`,
+      redis: `answers in ${span(own.redisMs)}`,
+      temporal: own.temporal,
+      workers: own.workers ?? 'unknown',
+      sweep: sweepAsFact(own),
+      owed: `${sum(clients, (c) => c.endpoint.owed)} to ${owedTo.length} clients`,
       'oldest live': oldest
         ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})`
         : 'nothing that is tried',
-      'in flight': answer.in_flight,
-      endpoints: Object.entries(answer.endpoints)
+      'in flight': sum(clients, (c) => c.endpoint.inFlight),
+      endpoints: Object.entries(countStates(clients))
         .map(([state, count]) => `${count} ${state}`)
         .join(', '),
-      rates: answer.rates
-        ? Object.entries(answer.rates)
+      'broken keys': broken.slice(0, brokenShown).join(', '),
+      rates: rates
+        ? Object.entries(rates)
             .map(([name, rate]) => `${rate} ${name.replaceAll('_', ' ')}`)
             .join(', ')
         : 'unknown (no metrics to be read)',
     }),
     '',
-    table(
-      ['WORST', 'STATE', 'OWED', 'SINCE', 'FAILURES', 'LAST ERROR', 'LAST SUCCESS'],
-      worst.map(({ clientToken, endpoint: e }) => [
-        clientToken,
-        e.state,
-        e.owed,
-        fromNow(e.oldestOwedAt),
-        e.failures,
-        [e.lastError, e.lastStatus].filter((part) => part !== undefined).join(' '),
-        fromNow(e.lastSuccessAt),
-      ]),
-      'No endpoint is in trouble.',
-    ),
+    worstTable(clients),
   ].join('\n');
 }
 
-function shown({ clientToken, endpoint }: ClientHealth) {
-  return {
-    client_token: clientToken,
-    state: endpoint.state,
-    owed: endpoint.owed,
-    owed_since: moment(endpoint.oldestOwedAt) ?? null,
-    failures: endpoint.failures,
-    last_error: endpoint.lastError ?? null,
-    last_status: endpoint.lastStatus ?? null,
-    last_success_at: moment(endpoint.lastSuccessAt) ?? null,
-  };
+function sweepAsFact({ sweep, sweptAt }: OwnHealth): string {
+  const ran = sweptAt === undefined ? 'never ran to its end' : `ran ${fromNow(sweptAt)}`;
+  if (sweep === undefined) return ran;
+  return sweep.kind === 'running' ? ran : `${ran}, ${sweep.kind}`;
 }
 
-function isBad({ endpoint }: ClientHealth): boolean {
-  return endpoint.state !== 'active' || endpoint.failures > 0;
+/** Of what is tried. */
+function oldestTried(clients: readonly ClientHealth[]): ClientHealth | undefined {
+  const tried: readonly Situation[] = ['late', 'draining', 'failing', 'not_before', 'clear'];
+  return clients
+    .filter((c) => c.oldestLiveOwedAt !== undefined && tried.includes(c.situation))
+    .sort((a, b) => (a.oldestLiveOwedAt ?? 0) - (b.oldestLiveOwedAt ?? 0))[0];
 }
 
-const severity = { suspended: 3, failing: 2, paused: 1, active: 0 };
-
-function worstFirst(a: ClientHealth, b: ClientHealth): number {
-  return severity[b.endpoint.state] - severity[a.endpoint.state] || b.endpoint.owed - a.endpoint.owed;
-}
-
-function countStates(clients: ClientHealth[]): Record<string, number> {
+function countStates(clients: readonly ClientHealth[]): Record<string, number> {
   const counts = { active: 0, failing: 0, paused: 0, suspended: 0 };
   for (const { registered, endpoint } of clients) if (registered) counts[endpoint.state]++;
   return counts;

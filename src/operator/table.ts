@@ -1,7 +1,9 @@
-/** Tables and lists of facts for people. Plain characters, no colours: they are read, piped and pasted. */
+/** Tables and lists of facts for people. Plain characters: they are read, piped and pasted. */
 import Table from 'cli-table3';
+import { type Colour, paint } from './colour.js';
 
-type Cell = string | number | boolean | undefined | null;
+type Value = string | number | boolean | undefined | null;
+type Cell = Value | { text: Value; colour: Colour | undefined };
 
 const bare = {
   top: '',
@@ -44,6 +46,7 @@ export function facts(of: Readonly<Record<string, Cell>>): string {
 }
 
 function cell(value: Cell): string {
+  if (typeof value === 'object' && value !== null) return paint(value.colour, cell(value.text));
   return value === undefined || value === null ? '' : printable(String(value));
 }
 

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { withTimeout } from '../withTimeout.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
 import { systemNames } from './names.js';
 import { parseUrl } from './parseUrl.js';
@@ -131,17 +132,13 @@ function refuseUnlessAllowed(verdict: AddressVerdict, policy: TargetPolicy): voi
 }
 
 async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new ResolverUnavailable()), timeoutMs);
-  });
   try {
-    return await Promise.race([lookup(host), late]);
+    return await withTimeout(lookup(host), timeoutMs, () => {
+      throw new ResolverUnavailable();
+    });
   } catch (error) {
     if (error instanceof ResolverUnavailable) throw error;
     if (saysUnknownHost(error)) throw new TargetRefused('unknown_host', policy);
     throw new ResolverUnavailable({ cause: error });
-  } finally {
-    clearTimeout(timer);
   }
 }

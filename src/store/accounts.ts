@@ -9,6 +9,7 @@ import type { Db } from './db.js';
 import { setHeld } from './endpoint.js';
 import { runPipeline } from './pipeline.js';
 import { randomSecret } from './randomSecret.js';
+import { UnknownAccount } from './refusals.js';
 
 export interface Account {
   accountId: AccountId;
@@ -27,10 +28,6 @@ export interface CreatedAccount {
   client_id: ClientId;
   client_secret: string;
   scopes: string[];
-}
-
-export class UnknownAccount extends Error {
-  override name = 'UnknownAccount';
 }
 
 /** How long a rotated client secret stays valid. */

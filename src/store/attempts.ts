@@ -2,7 +2,8 @@
 import { assetSlot } from '../ids.js';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
-import { knownLua, notificationLua } from './notificationLua.js';
+import { knownLua } from './knownLua.js';
+import { notificationLua } from './notificationLua.js';
 import { runTable, tableScript } from './script.js';
 import {
   type DeliverySchedule,

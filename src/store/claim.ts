@@ -2,7 +2,8 @@
 import { assetSlot, idToBytes, segmentFingerprints } from '../ids.js';
 import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
-import { knownLua, notificationLua } from './notificationLua.js';
+import { knownLua } from './knownLua.js';
+import { notificationLua } from './notificationLua.js';
 import { runTable, tableScript } from './script.js';
 import { type Bounds, fieldsOf, type Take, takeLua, takeOf } from './take.js';
 
@@ -64,13 +65,15 @@ local function held()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
 local has_listed = false
-local function write_claim(e, claimed, segments)
+-- last: who claimed the asset before, its id's bytes
+local function write_claim(e, claimed, last, segments)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   lane = owe(asset, id, lane)
   write_known(bucket, e.slot, claimed, e.id_bytes, segments)
   local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
+  if claimed > 1 then fields[#fields + 1], fields[#fields + 2] = 'before', last end
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
@@ -80,9 +83,17 @@ local function claim_again(e, claimed, last, segments, new)
   local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
+  if common().is_deleted then
+    -- What was owed its deletion cancels; what nothing had claimed ends here.
+    if not state then
+      close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'cancelled', nil, 'client_deleted')
+    end
+    return {'ended', 'cancelled', ''}
+  end
   if last == e.id_bytes then return {'mine', claimed, held()} end
-  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments .. new) end
+  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments .. new) end
   close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'not_needed', id_text(last))
+  keep_beside(asset, id)
   list(id, accepted_at)
   has_listed = true
   decide(asset, event, 'not_needed')
@@ -92,7 +103,7 @@ local function claim_event(e)
   local bucket, length, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
   e.slot, e.id_bytes = bytes(8), bytes(16)
   local claimed, last, segments = read_known(bucket, e.slot)
-  local new = missing(segments, bytes(length))
+  local new = missing(bucket, e.slot, segments, bytes(length))
   if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   local c = common()
   if not c.is_known then return {'unknown_client'} end
@@ -101,7 +112,12 @@ local function claim_event(e)
     if state == 'waiting' then return {'mine', claimed, held()} end
     return {'ended', state, held()}
   end
-  if not is_silent and c.url and new ~= '' then return write_claim(e, claimed + 1, segments .. new) end
+  if not is_silent and c.url and new ~= '' then
+    -- It comes once more, after some of its segments were forgotten.
+    local before = #segments >= PACKED_BYTES and state_of(id)
+    if before then return {'ended', before, held()} end
+    return write_claim(e, claimed + 1, last, segments .. new)
+  end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
   decide(asset, event, reason)

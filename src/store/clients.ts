@@ -1,9 +1,10 @@
 /** Clients: the children of an account, each named by its client token. */
 import { type AccountId, type ClientToken, isClientToken, newClientToken } from '../ids.js';
-import { UnknownAccount } from './accounts.js';
 import type { Db } from './db.js';
+import { announceDeletion } from './deletion.js';
 import { setHeld } from './endpoint.js';
 import { runPipeline } from './pipeline.js';
+import { ClientTokenTaken, UnknownAccount, UnknownClient } from './refusals.js';
 import { resetRegistration } from './registrations.js';
 
 export interface Client {
@@ -13,14 +14,6 @@ export interface Client {
   createdAtMs: number;
   maxInFlight?: number;
   maxPerSecond?: number;
-}
-
-export class ClientTokenTaken extends Error {
-  override name = 'ClientTokenTaken';
-}
-
-export class UnknownClient extends Error {
-  override name = 'UnknownClient';
 }
 
 /**
@@ -148,10 +141,14 @@ export async function setClient(
   return client;
 }
 
-/** Ends a client: its URL and its secrets go, its token stays taken for ever. @throws UnknownClient */
+/**
+ * Ends a client: its URL and its secrets go, its token stays taken for ever, and it is owed nothing any more. The rest of
+ * its keys is for `clearDeletedClient`, by the caller or the sweep. @throws UnknownClient
+ */
 export async function deleteClient(db: Db, clientToken: string): Promise<Client> {
   const client = await getClient(db, clientToken);
   if (!client) throw new UnknownClient('there is no such client');
+  await announceDeletion(db, clientToken);
   await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
   await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
   await resetRegistration(db, clientToken);

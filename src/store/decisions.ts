@@ -27,7 +27,8 @@ export async function explainAsset(
 ): Promise<AssetExplanation> {
   const keys = db.client(clientToken);
   const slot = assetSlot(platformId);
-  const known = await db.redis.hgetBuffer(`${keys.base}known:${slot.bucket}`, slot.field);
+  const known = await db.redis.hgetBuffer(keys.known(slot.bucket), slot.field);
+  const besides = await db.redis.scard(keys.knownBeside(slot));
   const saved = await db.redis.get(keys.decision(platformId));
   const lastId = known === null ? undefined : idOfAnswer(known.subarray(4, 20));
   const lastNotification = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
@@ -41,7 +42,7 @@ export async function explainAsset(
         : { eventId: lastNotification.eventId, at: lastNotification.acceptedAt, decision: 'queued' as const };
   return {
     platformId,
-    knownSegments: known === null ? 0 : (known.length - 20) / 6,
+    knownSegments: known === null ? 0 : (known.length - 20) / 6 + besides,
     ...(lastEvent === undefined ? {} : { lastEvent }),
     ...(lastNotification === undefined ? {} : { lastNotification }),
   };

@@ -4,10 +4,7 @@ import type { Db } from './db.js';
 import { endpointLua } from './endpointLua.js';
 import { runPipeline } from './pipeline.js';
 import { clientScript, runScript } from './script.js';
-import { type StateChange, stateChangeOf } from './stateChanges.js';
-
-export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
-export type EndpointState = (typeof endpointStates)[number];
+import { type EndpointState, type StateChange, stateChangeOf } from './stateChanges.js';
 
 /** Times are ms since the epoch. */
 export interface Endpoint {

@@ -13,6 +13,7 @@
  *   account-calls:{<account's key>}  stream: who read or changed what of the account by the API, the newest 2,000 (auditCalls.ts)
  *   account-call:{<account's key>}:<mark>  the same reading call of the last minute
  *   account-rate:<names|records>:<account id>  number: dear calls of an account in the window that ends with the key
+ *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
  *   audit                         stream of operators' changes
  *   audit-told                    id of its last entry that is in the service's log
@@ -21,14 +22,20 @@
  *   reclaim-failed                number of those whose events could not be claimed at the last look
  *   unaccounted                   hash: client token and notification id -> JSON of what is inconsistent about it
  *   accounting-cursor             string: which clients the sweep looks at next
+ *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
+ *   counts                        hash: JSON of what the sweep counted and of its end, each with when (counts.ts)
  *
  * Of one client, `{T}:` before each
- *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted
+ *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted,
+ *                                 cleared (nothing else of a deleted client is left but what expires)
  *   signing-secrets               hash of the client's signing secrets
  *   registration                  hash: url, generation, registered_at, nonce, account_id, answered, pending_since
  *   endpoint                      hash: state, paused, held, epoch, generation, failures, ... (see endpoint.ts)
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
- *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each)
+ *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
+ *                                 the first 256 segments
+ *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (knownLua.ts)
+ *   known-beside                  set: <bucket>:<field> of each asset that has one
  *   owed                          hash: asset -> notification id, of what waits
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
@@ -39,6 +46,8 @@
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
+ *   beside:<asset>                set: ids of notifications that the chain of the asset's claims may not lead to; 14 days
+ *                                 after the last of them ended (assetNotifications.ts)
  */
 export function globalKeys(prefix: string) {
   return {
@@ -52,6 +61,7 @@ export function globalKeys(prefix: string) {
     accountCalls: (id: string) => `${prefix}account-calls:{${prefix}account:${id}}`,
     accountCallMark: (id: string, mark: string) => `${prefix}account-call:{${prefix}account:${id}}:${mark}`,
     clients: `${prefix}clients`,
+    deletedClients: `${prefix}deleted-clients`,
     owedClients: `${prefix}owed-clients`,
     audit: `${prefix}audit`,
     auditTold: `${prefix}audit-told`,
@@ -60,6 +70,8 @@ export function globalKeys(prefix: string) {
     reclaimFailed: `${prefix}reclaim-failed`,
     unaccounted: `${prefix}unaccounted`,
     accountingCursor: `${prefix}accounting-cursor`,
+    brokenClients: `${prefix}broken-clients`,
+    counts: `${prefix}counts`,
     /** Before the keys that count an account's dear calls. */
     accountRate: `${prefix}account-rate`,
     /** Before the keys that count failed token calls. */
@@ -92,5 +104,10 @@ export function clientKeys(prefix: string, clientToken: string) {
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
+    beside: (platformId: string) => `${base}beside:${platformId}`,
+    known: (bucket: string) => `${base}known:${bucket}`,
+    /** Of an asset with many segments; its field is bytes. */
+    knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
+      Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),
   };
 }

@@ -1,60 +1,75 @@
+import { mapInPages } from '../mapInPages.js';
 import type { Db } from './db.js';
+import { waitingEntries } from './notificationPages.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
-import { runPipeline } from './pipeline.js';
-
-const pageSize = 500;
+import { byFallingScore, type Place, pageBehind, startOf } from './place.js';
 
 interface Listed {
-  at: number;
   clientToken: string;
-  /** A notification's id, or of what waits, the asset. */
-  member: string;
+  notificationId: string;
+  place: Place;
 }
 
-/** The newest of many clients, newest first: only those are read that are shown. `since`: ms. */
+interface Options {
+  waitingOnly: boolean;
+  /** Accepted since then, ms. */
+  since?: number;
+  limit: number;
+}
+
+/** Clients asked about at the same time. */
+const atOnce = 50;
+
+/**
+ * The newest of many clients, ordered as the lists of each (`NotificationOrder`): only those records are read that are
+ * shown.
+ */
 export async function newestNotifications(
   db: Db,
   clientTokens: readonly string[],
-  options: { waitingOnly: boolean; since?: number; limit: number },
+  options: Options,
 ): Promise<NotificationRecord[]> {
+  const newestOf = options.waitingOnly ? newestWaiting : newestListed;
   let newest: Listed[] = [];
-  for (let start = 0; start < clientTokens.length; start += pageSize) {
-    const page = clientTokens.slice(start, start + pageSize);
-    const commands = db.redis.pipeline();
-    for (const clientToken of page) {
-      const keys = db.client(clientToken);
-      const log = options.waitingOnly ? keys.owedSince : keys.notifications;
-      commands.zrevrangebyscore(
-        log,
-        '+inf',
-        options.since ?? '-inf',
-        'WITHSCORES',
-        'LIMIT',
-        0,
-        options.limit,
-      );
-    }
-    const answers = (await runPipeline(commands)) as string[][];
-    newest.push(...answers.flatMap((flat, i) => listedOf(page[i] ?? '', flat)));
-    newest = newest.sort((a, b) => b.at - a.at).slice(0, options.limit);
+  for (let start = 0; start < clientTokens.length; start += atOnce) {
+    const page = clientTokens.slice(start, start + atOnce);
+    const found = await Promise.all(page.map((clientToken) => newestOf(db, clientToken, options)));
+    newest = [...newest, ...found.flat()]
+      .sort((a, b) => byFallingScore(a.place, b.place))
+      .slice(0, options.limit);
   }
-  const records = await Promise.all(newest.map((listed) => read(db, listed, options.waitingOnly)));
+  const records = await mapInPages(newest, atOnce, ({ clientToken, notificationId }) =>
+    getNotification(db, clientToken, notificationId),
+  );
   return records.filter((record) => record !== undefined);
 }
 
-function listedOf(clientToken: string, flat: string[]): Listed[] {
-  const listed: Listed[] = [];
-  for (let i = 0; i + 1 < flat.length; i += 2) {
-    listed.push({ clientToken, member: flat[i] ?? '', at: Number(flat[i + 1]) });
-  }
-  return listed;
+async function newestListed(
+  db: Db,
+  clientToken: string,
+  { since = Number.NEGATIVE_INFINITY, limit }: Options,
+): Promise<Listed[]> {
+  const found = await pageBehind(db, clientToken, 'notifications', {
+    place: startOf('falling'),
+    direction: 'falling',
+    count: limit,
+  });
+  return found
+    .filter(({ score }) => score >= since)
+    .map((place) => ({ clientToken, notificationId: place.member, place }));
 }
 
-async function read(
+async function newestWaiting(
   db: Db,
-  { clientToken, member }: Listed,
-  waitingOnly: boolean,
-): Promise<NotificationRecord | undefined> {
-  const id = waitingOnly ? await db.redis.hget(db.client(clientToken).owed, member) : member;
-  return id === null ? undefined : await getNotification(db, clientToken, id);
+  clientToken: string,
+  { since = Number.NEGATIVE_INFINITY, limit }: Options,
+): Promise<Listed[]> {
+  const newest: Listed[] = [];
+  for await (const { entries } of waitingEntries(db, clientToken)) {
+    for (const { place, notificationId, acceptedAt } of entries) {
+      if (acceptedAt >= since) newest.push({ clientToken, notificationId, place });
+    }
+    if (newest.length >= limit) break;
+  }
+  return newest;
 }

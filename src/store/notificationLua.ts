@@ -2,8 +2,9 @@
  * Lua for every script that writes a notification's record or what is owed.
  *
  * The record `{T}:notification:<id>`: asset, event, accepted_at, state (absent: waiting), priority (absent: live), group
- * (of the workflow that it shares; absent: it has one of its own); by (superseded by, not needed because of), reason,
- * ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the first failed attempt),
+ * (of the workflow that it shares; absent: it has one of its own); before (16 bytes: the id of the asset's claim before this
+ * one; absent: it is the first, or was written before there was this field); by (superseded by, not needed because of),
+ * reason, ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the first failed attempt),
  * redeliver_failures. Each is written when there is something to say.
  *
  * An asset that is owed is in one of two places, never in both:
@@ -33,6 +34,12 @@ local function close(id, fields, state, by, reason)
 end
 local function finish(id, state, by, reason)
   if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
+end
+-- A notification that has ended now, and that the asset's later claims do not lead to for as long as it is kept.
+local function keep_beside(asset, id)
+  local key = base .. 'beside:' .. asset
+  redis.call('SADD', key, id)
+  redis.call('EXPIRE', key, KEEP_SECONDS)
 end
 -- Lists a notification. trim_list must follow in the same script.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
@@ -168,54 +175,5 @@ local function owe(asset, id, lane)
     wait(asset, id, now, lane, now)
   end
   return lane
-end
-`;
-
-/** Lua for what is known of an asset: claim number (4 bytes), last claim's id (16), fingerprints (6 each). */
-export const knownLua = `
-local HEADER = 20
-local function read_known(bucket, slot)
-  local packed = redis.call('HGET', base .. 'known:' .. bucket, slot)
-  if not packed then return 0, '', '' end
-  return struct.unpack('>I4', packed), string.sub(packed, 5, HEADER), string.sub(packed, HEADER + 1)
-end
--- The notification id behind 16 bytes, as src/ids.ts writes it; nil where they are all zero.
-local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-local function id_text(bytes)
-  if bytes == '' or bytes == string.rep('\\0', 16) then return nil end
-  local out = {}
-  for i = 1, 16, 3 do
-    local a, b, c = string.byte(bytes, i, i + 2)
-    local n = a * 65536 + (b or 0) * 256 + (c or 0)
-    for _, unit in ipairs({262144, 4096, 64, 1}) do
-      local at = math.floor(n / unit) % 64 + 1
-      out[#out + 1] = string.sub(BASE64URL, at, at)
-    end
-  end
-  return 'msg_' .. string.sub(table.concat(out), 1, 22)
-end
-local function write_known(bucket, slot, claim, id, segments)
-  if id == '' then id = string.rep('\\0', 16) end
-  redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4', claim) .. id .. segments)
-end
--- Keeps the last decision about an asset that made no notification; 14 days.
-local function decide(asset, event, reason)
-  redis.call('SET', base .. 'decision:' .. asset,
-    cjson.encode({event_id = event, at = now, decision = reason}), 'EX', 1209600)
-end
-local function missing(segments, wanted)
-  local new = ''
-  for i = 1, #wanted, 6 do
-    local fingerprint = string.sub(wanted, i, i + 5)
-    local from, found = 1, false
-    while true do
-      local at = string.find(segments, fingerprint, from, true)
-      if not at then break end
-      if (at - 1) % 6 == 0 then found = true break end
-      from = at + 1
-    end
-    if not found then new = new .. fingerprint end
-  end
-  return new
 end
 `;

@@ -1,4 +1,4 @@
-/** The records of notifications: reading, listing and what people may change of them. */
+/** The records of notifications: reading them, and what people may change of them. */
 import { assetSlot, idToBytes } from '../ids.js';
 import type { Db } from './db.js';
 import { notificationLua } from './notificationLua.js';
@@ -63,82 +63,6 @@ export async function getNotification(
 ): Promise<NotificationRecord | undefined> {
   const [found] = await readRecords(db, clientToken, [notificationId]);
   return found;
-}
-
-export interface NotificationFilter {
-  state?: NotificationState;
-  platformId?: string;
-  /** ms */
-  since?: number;
-  /** ms */
-  until?: number;
-  cursor?: string;
-  limit: number;
-}
-
-/** Bounds the work of one call where a filter matches little; the cursor then leads on. */
-const scannedAtMost = 2000;
-
-/**
- * Newest first. Of what is waiting everything is listed; of the rest the newest 10,000.
- * A page may be shorter than `limit` while there is a `nextCursor`.
- */
-export async function listNotifications(
-  db: Db,
-  clientToken: string,
-  filter: NotificationFilter,
-): Promise<{ notifications: NotificationRecord[]; nextCursor?: string }> {
-  const keys = db.client(clientToken);
-  const waitingOnly = filter.state === 'waiting';
-  const log = waitingOnly ? keys.owedSince : keys.notifications;
-  let offset = filter.cursor === undefined ? 0 : Number(filter.cursor.split('.')[1]);
-  // New arrivals must not shift the pages: the cursor holds the newest score of the first page.
-  let upTo =
-    filter.cursor === undefined
-      ? (filter.until ?? Number.MAX_SAFE_INTEGER)
-      : Number(filter.cursor.split('.')[0]);
-  if (filter.cursor === undefined && filter.until === undefined) {
-    const newest = await db.redis.zrevrange(log, 0, 0, 'WITHSCORES');
-    upTo = Number(newest[1] ?? 0);
-  }
-  const notifications: NotificationRecord[] =
-    waitingOnly && filter.cursor === undefined ? await inFlightNow(db, clientToken, filter) : [];
-  for (let scanned = 0; scanned < scannedAtMost; ) {
-    const members = await db.redis.zrevrangebyscore(log, upTo, filter.since ?? '-inf', 'LIMIT', offset, 100);
-    if (members.length === 0) return { notifications };
-    const ids = waitingOnly ? (await db.redis.hmget(keys.owed, ...members)).map((id) => id ?? '') : members;
-    const records = await readRecords(db, clientToken, ids, filter.state);
-    for (const record of records) {
-      offset++;
-      scanned++;
-      if (record === undefined) continue;
-      if (filter.state !== undefined && record.state !== filter.state) continue;
-      if (filter.platformId !== undefined && record.platformId !== filter.platformId) continue;
-      notifications.push(record);
-      if (notifications.length >= filter.limit) return { notifications, nextCursor: `${upTo}.${offset}` };
-    }
-  }
-  return { notifications, nextCursor: `${upTo}.${offset}` };
-}
-
-/** What attempts hold at this moment waits nowhere else. */
-async function inFlightNow(
-  db: Db,
-  clientToken: string,
-  { platformId, since = 0, until = Number.MAX_SAFE_INTEGER }: NotificationFilter,
-): Promise<NotificationRecord[]> {
-  const held = Object.values(await db.redis.hgetall(db.client(clientToken).flight)).map((packed) =>
-    packed.split(' '),
-  );
-  const ids = held.map(([, , , , id, newer]) => newer ?? id ?? '');
-  const records = await readRecords(db, clientToken, ids, 'waiting');
-  return records.filter(
-    (record): record is NotificationRecord =>
-      record !== undefined &&
-      record.acceptedAt >= since &&
-      record.acceptedAt <= until &&
-      (platformId === undefined || record.platformId === platformId),
-  );
 }
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
@@ -243,7 +167,8 @@ export async function recoverFailed(
   if (!range.dryRun) await announceClaims(db, [clientToken]);
   const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
   for (let i = 0; i < ids.length; i += 200) {
-    for (const found of await readRecords(db, clientToken, ids.slice(i, i + 200), 'failed')) {
+    const failed = await failedAmong(db, clientToken, ids.slice(i, i + 200));
+    for (const found of await readRecords(db, clientToken, failed)) {
       if (found?.state !== 'failed' || found.endedAt === undefined) continue;
       if (found.endedAt < range.since || found.endedAt > range.until) continue;
       const slot = assetSlot(found.platformId);
@@ -261,42 +186,31 @@ export async function recoverFailed(
   return { count };
 }
 
-/** Records in the order of the ids; undefined where there is none (any more), or none in that state. */
-async function readRecords(
+/** Records in the order of the ids; undefined where there is none (any more). */
+export async function readRecords(
   db: Db,
   clientToken: string,
   ids: readonly string[],
-  state?: NotificationState,
 ): Promise<(NotificationRecord | undefined)[]> {
   const keys = db.client(clientToken);
-  const wanted = state === undefined ? ids : await idsInState(db, clientToken, ids, state);
   const commands = db.redis.pipeline();
-  for (const id of wanted) commands.hgetall(keys.notification(id));
+  for (const id of ids) commands.hgetall(keys.notification(id));
   const answers = (await runPipeline(commands)) as Record<string, string>[];
-  const records = new Map<string, NotificationRecord>();
-  wanted.forEach((id, i) => {
-    const record = recordOf(clientToken, id, answers[i] ?? {});
-    if (record !== undefined) records.set(id, record);
-  });
+  const records = ids.map((id, i) => recordOf(clientToken, id, answers[i] ?? {}));
   await tellWhenNext(
     db,
     clientToken,
-    [...records.values()].filter((record) => record.state === 'waiting'),
+    records.filter((record): record is NotificationRecord => record?.state === 'waiting'),
   );
-  return ids.map((id) => records.get(id));
+  return records;
 }
 
-/** A record may hold many attempts: those of other states are not read to be thrown away. */
-async function idsInState(
-  db: Db,
-  clientToken: string,
-  ids: readonly string[],
-  state: NotificationState,
-): Promise<string[]> {
+/** Those that have failed. A record may hold many attempts: it is not read to be thrown away. */
+async function failedAmong(db: Db, clientToken: string, ids: readonly string[]): Promise<string[]> {
   const commands = db.redis.pipeline();
   for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
   const states = await runPipeline(commands);
-  return ids.filter((_, i) => (states[i] ?? 'waiting') === state);
+  return ids.filter((_, i) => states[i] === 'failed');
 }
 
 /** Adds to what waits when it is attempted next, and why then. */

@@ -11,7 +11,10 @@ const unclaimedMs = 600_000;
 /** So long after it was announced a client is known to be in the index: none is taken off before `unclaimedMs`. */
 const announcedMs = unclaimedMs / 2;
 
-/** Clients announced by this process since its connection was made, with when (ms). */
+/**
+ * Clients announced by this process since its connection was made, with when (ms): the longest ago first, and none for
+ * longer than it counts.
+ */
 const announced = new WeakMap<Redis, Map<string, number>>();
 
 function announcedBy(redis: Redis): Map<string, number> {
@@ -38,8 +41,20 @@ export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<
   }
   if (missing.size === 0) return undefined;
   return db.redis.zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token])).then(() => {
-    for (const clientToken of missing) known.set(clientToken, at);
+    for (const clientToken of missing) {
+      known.delete(clientToken);
+      known.set(clientToken, at);
+    }
+    for (const [clientToken, since] of known) {
+      if (at - since <= announcedMs) break;
+      known.delete(clientToken);
+    }
   });
+}
+
+/** There is no such client: whoever makes up client tokens is not remembered. */
+export function forgetAnnouncement(db: Db, clientToken: string): void {
+  announcedBy(db.redis).delete(clientToken);
 }
 
 /** Every client that may be owed something. */
@@ -98,6 +113,8 @@ export interface OwedOverview {
   inFlight: number;
   /** How long the oldest has waited, ms. */
   oldestMs: number;
+  /** Each asset that waits has one time since when it is owed and one at which it is due, and nothing else has one. */
+  isConsistent: boolean;
 }
 
 /** ARGV: 2 retention ms */
@@ -108,14 +125,17 @@ redis.call('UNLINK', base .. 'in-flight')
 land_expired()
 write_waiting()
 local in_flight, owed = in_flight(), owed_count()
-if owed == 0 then return {0, 0, -1, in_flight, 0} end
+local waiting = redis.call('HLEN', base .. 'owed')
+local consistent = waiting == redis.call('ZCARD', base .. 'owed-since')
+  and waiting == redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill') and 1 or 0
+if owed == 0 then return {0, 0, -1, in_flight, 0, consistent} end
 local next_at = math.huge
 for _, lane in ipairs({'due:live', 'due:backfill'}) do
   local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
   if first[2] then next_at = math.min(next_at, tonumber(first[2])) end
 end
 -- All of it is in flight: the first lease that ends is what there is to wait for.
-if next_at == math.huge then return {owed, -1, 0, in_flight, 0} end
+if next_at == math.huge then return {owed, -1, 0, in_flight, 0, consistent} end
 local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
 local expires = oldest + tonumber(ARGV[2])
 if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') == '1' or field('held') == '1'
@@ -124,7 +144,7 @@ next_at = math.max(next_at, number('not_before'))
 if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
 next_at = math.min(next_at, expires)
 local planned = number('planned_at')
-return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight, now - oldest}
+return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight, now - oldest, consistent}
 `,
   notificationLua,
   endpointLua,
@@ -137,9 +157,10 @@ export async function owedOverview(db: Db, clientToken: string, retentionMs: num
     number,
     number,
     number,
+    number,
   ];
-  const [owed, overdueMs, plannedMsAgo, inFlight, oldestMs] = answer;
-  return { owed, overdueMs, plannedMsAgo, inFlight, oldestMs };
+  const [owed, overdueMs, plannedMsAgo, inFlight, oldestMs, consistent] = answer;
+  return { owed, overdueMs, plannedMsAgo, inFlight, oldestMs, isConsistent: consistent === 1 };
 }
 
 /** ARGV: 2 ms from now */

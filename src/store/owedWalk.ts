@@ -56,7 +56,7 @@ export async function strayAssets(
   return await Promise.all(
     [...strays].map(async (platformId) => {
       const { bucket, field } = assetSlot(platformId);
-      const known = await db.redis.hgetBuffer(`${keys.base}known:${bucket}`, field);
+      const known = await db.redis.hgetBuffer(keys.known(bucket), field);
       const notificationId = idOfAnswer(known?.subarray(4, 20));
       return { platformId, ...(notificationId !== undefined && { notificationId }) };
     }),

@@ -19,10 +19,19 @@ redis.call('HSET', S, ARGV[2], ARGV[4])
 return 1
 `);
 
-/** Puts every signing secret, previous ones too, under the newest key of `SECRETS_KEY`. Safe to repeat. */
-export async function reencryptSigningSecrets(db: Db, box: SecretBox): Promise<Reencrypted> {
+/**
+ * Puts every signing secret, previous ones too, under the newest key of `SECRETS_KEY`. Safe to repeat.
+ * @param told before each client: how many are done, and how many there are
+ */
+export async function reencryptSigningSecrets(
+  db: Db,
+  box: SecretBox,
+  told: (done: number, all: number) => void = () => undefined,
+): Promise<Reencrypted> {
   const counts: Reencrypted = { reencrypted: 0, unchanged: 0, unreadable: [] };
-  for (const clientToken of (await db.redis.smembers(db.global.clients)).sort()) {
+  const clientTokens = (await db.redis.smembers(db.global.clients)).sort();
+  for (const [done, clientToken] of clientTokens.entries()) {
+    told(done, clientTokens.length);
     try {
       await reencryptClient(db, box, clientToken, counts);
     } catch (err) {

@@ -173,7 +173,10 @@ local function settle_attempt(v)
       change(changed, 'redeliver_failures', times)
       local answered = answer('retry', later(q.schedule.retry, times, random), id, changed, failures, says)
       -- What is owed again meanwhile keeps its record for as long as it is.
-      if not current then redis.call('EXPIRE', record(id), KEEP_SECONDS) end
+      if not current then
+        redis.call('EXPIRE', record(id), KEEP_SECONDS)
+        if exists then keep_beside(asset, id) end
+      end
       return answered
     end
   elseif not current then
@@ -217,6 +220,8 @@ local function settle_attempt(v)
   elseif current then stop_waiting(asset, w) end
   if exists then
     close(id, changed, outcome, nil, reason)
+    -- It ends anew, and outlives those that followed it.
+    if redeliver then keep_beside(asset, id) end
     changed = {}
   end
   return answer(outcome, -1, id, changed, failures, says)

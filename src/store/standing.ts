@@ -1,6 +1,7 @@
 import { assetSlot, idToBytes } from '../ids.js';
 import type { Db } from './db.js';
-import { knownLua, notificationLua } from './notificationLua.js';
+import { knownLua } from './knownLua.js';
+import { notificationLua } from './notificationLua.js';
 import type { NotificationState } from './notifications.js';
 import { clientScript, runScript, text } from './script.js';
 

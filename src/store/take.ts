@@ -69,7 +69,7 @@ local function common()
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
     'rate_at', 'drain_at', 'recovered_at')
   common_facts = {
-    is_known = client[1] and not client[2],
+    is_known = client[1] and not client[2], is_deleted = client[2],
     bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
     url = redis.call('HGET', base .. 'registration', 'url'),
     state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),

@@ -1,5 +1,4 @@
 import type { Connection } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
 import { ConfigError } from '../config.js';
 import type { Logger } from '../log.js';
 
@@ -22,6 +21,7 @@ export const searchAttributeTypes = {
   HttpStatus: int,
 };
 
+type Servers = Pick<Connection, 'operatorService' | 'workflowService'>;
 type Name = keyof typeof searchAttributeTypes;
 const names = Object.keys(searchAttributeTypes) as Name[];
 
@@ -37,29 +37,45 @@ const noOperator = [7, 12];
  * @throws ConfigError naming those that are missing, or of another type, and cannot be added from here
  */
 export async function ensureSearchAttributes(
-  connection: Connection | NativeConnection,
+  connection: Servers,
   namespace: string,
   log: Logger,
 ): Promise<void> {
-  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
-  if (listed === 'denied') {
-    const missing = await missingByQuery(connection, namespace);
-    if (missing.length > 0) throw cannotAdd(namespace, missing);
+  const { missing, others, isListed } = await searchAttributesAmiss(connection, namespace);
+  if (!isListed && missing.length === 0) {
     log.info('the search attributes are there: the server lists none, queries that name them are answered');
-    return;
   }
-  const { customAttributes } = listed;
-  const others = names.filter(
-    (name) => (customAttributes[name] ?? searchAttributeTypes[name]) !== searchAttributeTypes[name],
-  );
-  if (others.length > 0) throw cannotAdd(namespace, others);
-  const missing = names.filter((name) => !(name in customAttributes));
+  if (others.length > 0 || (!isListed && missing.length > 0)) {
+    throw cannotAdd(namespace, [...missing, ...others]);
+  }
   if (missing.length === 0) return;
   const searchAttributes = Object.fromEntries(missing.map((name) => [name, searchAttributeTypes[name]]));
   const added = await unlessDenied(
     connection.operatorService.addSearchAttributes({ namespace, searchAttributes }),
   );
   if (added === 'denied') throw cannotAdd(namespace, missing);
+}
+
+/**
+ * Returns which search attributes the namespace lacks, and which it has with another type. Where the server lets nobody
+ * list them (`isListed` is false), those of another type are among the missing ones.
+ */
+export async function searchAttributesAmiss(
+  connection: Servers,
+  namespace: string,
+): Promise<{ missing: Name[]; others: Name[]; isListed: boolean }> {
+  const listed = await unlessDenied(connection.operatorService.listSearchAttributes({ namespace }));
+  if (listed === 'denied') {
+    return { missing: await missingByQuery(connection, namespace), others: [], isListed: false };
+  }
+  const { customAttributes } = listed;
+  return {
+    missing: names.filter((name) => !(name in customAttributes)),
+    others: names.filter(
+      (name) => (customAttributes[name] ?? searchAttributeTypes[name]) !== searchAttributeTypes[name],
+    ),
+    isListed: true,
+  };
 }
 
 async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
@@ -72,7 +88,7 @@ async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
 }
 
 /** A query that names an attribute which is not there, or with a value of another type, is invalid. */
-async function missingByQuery(connection: Connection | NativeConnection, namespace: string): Promise<Name[]> {
+async function missingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
   const missing: Name[] = [];
   for (const name of names) {
     const value = searchAttributeTypes[name] === int ? '0' : "'-'";

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openapi } from '../../src/api/openapi.js';
 import { environmentSchema, readConfig } from '../../src/config.js';
-import { endpointStates } from '../../src/store/endpoint.js';
 import { notificationStates } from '../../src/store/notifications.js';
+import { endpointStates } from '../../src/store/stateChanges.js';
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/delivery.md'), 'utf8');
 const sorted = (names: Iterable<string>) => [...new Set(names)].sort();

@@ -56,6 +56,7 @@ export type Call = Partial<Bounds> & { nonce?: string };
 export interface DeliveryClient {
   db: Db;
   clientToken: string;
+  account: { client_id: string; client_secret: string; scopes: string[] };
   /** Moves the clock of every script. */
   pass(ms: number): void;
   /** The scripts' clock, ms. */
@@ -102,6 +103,7 @@ export async function newDeliveryClient(settings: Partial<DeliverySchedule> = {}
   const client: DeliveryClient = {
     db,
     clientToken,
+    account,
     pass(ms) {
       offsetMs += ms;
     },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { getNotification, listNotifications } from '../../src/store/notifications.js';
+import { listNotifications } from '../../src/store/notificationPages.js';
+import { getNotification } from '../../src/store/notifications.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const listedAtMost = 10_000;

@@ -4,12 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import { notificationsOfAsset } from '../../src/store/assetNotifications.js';
 import type { Lease, Wanted } from '../../src/store/attempts.js';
 import type { ArrivedEvent, Claim } from '../../src/store/claim.js';
 import { setClient } from '../../src/store/clients.js';
 import { getEndpoint, pauseEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { listNotifications, type NotificationFilter } from '../../src/store/notificationPages.js';
 import { cancelNotification, makeDue, recoverFailed } from '../../src/store/notifications.js';
 import { owedOverview } from '../../src/store/owed.js';
+import type { Place } from '../../src/store/place.js';
 import { planCatchUp } from '../../src/store/plan.js';
 import { changeRegistration, resetRegistration } from '../../src/store/registrations.js';
 import type { Settled } from '../../src/store/settle.js';
@@ -471,6 +474,33 @@ const sweep = step('sweep', async (_model, client) => {
   );
 });
 
+/** Page by page: what is owed, each once, and of an asset every notification that was ever made. */
+const lists = step('lists', async (model, client) => {
+  const listed = async (filter: Omit<NotificationFilter, 'limit'>): Promise<string[]> => {
+    const ids: string[] = [];
+    let behind: Place | undefined;
+    do {
+      const page = await listNotifications(client.db, client.clientToken, {
+        ...filter,
+        limit: 2,
+        ...(behind && { behind }),
+      });
+      assert.ok(page.notifications.length <= 2);
+      ids.push(...page.notifications.map((one) => one.notificationId));
+      behind = page.next;
+    } while (behind !== undefined);
+    return ids;
+  };
+  const owed = [...model.owed.values()].map(({ id }) => id);
+  assert.deepEqual((await listed({ state: 'waiting' })).sort(), owed.sort(), 'what waits');
+  for (const platformId of assets) {
+    const linked = await notificationsOfAsset(client.db, client.clientToken, platformId);
+    assert.ok(linked !== undefined, 'all are linked');
+    const made = [...model.notifications].filter(([, { asset }]) => asset === platformId).map(([id]) => id);
+    assert.deepEqual((await listed({ platformId })).sort(), made.sort(), `those of ${platformId}`);
+  }
+});
+
 const operator: Step[] = [
   step('pause', async (model, client) => {
     assert.equal(await pauseEndpoint(client.db, client.clientToken), !model.paused);
@@ -712,6 +742,7 @@ const anyStep: fc.Arbitrary<Step>[] = [
   manyAtOnce,
   fc.oneof(anyNumber.map(cancel), anyNumber.map(sendNow), anyNumber.map(sendNow)),
   fc.constantFrom(plan, sweep, recover),
+  fc.constant(lists),
   fc.constantFrom(...operator, ...putBack),
   fc.constantFrom(second, second, leaseMs + second, minute, minute, 5 * hour, 2 * day).map(pass),
 ];
@@ -729,6 +760,7 @@ describe('known and owed, under every interleaving', () => {
           await setClient(client.db, client.clientToken, { maxInFlight });
           const model = new Model();
           await fc.asyncModelRun(() => ({ model, real: client }), steps);
+          await lists.run(model, client);
           await drains(model, client);
           client.db.redis.disconnect();
         },
