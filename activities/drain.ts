@@ -1,8 +1,8 @@
 import { Context } from '@temporalio/activity';
 import type { Outcome } from '../src/delivery/outcome.js';
-import { getEndpoint } from '../src/store/endpoint.js';
-import { type Plan, planCatchUp, type WaitReason } from '../src/store/plan.js';
-import type { ActivityDeps } from './deps.js';
+import { getEndpoint } from '../src/redis/records/endpoint.js';
+import { type Plan, planCatchUp, type WaitReason } from '../src/redis/owed/plan.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 export interface DrainResult {
   /** Assets that wait. */

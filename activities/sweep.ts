@@ -1,21 +1,21 @@
 import { Context } from '@temporalio/activity';
-import { pickedUpWithinMs } from '../src/accounting/judge.js';
-import { readWhatItIs } from '../src/accounting/ofClient.js';
+import { pickedUpWithinMs } from '../src/upkeep/judge.js';
+import { readWhatItIs } from '../src/upkeep/ofClient.js';
 import { mapInPages } from '../src/mapInPages.js';
-import { getAccount } from '../src/store/accounts.js';
-import { countBroken } from '../src/store/brokenClients.js';
-import { getClient } from '../src/store/clients.js';
-import { noteCounted, noteSweepEnd } from '../src/store/counts.js';
-import { setHeld } from '../src/store/endpoint.js';
-import { countEndpoints } from '../src/store/endpointCounts.js';
-import { unaccountedNow } from '../src/store/findings.js';
-import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../src/store/owed.js';
-import { accountForClient, accountForSome } from './account.js';
-import { besideOthers, keepAsBroken, lookAgainAtBroken } from './brokenClients.js';
-import { clearDeletedClients } from './deletions.js';
-import type { ActivityDeps } from './deps.js';
-import { reclaimEvents } from './reclaim.js';
-import { tellOperatorsChanges } from './tellOperatorsChanges.js';
+import { getAccount } from '../src/redis/records/accounts.js';
+import { countBroken } from '../src/redis/sweep/brokenClients.js';
+import { getClient } from '../src/redis/records/clients.js';
+import { noteCounted, noteSweepEnd } from '../src/redis/sweep/counts.js';
+import { setHeld } from '../src/redis/records/endpoint.js';
+import { countEndpoints } from '../src/redis/sweep/endpointCounts.js';
+import { unaccountedNow } from '../src/redis/sweep/findings.js';
+import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../src/redis/owed/owed.js';
+import { accountForClient, accountForSome } from '../src/upkeep/account.js';
+import { besideOthers, keepAsBroken, lookAgainAtBroken } from '../src/upkeep/brokenClients.js';
+import { clearDeletedClients } from '../src/upkeep/deletions.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
+import { reclaimEvents } from '../src/upkeep/reclaim.js';
+import { tellOperatorsChanges } from '../src/upkeep/tellOperatorsChanges.js';
 
 /** What waits in an engine's queue is somebody's: only what is overdue, or owed, for so long is looked after. */
 const overdueMs = 60_000;

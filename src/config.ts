@@ -9,7 +9,7 @@ import {
   namesTemporal,
   readClientSettings,
   type TemporalConnectionOptions,
-} from './temporal/clientSettings.js';
+} from './temporalSettings.js';
 
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
@@ -54,7 +54,7 @@ const secretsKey = list
   .refine((l) => l.length > 0 && l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
     message: 'must be <key id>:<base64 of 32 bytes>, older keys after a comma',
   })
-  // Secrets that are stored as they are carry this name in the place of a key's (store/secretBox.ts).
+  // Secrets that are stored as they are carry this name in the place of a key's (redis/records/secretBox.ts).
   .refine((l) => l.every((k) => !k.startsWith('plain:')), { message: 'must not have a key id "plain"' })
   // A secret says under which id it lies: of two keys with one id only the first would ever be tried.
   .refine((l) => new Set(l.map((k) => k.split(':')[0])).size === l.length, {
@@ -79,7 +79,7 @@ export const environmentSchema = z.object({
     .regex(/^rediss?:\/\//, 'must start with redis:// or rediss://')
     .default('redis://127.0.0.1:6379'),
   KEY_PREFIX: z.string().max(64).default(''),
-  /** With what follows Temporal's standard client settings, read by `temporal/clientSettings.ts`. */
+  /** With what follows Temporal's standard client settings, read by `temporalSettings.ts`. */
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
   TEMPORAL_CONFIG_FILE: z.string().optional(),

@@ -7,11 +7,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
-import { timeSkippingServerBinary } from '../src/embedded/binaries.js';
-import { type RedisServer, startRedis } from '../src/embedded/redis.js';
-import { startTemporal, type TemporalServer } from '../src/embedded/temporal.js';
+import { timeSkippingServerBinary } from '../local/binaries.js';
+import { type RedisServer, startRedis } from '../local/redis.js';
+import { startTemporal, type TemporalServer } from '../local/temporal.js';
 import { createLogger } from '../src/log.js';
-import { installRuntime } from '../src/temporal/worker.js';
+import { installRuntime } from '../src/worker.js';
 
 interface Run {
   dir?: string;

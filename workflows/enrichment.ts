@@ -10,10 +10,10 @@ import {
 import type { Activities } from '../activities/index.js';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import type { Report } from '../src/delivery/report.js';
-import type { ClaimedEvent } from '../src/store/claim.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';
 import { enrichmentOfFirstRelease, type FirstReleaseInput, isOfFirstRelease } from './firstRelease.js';
-import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
+import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 
 const { deliver } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',

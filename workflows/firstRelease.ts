@@ -13,9 +13,9 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { FirstReleaseOutcome, LeftToCatchUp } from '../activities/firstRelease.js';
-import type { ClaimableEvent } from '../src/store/claim.js';
-import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
-import { upkeepQueueOf } from './upkeepQueue.js';
+import type { ClaimableEvent } from '../src/redis/owed/claim.js';
+import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
+import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
 type OwedOutcome = Extract<FirstReleaseOutcome, { kind: 'owed' }>;
 

@@ -1,15 +1,15 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { projectDir } from '../../src/embedded/projectDir.js';
-import { startRedis } from '../../src/embedded/redis.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
+import { startRedis } from '../../local/redis.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { type ArrivedEvent, claimEvents } from '../../src/store/claim.js';
-import { createClient } from '../../src/store/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { register } from '../../src/store/registrations.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import type { Cell, Study } from './study.js';
 
 const knownOf = [10, 100, 200, 1_000, 10_000, 100_000];

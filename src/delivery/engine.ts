@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Take, TakeMode } from '../store/take.js';
+import type { Take, TakeMode } from '../redis/owed/take.js';
 import { type AttemptsDeps, ClientAttempts } from './clientAttempts.js';
 import type { Outcome } from './outcome.js';
 import { type Delivery, Work } from './work.js';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
 import { shortened } from '../shortened.js';
-import type { ArrivedEvent } from '../store/claim.js';
+import type { ArrivedEvent } from '../redis/owed/claim.js';
 
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();

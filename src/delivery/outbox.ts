@@ -7,9 +7,9 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
-import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
+import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
 import type { Logger } from '../log.js';
-import type { ArrivedEvent, ClaimedEvent } from '../store/claim.js';
+import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
 import { isOverLimit, isTemporalUnavailable } from '../temporal/unavailable.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 

@@ -1,7 +1,7 @@
 /** What a command is handed: the servers, opened when first needed, the way to answer, and the audit. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../redis/connection/db.js';
 
 export interface Operator {
   readonly config: () => Config;

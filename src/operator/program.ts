@@ -1,21 +1,21 @@
 /** The command line: its groups, its help, what counts as wrong usage. */
 import { Command } from 'commander';
-import { addAccountCommands } from './account.js';
-import { addAuditCommand } from './auditTrail.js';
-import { addClientCommands } from './client.js';
-import { styled } from './colour.js';
-import { addCompletionCommand } from './completion.js';
-import { addDemoCommand } from './demo.js';
-import { addDoctorCommand } from './doctor.js';
-import { addExplainCommand } from './explain.js';
-import { addExportCommands } from './exportImport.js';
-import { addNotificationCommands } from './notification.js';
+import { addAccountCommands } from './commands/account.js';
+import { addAuditCommand } from './commands/auditTrail.js';
+import { addClientCommands } from './commands/client.js';
+import { styled } from './terminal/colour.js';
+import { addCompletionCommand } from './commands/completion.js';
+import { addDemoCommand } from './commands/demo.js';
+import { addDoctorCommand } from './commands/doctor.js';
+import { addExplainCommand } from './commands/explain.js';
+import { addExportCommands } from './commands/exportImport.js';
+import { addNotificationCommands } from './commands/notification.js';
 import type { Operator } from './operator.js';
-import { addReconcileCommand } from './reconcile.js';
-import { addRegistrationCommands } from './registration.js';
-import { addSecretsCommands } from './secrets.js';
-import { addStatusCommand } from './status.js';
-import { addWatchCommand } from './watch.js';
+import { addReconcileCommand } from './commands/reconcile.js';
+import { addRegistrationCommands } from './commands/registration.js';
+import { addSecretsCommands } from './commands/secrets.js';
+import { addStatusCommand } from './commands/status.js';
+import { addWatchCommand } from './commands/watch.js';
 
 export interface GlobalOptions {
   json?: boolean;

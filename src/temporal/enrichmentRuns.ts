@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import type { EnrichmentInput } from '../../workflows/enrichment.js';
 import type { FirstReleaseInput } from '../../workflows/firstRelease.js';
-import type { ClaimableEvent } from '../store/claim.js';
+import type { ClaimableEvent } from '../redis/owed/claim.js';
 
 export interface EnrichmentRun {
   workflowId: string;

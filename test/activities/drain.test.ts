@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { drain } from '../../activities/drain.js';
 import { type Swept, sweepOwedClients } from '../../activities/sweep.js';
-import { pauseEndpoint } from '../../src/store/endpoint.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import {
   type Harness,
   type Receiver,

@@ -7,7 +7,7 @@ import Koa from 'koa';
 import { pino } from 'pino';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
-import type { openapi } from '../../src/api/openapi.js';
+import type { openapi } from '../../src/api/reference/openapi.js';
 import { listen } from '../../src/api/server.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import type { ArrivedEvent } from '../../src/store/claim.js';
-import type { Taken } from '../../src/store/take.js';
+import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
+import type { Taken } from '../../src/redis/owed/take.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
   minute,
   newDeliveryClient,
-} from '../store/deliveryClient.js';
+} from '../redis/deliveryClient.js';
 import { newToken, type RunningApi, startApi } from './runningApi.js';
 
 interface Listed {

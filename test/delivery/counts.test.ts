@@ -1,12 +1,12 @@
 /** What the sweep counts, and what a scrape of the metrics costs. */
 import assert from 'node:assert/strict';
-import { createPace } from '../../src/accounting/pace.js';
-import { reconcile } from '../../src/accounting/reconcile.js';
+import { createPace } from '../../src/operator/pace.js';
+import { reconcile } from '../../src/upkeep/reconcile.js';
 import { createMetrics } from '../../src/metrics.js';
-import { recordChange, toldUntil } from '../../src/store/audit.js';
-import { readCounts } from '../../src/store/counts.js';
-import { pauseEndpoint } from '../../src/store/endpoint.js';
-import { watchCounts } from '../../src/watchCounts.js';
+import { recordChange, toldUntil } from '../../src/redis/records/audit.js';
+import { readCounts } from '../../src/redis/sweep/counts.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { watchCounts } from '../../src/upkeep/watchCounts.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Counts of the sweep', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { setClient } from '../../src/store/clients.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Drains of many clients', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Logger } from '../../src/log.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
-import { listStateChanges } from '../../src/store/stateChanges.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { listStateChanges } from '../../src/redis/records/stateChanges.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';

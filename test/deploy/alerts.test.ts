@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { createMetrics, watchedMetrics } from '../../src/metrics.js';
-import { watchCounts } from '../../src/watchCounts.js';
+import { watchCounts } from '../../src/upkeep/watchCounts.js';
 
 interface Rule {
   alert: string;
@@ -20,25 +20,25 @@ describe('Prometheus alerts', () => {
   before(async () => {
     const file = await readFile(join(root, 'deploy/prometheus/alerts.yml'), 'utf8');
     rules = (parse(file) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
-    docs = await readFile(join(root, 'docs/operations.md'), 'utf8');
+    docs = await readFile(join(root, 'docs/guides/operations.md'), 'utf8');
     const all = createMetrics();
     watchCounts(all, () => Promise.resolve({}));
     for (const name of watchedMetrics) all.watch(name, () => 0);
     metrics = await all.registry.metrics();
   });
 
-  it('ask for metrics that the service has, and are all in docs/operations.md', () => {
+  it('ask for metrics that the service has, and are all in docs/guides/operations.md', () => {
     for (const { alert, expr } of rules) {
-      assert.ok(docs.includes(`\`${alert}\``), `${alert} is not in docs/operations.md`);
+      assert.ok(docs.includes(`\`${alert}\``), `${alert} is not in docs/guides/operations.md`);
       const names = expr.match(/asset_update_\w+/g) ?? [];
       assert.ok(names.length > 0, alert);
       for (const name of names) assert.ok(metrics.includes(`# TYPE ${name} `), `${alert}: ${name}`);
     }
   });
 
-  it('every metric of the service itself is in docs/operations.md', () => {
+  it('every metric of the service itself is in docs/guides/operations.md', () => {
     for (const [, name] of metrics.matchAll(/^# TYPE (asset_update_\w+) /gm)) {
-      assert.match(docs, new RegExp(`^\\| \`${name}[\`{]`, 'm'), `${name} is not in docs/operations.md`);
+      assert.match(docs, new RegExp(`^\\| \`${name}[\`{]`, 'm'), `${name} is not in docs/guides/operations.md`);
     }
   });
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { claimAgain } from '../../src/store/claim.js';
-import { deleteClient } from '../../src/store/clients.js';
-import { clearDeletedClient, deletionsUnderWay } from '../../src/store/deletion.js';
-import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { deleteClient } from '../../src/redis/records/clients.js';
+import { clearDeletedClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
+import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../src/embedded/ports.js';
+import { freePort } from '../../local/ports.js';
 import { uniquePrefix } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { claimAgain } from '../../src/store/claim.js';
-import { setClient } from '../../src/store/clients.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import {
   type Harness,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createLogger } from '../../src/log.js';
-import { pauseEndpoint } from '../../src/store/endpoint.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';

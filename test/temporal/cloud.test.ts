@@ -3,7 +3,7 @@ import { Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
 import { createOutbox } from '../../src/delivery/outbox.js';
 import { createLogger, type Logger } from '../../src/log.js';
-import type { ArrivedEvent, ClaimedEvent } from '../../src/store/claim.js';
+import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';

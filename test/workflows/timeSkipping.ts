@@ -4,7 +4,7 @@ import { Worker } from '@temporalio/worker';
 import type { Activities } from '../../activities/index.js';
 import { workflowBundlePath } from '../../src/temporal/bundle.js';
 import { searchAttributeTypes } from '../../src/temporal/searchAttributes.js';
-import { upkeepQueueOf } from '../../workflows/upkeepQueue.js';
+import { upkeepQueueOf } from '../../src/temporal/upkeepQueue.js';
 import { startTimeSkippingServer, uniquePrefix } from '../servers.js';
 
 type Fake = { [Name in keyof Activities]?: (...args: never[]) => Promise<unknown> };

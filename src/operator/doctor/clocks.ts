@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Redis } from 'ioredis';
-import { span } from '../moment.js';
+import { span } from '../terminal/moment.js';
 import { type Finding, fail, ok, warn } from './finding.js';
 
 export interface ClockReading {

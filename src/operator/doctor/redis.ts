@@ -1,11 +1,11 @@
 /** Redis as it is set up and as it is. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../../config.js';
-import type { Db } from '../../store/db.js';
-import { layoutVersion } from '../../store/layout.js';
-import { createSecretBox, SecretUnreadable } from '../../store/secretBox.js';
-import { span } from '../moment.js';
-import { answerTimeOf, slowRedisMs } from '../ownHealth.js';
+import type { Db } from '../../redis/connection/db.js';
+import { layoutVersion } from '../../redis/connection/layout.js';
+import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
+import { span } from '../terminal/moment.js';
+import { answerTimeOf, slowRedisMs } from '../health/ownHealth.js';
 import { clockFinding, readRedisClock } from './clocks.js';
 import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
 
@@ -106,7 +106,7 @@ function ofMemory(info: Values): Finding {
   const share = used / most;
   const found = `${megabytes(used)} used of ${megabytes(most)} (${Math.round(share * 100)} %).`;
   const todo =
-    'Full, it takes no event any more (503). Raise maxmemory; docs/limits.md says what takes how much.';
+    'Full, it takes no event any more (503). Raise maxmemory; docs/reference/limits.md says what takes how much.';
   if (share >= 0.95) return fail(check, found, todo);
   return share >= 0.8 ? warn(check, found, todo) : ok(check, found);
 }
