@@ -1,7 +1,7 @@
 import { Context } from '@temporalio/activity';
 import type { Outcome } from '../src/delivery/outcome.js';
-import { getEndpoint } from '../src/redis/records/endpoint.js';
 import { type Plan, planCatchUp, type WaitReason } from '../src/redis/owed/plan.js';
+import { getEndpoint } from '../src/redis/records/endpoint.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 export interface DrainResult {

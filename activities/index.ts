@@ -1,8 +1,8 @@
 import type { Waiting } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';
-import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { drain } from './drain.js';
 import { firstReleaseActivities } from './firstRelease.js';
 import { attemptRedelivery, type Redelivery } from './redelivery.js';

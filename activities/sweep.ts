@@ -1,19 +1,19 @@
 import { Context } from '@temporalio/activity';
-import { pickedUpWithinMs } from '../src/upkeep/judge.js';
-import { readWhatItIs } from '../src/upkeep/ofClient.js';
 import { mapInPages } from '../src/mapInPages.js';
+import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../src/redis/owed/owed.js';
 import { getAccount } from '../src/redis/records/accounts.js';
-import { countBroken } from '../src/redis/sweep/brokenClients.js';
 import { getClient } from '../src/redis/records/clients.js';
-import { noteCounted, noteSweepEnd } from '../src/redis/sweep/counts.js';
 import { setHeld } from '../src/redis/records/endpoint.js';
+import { countBroken } from '../src/redis/sweep/brokenClients.js';
+import { noteCounted, noteSweepEnd } from '../src/redis/sweep/counts.js';
 import { countEndpoints } from '../src/redis/sweep/endpointCounts.js';
 import { unaccountedNow } from '../src/redis/sweep/findings.js';
-import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../src/redis/owed/owed.js';
 import { accountForClient, accountForSome } from '../src/upkeep/account.js';
 import { besideOthers, keepAsBroken, lookAgainAtBroken } from '../src/upkeep/brokenClients.js';
 import { clearDeletedClients } from '../src/upkeep/deletions.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
+import { pickedUpWithinMs } from '../src/upkeep/judge.js';
+import { readWhatItIs } from '../src/upkeep/ofClient.js';
 import { reclaimEvents } from '../src/upkeep/reclaim.js';
 import { tellOperatorsChanges } from '../src/upkeep/tellOperatorsChanges.js';
 

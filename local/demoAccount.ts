@@ -3,8 +3,8 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort, isPortTaken } from './ports.js';
 import { projectDir } from '../src/operator/running/projectDir.js';
+import { freePort, isPortTaken } from './ports.js';
 
 const run = promisify(execFile);
 

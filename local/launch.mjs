@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-const projectDir = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+const projectDir = join(dirname(fileURLToPath(import.meta.url)), '..');
 const [task, ...args] = process.argv.slice(2);
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
@@ -102,12 +102,12 @@ function isInstalledByHand() {
 /** Compiles, then bundles the workflows, where a source is newer than `dist`. */
 function build() {
   const stamp = join(projectDir, 'dist', '.built');
-  const folders = ['src', 'workflows', 'activities'].map((name) => join(projectDir, name));
+  const folders = ['src', 'local', 'workflows', 'activities'].map((name) => join(projectDir, name));
   const single = ['package-lock.json', 'tsconfig.json'].map((name) => join(projectDir, name));
   const wanted = digest([...folders.flatMap(sourcesUnder), ...single], process.version);
   if (read(stamp) === wanted) return;
   say('building');
-  for (const name of ['.built', 'src', 'workflows', 'activities']) {
+  for (const name of ['.built', 'src', 'local', 'workflows', 'activities']) {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);

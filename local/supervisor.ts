@@ -1,7 +1,7 @@
-import type { Child } from './child.js';
-import { logTail } from './child.js';
 import { markProcess } from '../src/operator/running/processMark.js';
 import { type RunState, removeRunState, writeRunState } from '../src/operator/running/runState.js';
+import type { Child } from './child.js';
+import { logTail } from './child.js';
 
 /** Above the service's own forced end (25 s), see the worker's shutdown times. */
 const serviceGraceMs = 40_000;

@@ -1,19 +1,19 @@
 /** What delivers in one process, put together in the order in which each part needs the others. */
 import type { Client } from '@temporalio/client';
-import type { ActivityDeps } from './upkeep/deps.js';
 import type { Config } from './config.js';
-import type { Logger } from './log.js';
-import type { Sender } from './outgoing/post.js';
-import type { Db } from './redis/connection/db.js';
-import { type Durability, openDurability } from './redis/connection/durable.js';
-import type { SecretBox } from './redis/records/secretBox.js';
-import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
 import { type Accepting, createAccepting } from './delivery/accept.js';
 import { createClaims } from './delivery/claims.js';
 import type { DeliveryMetrics } from './delivery/clientAttempts.js';
 import { createEngine, type Engine } from './delivery/engine.js';
 import { createOutbox, type Outbox, type OutboxMetrics } from './delivery/outbox.js';
 import { deliveryOf } from './delivery/settings.js';
+import type { Logger } from './log.js';
+import type { Sender } from './outgoing/post.js';
+import type { Db } from './redis/connection/db.js';
+import { type Durability, openDurability } from './redis/connection/durable.js';
+import type { SecretBox } from './redis/records/secretBox.js';
+import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
+import type { ActivityDeps } from './upkeep/deps.js';
 
 export type Role = 'api' | 'worker' | 'all';
 

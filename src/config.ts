@@ -5,11 +5,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import {
-  namesTemporal,
-  readClientSettings,
-  type TemporalConnectionOptions,
-} from './temporalSettings.js';
+import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');

@@ -1,27 +1,27 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
-import type { ActivityDeps } from './upkeep/deps.js';
 import { listenAdmin } from './api/admin.js';
 import { createApi } from './api/app.js';
 import { createReadiness, lookEveryMs } from './api/readiness.js';
 import { listen } from './api/server.js';
-import type { Config } from './config.js';
 import { type Role, startDelivering } from './compose.js';
+import type { Config } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
 import { targetPolicyOf } from './outgoing/targetPolicy.js';
-import { readCounts } from './redis/sweep/counts.js';
 import { closeDb, openDb, waitForRedis } from './redis/connection/db.js';
 import { checkLayout } from './redis/connection/layout.js';
 import { createSecretBox } from './redis/records/secretBox.js';
+import { readCounts } from './redis/sweep/counts.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
-import { installRuntime, type Running, startWorkers } from './worker.js';
+import type { ActivityDeps } from './upkeep/deps.js';
 import { watchCounts } from './upkeep/watchCounts.js';
+import { installRuntime, type Running, startWorkers } from './worker.js';
 
 export type { Role } from './compose.js';
 

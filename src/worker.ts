@@ -1,10 +1,10 @@
 import { type NativeConnection, Runtime, Worker } from '@temporalio/worker';
-import type { ActivityDeps } from './upkeep/deps.js';
 import { createActivities } from '../activities/index.js';
-import { upkeepQueueOf } from './temporal/upkeepQueue.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
+import { upkeepQueueOf } from './temporal/upkeepQueue.js';
+import type { ActivityDeps } from './upkeep/deps.js';
 
 /** Routes the SDK's own log through ours. Once per process, before the first connection. */
 export function installRuntime(log: Logger): void {

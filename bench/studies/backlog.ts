@@ -1,8 +1,8 @@
 import { notificationId } from '../../src/ids.js';
-import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
 import type { Db } from '../../src/redis/connection/db.js';
-import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owed.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Usages, usageOf } from '../processUsage.js';
 import { startEndpoint } from './endpoint.js';
 import { latencyHead, latencyRow, liveTraffic, ratioRow } from './liveTraffic.js';

@@ -1,13 +1,13 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { projectDir } from '../../src/operator/running/projectDir.js';
 import { startRedis } from '../../local/redis.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
-import { createClient } from '../../src/redis/records/clients.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import type { Cell, Study } from './study.js';

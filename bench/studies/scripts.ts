@@ -1,18 +1,18 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { projectDir } from '../../src/operator/running/projectDir.js';
 import { startRedis } from '../../local/redis.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { turnAttempts } from '../../src/redis/owed/attempts.js';
 import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { register } from '../../src/redis/records/registrations.js';
-import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import type { Verdict } from '../../src/redis/owed/settle.js';
 import type { Taken } from '../../src/redis/owed/take.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { type ScriptCost, scriptCosts, type Way } from './scriptCosts.js';
 import type { Study, Table } from './study.js';
 

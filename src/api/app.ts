@@ -1,27 +1,27 @@
 import Router from '@koa/router';
 import Koa from 'koa';
-import { accessTokenEndpoint } from './endpoints/accessToken.js';
 import { answerErrors } from './answerErrors.js';
-import { assetEndpoint } from './endpoints/asset.js';
 import { checkHead } from './checkHead.js';
-import { clientsEndpoint } from './endpoints/clients.js';
 import type { ApiDeps } from './deps.js';
-import { docsEndpoint } from './reference/docs.js';
+import { accessTokenEndpoint } from './endpoints/accessToken.js';
+import { assetEndpoint } from './endpoints/asset.js';
+import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
-import { literalRoutes } from './literalRoutes.js';
 import { notificationEndpoint } from './endpoints/notification.js';
 import { notificationsEndpoint } from './endpoints/notifications.js';
-import { observe } from './observe.js';
-import { openapiEndpoint } from './reference/openapi.js';
 import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
 import { recoverEndpoint } from './endpoints/recover.js';
 import { redeliverEndpoint } from './endpoints/redeliver.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
-import { nameRequest } from './requestId.js';
 import { resumeEndpointEndpoint } from './endpoints/resume.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
+import { literalRoutes } from './literalRoutes.js';
+import { observe } from './observe.js';
+import { docsEndpoint } from './reference/docs.js';
+import { openapiEndpoint } from './reference/openapi.js';
+import { nameRequest } from './requestId.js';
 
 export type { ApiDeps } from './deps.js';
 

@@ -3,10 +3,10 @@ import type { Logger } from '../log.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { Place, PostResult, Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
-import type { SecretBox } from '../redis/records/secretBox.js';
 import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
-import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 import type { Taken } from '../redis/owed/take.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
+import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 
 export interface AttemptDeps {
   db: Db;

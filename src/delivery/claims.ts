@@ -5,11 +5,11 @@
  */
 
 import type { Logger } from '../log.js';
+import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
+import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { turnAttempts } from '../redis/owed/attempts.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
-import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owed.js';
-import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { newNonce } from './clientAttempts.js';
 import type { DeliverySettings } from './settings.js';
 

@@ -5,13 +5,13 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../log.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
+import type { Db } from '../redis/connection/db.js';
+import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { type Turned, turnAttempts } from '../redis/owed/attempts.js';
 import { claimAgain } from '../redis/owed/claim.js';
-import type { Db } from '../redis/connection/db.js';
-import type { SecretBox } from '../redis/records/secretBox.js';
 import type { Settled, Verdict } from '../redis/owed/settle.js';
 import type { Take, Taken } from '../redis/owed/take.js';
-import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
 import { tellStateChange } from '../tellStateChange.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import { type Attempted, makeAttempt } from './attempt.js';

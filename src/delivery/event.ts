@@ -1,8 +1,8 @@
 /** One enrichment event as the platform sends it (contract, section 4), checked. */
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
-import { shortened } from '../shortened.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
+import { shortened } from '../shortened.js';
 
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();

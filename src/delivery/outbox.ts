@@ -6,10 +6,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { EnrichmentInput } from '../../workflows/enrichment.js';
-import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
 import type { Logger } from '../log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
+import type { EnrichmentInput } from '../temporal/enrichmentInput.js';
+import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
 import { isOverLimit, isTemporalUnavailable } from '../temporal/unavailable.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 

@@ -3,19 +3,19 @@ import { Command } from 'commander';
 import { addAccountCommands } from './commands/account.js';
 import { addAuditCommand } from './commands/auditTrail.js';
 import { addClientCommands } from './commands/client.js';
-import { styled } from './terminal/colour.js';
 import { addCompletionCommand } from './commands/completion.js';
 import { addDemoCommand } from './commands/demo.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addExplainCommand } from './commands/explain.js';
 import { addExportCommands } from './commands/exportImport.js';
 import { addNotificationCommands } from './commands/notification.js';
-import type { Operator } from './operator.js';
 import { addReconcileCommand } from './commands/reconcile.js';
 import { addRegistrationCommands } from './commands/registration.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
 import { addWatchCommand } from './commands/watch.js';
+import type { Operator } from './operator.js';
+import { styled } from './terminal/colour.js';
 
 export interface GlobalOptions {
   json?: boolean;

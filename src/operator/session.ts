@@ -1,16 +1,16 @@
 /** One run of the command line: where the servers are, connections opened when first needed, the answer. */
 import type { Connection } from '@temporalio/client';
 import { isGiven, isTemporalGiven, readConfigBeside } from '../config.js';
-import { projectDir } from './running/projectDir.js';
-import { type RunState, readRunState } from './running/runState.js';
 import { createLogger } from '../log.js';
-import { recordChange } from '../redis/records/audit.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
+import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { loadDataConverter } from '../temporal/payloadCodecs.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
+import { projectDir } from './running/projectDir.js';
+import { type RunState, readRunState } from './running/runState.js';
 import { isUnnamed, whoOf } from './who.js';
 
 export interface Session extends Operator {

@@ -3,8 +3,8 @@ import type { Dispatcher } from 'undici';
 import { AttemptFailed, attemptFailed, saysStale } from './attempt-error.js';
 import { Clock } from './clock.js';
 import type { Connection } from './connections/connection.js';
-import { excerptBytes, excerptOf } from './excerpt.js';
 import type { Origin } from './connections/origin.js';
+import { excerptBytes, excerptOf } from './excerpt.js';
 import type { PostResult } from './place.js';
 import { retryAfterMs } from './retry-after.js';
 

@@ -1,9 +1,8 @@
 /** Runs of the workflow `enrichment` as Temporal lists them, and the events that each was started with. */
 import type { Client } from '@temporalio/client';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
-import type { EnrichmentInput } from '../../workflows/enrichment.js';
-import type { FirstReleaseInput } from '../../workflows/firstRelease.js';
 import type { ClaimableEvent } from '../redis/owed/claim.js';
+import type { EnrichmentInput, FirstReleaseInput } from './enrichmentInput.js';
 
 export interface EnrichmentRun {
   workflowId: string;

@@ -1,10 +1,10 @@
-import { disagreementOf, isAgedOut } from './judge.js';
-import { announceOldDeletion } from '../redis/records/deletion.js';
-import { dropFinding, type Finding, findings, keepFinding, nextClients } from '../redis/sweep/findings.js';
 import { someListed, someOwedAssets } from '../redis/owed/owedWalk.js';
 import { type Standing, standingsOf } from '../redis/owed/standing.js';
+import { announceOldDeletion } from '../redis/records/deletion.js';
+import { dropFinding, type Finding, findings, keepFinding, nextClients } from '../redis/sweep/findings.js';
 import { besideOthers } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
+import { disagreementOf, isAgedOut } from './judge.js';
 
 /** Of each sweep: so many notifications of so many clients, which costs Redis some tens of milliseconds. */
 const clientsAtOnce = 50;

@@ -1,5 +1,5 @@
-import { dropBroken, keepBroken, someBroken } from '../redis/sweep/brokenClients.js';
 import { isRedisUnavailable } from '../redis/connection/db.js';
+import { dropBroken, keepBroken, someBroken } from '../redis/sweep/brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
 /** Clients looked at again in one sweep. */

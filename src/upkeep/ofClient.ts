@@ -1,10 +1,10 @@
-import { getClient } from '../redis/records/clients.js';
 import type { Db } from '../redis/connection/db.js';
-import { getEndpoint } from '../redis/records/endpoint.js';
 import { isIndexed, owedOverview } from '../redis/owed/owed.js';
 import { listedSince, owedAssets, owedSizes, strayAssets } from '../redis/owed/owedWalk.js';
-import { getRegistration } from '../redis/records/registrations.js';
 import { type Standing, standingsOf } from '../redis/owed/standing.js';
+import { getClient } from '../redis/records/clients.js';
+import { getEndpoint } from '../redis/records/endpoint.js';
+import { getRegistration } from '../redis/records/registrations.js';
 import { disagreementOf, isAgedOut, isForgotten } from './judge.js';
 import type { Unaccounted } from './problem.js';
 import type { Walk } from './walk.js';

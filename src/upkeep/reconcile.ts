@@ -1,5 +1,5 @@
-import { clientTokens } from '../redis/records/clients.js';
 import { owedOverview } from '../redis/owed/owed.js';
+import { clientTokens } from '../redis/records/clients.js';
 import { isForgotten } from './judge.js';
 import { accountForClient } from './ofClient.js';
 import { accountForWorkflows } from './ofWorkflows.js';

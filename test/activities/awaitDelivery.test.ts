@@ -4,10 +4,10 @@ import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { awaitDelivery } from '../../activities/awaitDelivery.js';
-import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import type { Outcome, Waiting } from '../../src/delivery/outcome.js';
 import type { Delivery } from '../../src/delivery/work.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
+import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { startGate } from '../delivery/harness.js';
 
 const delivered: Outcome = { state: 'delivered', status: 200 };

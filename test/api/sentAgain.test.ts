@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { cancelNotification, makeDue } from '../../src/redis/notifications/notifications.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from '../operator/cli.js';

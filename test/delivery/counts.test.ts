@@ -1,11 +1,11 @@
 /** What the sweep counts, and what a scrape of the metrics costs. */
 import assert from 'node:assert/strict';
-import { createPace } from '../../src/operator/pace.js';
-import { reconcile } from '../../src/upkeep/reconcile.js';
 import { createMetrics } from '../../src/metrics.js';
+import { createPace } from '../../src/operator/pace.js';
 import { recordChange, toldUntil } from '../../src/redis/records/audit.js';
-import { readCounts } from '../../src/redis/sweep/counts.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { readCounts } from '../../src/redis/sweep/counts.js';
+import { reconcile } from '../../src/upkeep/reconcile.js';
 import { watchCounts } from '../../src/upkeep/watchCounts.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 

@@ -6,29 +6,24 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
-import type { ActivityDeps } from '../../src/upkeep/deps.js';
+import { type Delivering, type DeliveryOptions, type Role, startDelivering } from '../../src/compose.js';
 import { readConfig } from '../../src/config.js';
-import {
-  type Delivering,
-  type DeliveryOptions,
-  type Role,
-  startDelivering,
-} from '../../src/compose.js';
 import type { Engine } from '../../src/delivery/engine.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { getNotification, type NotificationRecord } from '../../src/redis/notifications/notifications.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { clientOf } from '../../src/temporal/connection.js';
 import { loadDataConverter } from '../../src/temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
-import { type Running, type Slots, startWorkers } from '../../src/worker.js';
 import { type WorkflowIds, workflowIds } from '../../src/temporal/workflowIds.js';
+import type { ActivityDeps } from '../../src/upkeep/deps.js';
+import { type Running, type Slots, startWorkers } from '../../src/worker.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export interface Received {

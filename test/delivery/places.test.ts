@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { setClient } from '../../src/redis/records/clients.js';
 import { isRedisUnavailable } from '../../src/redis/connection/db.js';
+import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { servers } from '../servers.js';

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
-import { createPace } from '../../src/operator/pace.js';
-import { reconcile } from '../../src/upkeep/reconcile.js';
 import { notificationId } from '../../src/ids.js';
+import { createPace } from '../../src/operator/pace.js';
+import { checkLayout } from '../../src/redis/connection/layout.js';
 import { getClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { checkLayout } from '../../src/redis/connection/layout.js';
+import { reconcile } from '../../src/upkeep/reconcile.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 type Value = string | { base64: string };

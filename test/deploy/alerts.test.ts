@@ -38,7 +38,11 @@ describe('Prometheus alerts', () => {
 
   it('every metric of the service itself is in docs/guides/operations.md', () => {
     for (const [, name] of metrics.matchAll(/^# TYPE (asset_update_\w+) /gm)) {
-      assert.match(docs, new RegExp(`^\\| \`${name}[\`{]`, 'm'), `${name} is not in docs/guides/operations.md`);
+      assert.match(
+        docs,
+        new RegExp(`^\\| \`${name}[\`{]`, 'm'),
+        `${name} is not in docs/guides/operations.md`,
+      );
     }
   });
 

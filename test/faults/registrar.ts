@@ -1,7 +1,7 @@
 /** Registers new clients all the time, each at two URLs at once, of which exactly one may be told 200. */
 import { request } from 'undici';
-import { createClient } from '../../src/redis/records/clients.js';
 import type { Db } from '../../src/redis/connection/db.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
 import { pause } from './pause.js';
 

@@ -5,9 +5,9 @@ import { answersOk } from '../../local/answersOk.js';
 import { type Child, logTail, startChild, waitUntilReady } from '../../local/child.js';
 import { nodeFlags } from '../../local/nodeFlags.js';
 import { freePort } from '../../local/ports.js';
-import { projectDir } from '../../src/operator/running/projectDir.js';
 import { startRedis } from '../../local/redis.js';
 import { startTemporal } from '../../local/temporal.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { createReceiver, type Receiver } from './receiver.js';
 

@@ -14,7 +14,7 @@ describe('what npm start and npm test install', () => {
     const dir = await mkdtemp(join(tmpdir(), 'asset-update-install-'));
     try {
       const launcher = join(dir, 'local/launch.mjs');
-      mkdirSync(join(dir, 'src/embedded'), { recursive: true });
+      mkdirSync(join(dir, 'local'), { recursive: true });
       copyFileSync(join(projectDir, 'local/launch.mjs'), launcher);
       const scripts = { preinstall: 'touch ran', postinstall: 'touch ran' };
       const project = { name: 'project', version: '1.0.0', scripts };

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
+import { announceClaims } from '../../src/redis/owed/owed.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { announceClaims } from '../../src/redis/owed/owed.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { type Cli, openCli } from './cli.js';

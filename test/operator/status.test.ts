@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createLogger } from '../../src/log.js';
-import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';

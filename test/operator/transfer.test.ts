@@ -4,7 +4,11 @@ import { createClient, getClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { getRegistration, markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { createSigningSecret, rotateSigningSecret, signingSecrets } from '../../src/redis/records/signingSecrets.js';
+import {
+  createSigningSecret,
+  rotateSigningSecret,
+  signingSecrets,
+} from '../../src/redis/records/signingSecrets.js';
 import { compareFact, exportFacts, type Fact, importFact } from '../../src/redis/records/transfer.js';
 import { isTaken } from '../api/credentials.js';
 import { type Cli, openCli } from './cli.js';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
+import type { Take } from '../../src/redis/owed/take.js';
 import { deleteClient, setClient } from '../../src/redis/records/clients.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
-import type { Take } from '../../src/redis/owed/take.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
 import { owedOverview } from '../../src/redis/owed/owed.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import { standingsOf } from '../../src/redis/owed/standing.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,

@@ -4,7 +4,7 @@
  */
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { type Turn, type Turned, turnAttempts, type Wanted } from '../../src/redis/owed/attempts.js';
 import {
   type ArrivedEvent,
@@ -13,12 +13,12 @@ import {
   claimAgain,
   claimEvents,
 } from '../../src/redis/owed/claim.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { register } from '../../src/redis/records/registrations.js';
-import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import type { DeliverySchedule, Settled, Verdict } from '../../src/redis/owed/settle.js';
 import type { Bounds, Take, TakeMode, Taken } from '../../src/redis/owed/take.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export const second = 1000;

@@ -6,7 +6,11 @@ import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { type Db, openDb, RedisUnavailable, waitForRedis } from '../../src/redis/connection/db.js';
-import { type Durability, type DurabilityOptions, openDurability } from '../../src/redis/connection/durable.js';
+import {
+  type Durability,
+  type DurabilityOptions,
+  openDurability,
+} from '../../src/redis/connection/durable.js';
 import { watchFsync } from '../../src/redis/connection/fsync.js';
 import { servers } from '../servers.js';
 

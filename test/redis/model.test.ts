@@ -5,18 +5,26 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { notificationsOfAsset } from '../../src/redis/notifications/assetNotifications.js';
+import {
+  listNotifications,
+  type NotificationFilter,
+} from '../../src/redis/notifications/notificationPages.js';
+import { cancelNotification, makeDue, recoverFailed } from '../../src/redis/notifications/notifications.js';
+import type { Place } from '../../src/redis/notifications/place.js';
 import type { Lease, Wanted } from '../../src/redis/owed/attempts.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
-import { setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, pauseEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { listNotifications, type NotificationFilter } from '../../src/redis/notifications/notificationPages.js';
-import { cancelNotification, makeDue, recoverFailed } from '../../src/redis/notifications/notifications.js';
 import { owedOverview } from '../../src/redis/owed/owed.js';
-import type { Place } from '../../src/redis/notifications/place.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
-import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import type { Settled } from '../../src/redis/owed/settle.js';
 import type { Take, TakeMode, Taken } from '../../src/redis/owed/take.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import {
+  getEndpoint,
+  pauseEndpoint,
+  resumeEndpoint,
+  unpauseEndpoint,
+} from '../../src/redis/records/endpoint.js';
+import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import {
   type Answer,
   closeDeliveryClients,

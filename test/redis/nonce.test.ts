@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
+import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
 import type { Claim } from '../../src/redis/owed/claim.js';
+import type { Take, TakeMode } from '../../src/redis/owed/take.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
-import type { Take, TakeMode } from '../../src/redis/owed/take.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,

@@ -3,8 +3,14 @@ import fc from 'fast-check';
 import { notificationsOfAsset } from '../../src/redis/notifications/assetNotifications.js';
 import { newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
 import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
+import {
+  byFallingScore,
+  type Direction,
+  type Place,
+  pageBehind,
+  startOf,
+} from '../../src/redis/notifications/place.js';
 import { oldestLiveOwedAt } from '../../src/redis/owed/oldestLive.js';
-import { byFallingScore, type Direction, type Place, pageBehind, startOf } from '../../src/redis/notifications/place.js';
 import { closeDeliveryClients, type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
 
 describe('a page behind a place of a sorted set', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
+import type { Take, TakeMode, Taken } from '../../src/redis/owed/take.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { pauseEndpoint, resumeEndpoint, setHeld, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
-import type { Take, TakeMode, Taken } from '../../src/redis/owed/take.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,

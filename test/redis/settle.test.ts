@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { getEndpoint, pauseEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { changeRegistration } from '../../src/redis/records/registrations.js';
 import type { Taken } from '../../src/redis/owed/take.js';
+import {
+  getEndpoint,
+  pauseEndpoint,
+  resumeEndpoint,
+  unpauseEndpoint,
+} from '../../src/redis/records/endpoint.js';
+import { changeRegistration } from '../../src/redis/records/registrations.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createLogger } from '../../src/log.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import {

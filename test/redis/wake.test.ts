@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { pauseEndpoint, setHeld, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { forgetWakeUp } from '../../src/redis/owed/owed.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
+import { pauseEndpoint, setHeld, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
 import {
   closeDeliveryClients,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { createActivities } from '../../activities/index.js';
 import type { Outcome, Waiting } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
+import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
 
 const second = 1000;

@@ -3,9 +3,9 @@ import { explainAsset } from '../../redis/owed/decisions.js';
 import { ApiError } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 import { presentTime } from './presentTime.js';
-import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 
 /** GET /assets/{platform_id}: why something was or was not sent about an asset. */
 export function assetEndpoint({ db }: ApiDeps): Middleware[] {

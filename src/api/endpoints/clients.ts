@@ -1,16 +1,16 @@
 import type { Middleware } from 'koa';
 import { clientTokenPattern } from '../../ids.js';
 import { mapInPages } from '../../mapInPages.js';
-import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import type { Db } from '../../redis/connection/db.js';
+import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import { getEndpoint } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
-import { limitAccount } from '../steps/accountRate.js';
-import { requireToken, type TokenState } from '../steps/bearer.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
-import { noStore } from '../steps/publisher.js';
+import { limitAccount } from '../steps/accountRate.js';
+import { requireToken, type TokenState } from '../steps/bearer.js';
 import { readLimit, unknownCursor } from '../steps/body/readLimit.js';
+import { noStore } from '../steps/publisher.js';
 import { readQuery } from '../steps/readQuery.js';
 
 /** GET /clients: the account's clients and how each is doing, page by page. */

@@ -2,17 +2,17 @@ import type { Middleware } from 'koa';
 import { TooBusy } from '../../delivery/accept.js';
 import { readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
-import type { Claim, Held } from '../../redis/owed/claim.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
+import type { Claim, Held } from '../../redis/owed/claim.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
-import { requireToken, type TokenState } from '../steps/bearer.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
 import type { ErrorCode } from '../errors.js';
-import { insufficientScope } from '../steps/insufficientScope.js';
+import { requireToken, type TokenState } from '../steps/bearer.js';
 import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
+import { insufficientScope } from '../steps/insufficientScope.js';
 
 /** POST /enrichments: the platform says that analysis found segments (contract, section 4). */
 export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {

@@ -2,8 +2,8 @@ import type { Middleware } from 'koa';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
 import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
-import { presentWithAttempts } from './presentNotification.js';
 import { publisherSteps } from '../steps/publisher.js';
+import { presentWithAttempts } from './presentNotification.js';
 
 /** GET /notifications/{id}: one notification and its attempts. */
 export function notificationEndpoint({ db }: ApiDeps): Middleware[] {

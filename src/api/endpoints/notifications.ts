@@ -1,15 +1,19 @@
 import type { Middleware } from 'koa';
-import { listNotifications, type NotificationFilter, orderOf } from '../../redis/notifications/notificationPages.js';
+import {
+  listNotifications,
+  type NotificationFilter,
+  orderOf,
+} from '../../redis/notifications/notificationPages.js';
 import { type NotificationState, notificationStates } from '../../redis/notifications/notifications.js';
-import { limitAccount } from '../steps/accountRate.js';
 import { badParameter } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
-import { cursorOf, readCursor } from '../steps/notificationCursor.js';
-import { presentNotification } from './presentNotification.js';
-import { type PublisherState, publisherSteps } from '../steps/publisher.js';
+import { limitAccount } from '../steps/accountRate.js';
 import { readLimit } from '../steps/body/readLimit.js';
+import { cursorOf, readCursor } from '../steps/notificationCursor.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { readQuery, readTime } from '../steps/readQuery.js';
+import { presentNotification } from './presentNotification.js';
 
 /** GET /notifications: newest first, page by page. */
 export function notificationsEndpoint(deps: ApiDeps): Middleware[] {

@@ -3,8 +3,8 @@ import { getEndpoint } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
-import { presentOptionalTime, presentTime } from './presentTime.js';
 import { type PublisherState, publisherSteps, requireRegistration } from '../steps/publisher.js';
+import { presentOptionalTime, presentTime } from './presentTime.js';
 
 /** GET /push_notifications: the registration of a client and the health of its endpoint. */
 export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {

@@ -1,18 +1,18 @@
 import type { Middleware } from 'koa';
 import { z } from 'zod';
-import { shortened } from '../../shortened.js';
 import { recoverFailed } from '../../redis/notifications/notifications.js';
-import { limitAccount } from '../steps/accountRate.js';
+import { shortened } from '../../shortened.js';
 import { badParameter } from '../apiError.js';
-import { auditCall } from '../steps/auditCall.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
-import { presentTime } from './presentTime.js';
-import { type PublisherState, publisherSteps } from '../steps/publisher.js';
+import { limitAccount } from '../steps/accountRate.js';
+import { auditCall } from '../steps/auditCall.js';
 import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { readTime } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
+import { presentTime } from './presentTime.js';
 import { wakeClient } from './wakeClient.js';
 
 /** POST /notifications/recover: what ended as failed in a time is owed again. */

@@ -1,13 +1,13 @@
 import type { Middleware } from 'koa';
 import { makeDue } from '../../redis/notifications/notifications.js';
 import { startRedeliver } from '../../temporal/redeliver.js';
-import { askTemporal } from './askTemporal.js';
-import { auditCall } from '../steps/auditCall.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
+import { auditCall } from '../steps/auditCall.js';
 import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
 import { publisherSteps, requireRegistration } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
+import { askTemporal } from './askTemporal.js';
 import { wakeClient } from './wakeClient.js';
 
 /** POST /notifications/{id}/redeliver: again now, same id. A waiting one is due at once, an ended one is tried anew. */

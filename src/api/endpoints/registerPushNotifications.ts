@@ -1,20 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context, Middleware } from 'koa';
 import { needsLookup } from '../../outgoing/target.js';
+import { isRedisUnavailable } from '../../redis/connection/db.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import type { Client } from '../../redis/records/clients.js';
-import { isRedisUnavailable } from '../../redis/connection/db.js';
-import { answerWithinMs, getRegistration, markAnswered, register } from '../../redis/records/registrations.js';
+import {
+  answerWithinMs,
+  getRegistration,
+  markAnswered,
+  register,
+} from '../../redis/records/registrations.js';
 import { tellStateChange } from '../../tellStateChange.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { withTimeout } from '../../withTimeout.js';
-import { limitAccount } from '../steps/accountRate.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from '../steps/bearer.js';
 import { checkUrl } from '../steps/checkUrl.js';
-import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { ownClientOrRefuse } from '../steps/ownClient.js';
 import type { Parameter } from '../steps/parameters.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';

@@ -1,15 +1,19 @@
 import type { Middleware } from 'koa';
-import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
 import type { Db } from '../../redis/connection/db.js';
-import { createSigningSecret, rotateSigningSecret, rotationWaitMs } from '../../redis/records/signingSecrets.js';
+import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
+import {
+  createSigningSecret,
+  rotateSigningSecret,
+  rotationWaitMs,
+} from '../../redis/records/signingSecrets.js';
 import { tooMany } from '../apiError.js';
-import { auditCall } from '../steps/auditCall.js';
-import type { TokenState } from '../steps/bearer.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
+import { auditCall } from '../steps/auditCall.js';
+import type { TokenState } from '../steps/bearer.js';
 import { insufficientScope } from '../steps/insufficientScope.js';
-import { presentOptionalTime } from './presentTime.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
+import { presentOptionalTime } from './presentTime.js';
 
 /** GET /push_notifications/signing_secret: it belongs to the client, with or without a URL. */
 export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {

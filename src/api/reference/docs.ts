@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import { endpoint } from '../endpoint.js';
-import { openapi } from './openapi.js';
 import { pageHeaders } from '../pageHeaders.js';
+import { openapi } from './openapi.js';
 
 /** GET /docs: the OpenAPI description as one page that loads nothing. */
 export const docsEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {

@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
 import { endpoint } from '../endpoint.js';
 import { errorCodes, oauthErrorOf, statusOf } from '../errors.js';
-import { cursorPattern } from '../steps/notificationCursor.js';
 import { pageHeaders } from '../pageHeaders.js';
+import { cursorPattern } from '../steps/notificationCursor.js';
 
 /** GET /openapi.json */
 export const openapiEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {

@@ -7,9 +7,9 @@
  */
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import { tooMany } from '../apiError.js';
-import type { TokenState } from './bearer.js';
 import type { ApiDeps } from '../deps.js';
 import type { Step } from '../endpoint.js';
+import type { TokenState } from './bearer.js';
 
 /** As callers see it in RateLimit-Policy. */
 export type AccountRate = 'names' | 'records';

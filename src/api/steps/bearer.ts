@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
-import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
 import type { Db } from '../../redis/connection/db.js';
 import { shareReads } from '../../redis/connection/shareReads.js';
+import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
 import { ApiError, badParameter } from '../apiError.js';
 import type { Step } from '../endpoint.js';
 import { parametersOf } from './readQuery.js';

@@ -1,8 +1,8 @@
-import { type Client, getClient } from '../../redis/records/clients.js';
 import type { Db } from '../../redis/connection/db.js';
+import { type Client, getClient } from '../../redis/records/clients.js';
 import { ApiError } from '../apiError.js';
-import type { TokenState } from './bearer.js';
 import type { Step } from '../endpoint.js';
+import type { TokenState } from './bearer.js';
 import { required } from './readQuery.js';
 
 export interface ClientState {

@@ -2,8 +2,8 @@ import type { Db } from '../../redis/connection/db.js';
 import type { Registration } from '../../redis/records/registrations.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { ApiError } from '../apiError.js';
-import { requireToken, type TokenState } from './bearer.js';
 import type { Step } from '../endpoint.js';
+import { requireToken, type TokenState } from './bearer.js';
 import { type ClientState, requireOwnClient } from './ownClient.js';
 
 export type PublisherState = TokenState & ClientState;

@@ -2,8 +2,8 @@ import type { Command } from 'commander';
 import { listChanges } from '../../redis/records/audit.js';
 import { listCalls, type RecordedCall } from '../../redis/records/auditCalls.js';
 import { listStateChanges, type StateChange } from '../../redis/records/stateChanges.js';
-import { moment, parseMoment } from '../terminal/moment.js';
 import type { Operator } from '../operator.js';
+import { moment, parseMoment } from '../terminal/moment.js';
 import { table } from '../terminal/table.js';
 
 export function addAuditCommand(program: Command, operator: Operator): void {

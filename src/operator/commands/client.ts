@@ -1,7 +1,13 @@
 import type { Command } from 'commander';
 import { InvalidArgumentError } from 'commander';
 import type { ClientToken } from '../../ids.js';
-import { type Client, createClient, deleteClient, listClients, setClient } from '../../redis/records/clients.js';
+import {
+  type Client,
+  createClient,
+  deleteClient,
+  listClients,
+  setClient,
+} from '../../redis/records/clients.js';
 import { clearDeletedClient } from '../../redis/records/deletion.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { createSecretBox } from '../../redis/records/secretBox.js';

@@ -7,9 +7,9 @@ import { createAccount, listAccounts, rotateSecret } from '../../redis/records/a
 import { createClient } from '../../redis/records/clients.js';
 import { callApi } from '../callApi.js';
 import { type Received, startDemoReceiver } from '../demoReceiver.js';
-import { moment } from '../terminal/moment.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
+import { moment } from '../terminal/moment.js';
 
 const arriveWithinMs = 30_000;
 

@@ -3,9 +3,9 @@ import type { ClientToken } from '../../ids.js';
 import { type AssetExplanation, explainAsset } from '../../redis/owed/decisions.js';
 import { workflowIds } from '../../temporal/workflowIds.js';
 import { knownClient, parseClientToken } from '../knownClient.js';
-import { moment } from '../terminal/moment.js';
 import type { Operator } from '../operator.js';
 import { presentNotification, workflowInWords, workflowOf } from '../presentNotification.js';
+import { moment } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
 
 interface FoundWorkflow {

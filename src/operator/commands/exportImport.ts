@@ -7,8 +7,8 @@ import type { Db } from '../../redis/connection/db.js';
 import { createSecretBox, type SecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
 import { compareFact, exportFacts, type Fact, hasOwner, importFact } from '../../redis/records/transfer.js';
 import type { Operator } from '../operator.js';
-import { counted, withProgress } from '../terminal/progress.js';
 import { Refused } from '../refused.js';
+import { counted, withProgress } from '../terminal/progress.js';
 
 const fields = z.record(z.string(), z.string());
 const clientToken = z.string().regex(clientTokenPattern, 'is not a client token');

@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type ClientToken, isNotificationId } from '../../ids.js';
 import { mapInPages } from '../../mapInPages.js';
-import { listClients } from '../../redis/records/clients.js';
 import type { Db } from '../../redis/connection/db.js';
 import { newestNotifications } from '../../redis/notifications/newestNotifications.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
@@ -15,12 +14,13 @@ import {
   recoverFailed,
 } from '../../redis/notifications/notifications.js';
 import type { Place } from '../../redis/notifications/place.js';
+import { listClients } from '../../redis/records/clients.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { knownClient, parseClientToken } from '../knownClient.js';
-import { fromNow, moment, parseMoment } from '../terminal/moment.js';
 import type { Operator } from '../operator.js';
 import { presentNotification, workflowInWords, workflowOf } from '../presentNotification.js';
 import { Refused } from '../refused.js';
+import { fromNow, moment, parseMoment } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
 
 interface ListOptions {

@@ -1,14 +1,14 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { createPace } from '../pace.js';
-import { problems } from '../../upkeep/problem.js';
-import type { Reconciliation } from '../../upkeep/reconcile.js';
 import { deliveryOf } from '../../delivery/settings.js';
 import type { ClientToken } from '../../ids.js';
+import { problems } from '../../upkeep/problem.js';
+import type { Reconciliation } from '../../upkeep/reconcile.js';
 import { knownClient, parseClientToken } from '../knownClient.js';
-import { parseMoment, span } from '../terminal/moment.js';
 import type { Operator } from '../operator.js';
-import { counted, withProgress } from '../terminal/progress.js';
+import { createPace } from '../pace.js';
 import { Refused } from '../refused.js';
+import { parseMoment, span } from '../terminal/moment.js';
+import { counted, withProgress } from '../terminal/progress.js';
 import { facts, table } from '../terminal/table.js';
 
 /** Calls to Temporal: what a walk costs it is a few per cent of what it can do. */

@@ -20,9 +20,9 @@ import {
 import { endpointStates } from '../../redis/records/stateChanges.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { knownClient, parseClientToken } from '../knownClient.js';
-import { fromNow, moment } from '../terminal/moment.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
+import { fromNow, moment } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addRegistrationCommands(program: Command, operator: Operator): void {

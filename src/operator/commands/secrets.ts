@@ -5,10 +5,10 @@ import { reencryptSigningSecrets } from '../../redis/records/reencrypt.js';
 import { createSecretBox, type SecretBox } from '../../redis/records/secretBox.js';
 import { replaceSigningSecret, rotateSigningSecret } from '../../redis/records/signingSecrets.js';
 import { knownClient, parseClientToken } from '../knownClient.js';
-import { moment, span } from '../terminal/moment.js';
 import type { Operator } from '../operator.js';
-import { counted, withProgress } from '../terminal/progress.js';
 import { Refused } from '../refused.js';
+import { moment, span } from '../terminal/moment.js';
+import { counted, withProgress } from '../terminal/progress.js';
 
 export function addSecretsCommands(program: Command, operator: Operator): void {
   const secrets = program.command('secrets').description('how signing secrets are encrypted at rest');

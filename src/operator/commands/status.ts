@@ -1,13 +1,13 @@
 import type { Command } from 'commander';
 import { clientTokens } from '../../redis/records/clients.js';
 import { type ClientHealth, type Health, healthOfClients, type Situation } from '../health/health.js';
-import { fromNow, moment, span } from '../terminal/moment.js';
-import type { Operator } from '../operator.js';
 import { type OwnHealth, readOwnHealth } from '../health/ownHealth.js';
 import { type Rates, readRates } from '../health/rates.js';
-import { facts } from '../terminal/table.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
+import type { Operator } from '../operator.js';
+import { fromNow, moment, span } from '../terminal/moment.js';
+import { facts } from '../terminal/table.js';
 
 const brokenShown = 10;
 

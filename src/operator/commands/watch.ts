@@ -3,13 +3,13 @@ import type { Command } from 'commander';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import { owedClients } from '../../redis/owed/owed.js';
 import { type ClientHealth, type Health, healthOfClients } from '../health/health.js';
-import { moment, span } from '../terminal/moment.js';
-import type { Operator } from '../operator.js';
 import { type OwnHealth, readOwnHealth } from '../health/ownHealth.js';
 import { type Rates, type Reading, ratesBetween, readMetrics } from '../health/rates.js';
-import { facts } from '../terminal/table.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
+import type { Operator } from '../operator.js';
+import { moment, span } from '../terminal/moment.js';
+import { facts } from '../terminal/table.js';
 
 const everyMs = 2000;
 

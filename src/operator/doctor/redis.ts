@@ -4,8 +4,8 @@ import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
 import { layoutVersion } from '../../redis/connection/layout.js';
 import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
-import { span } from '../terminal/moment.js';
 import { answerTimeOf, slowRedisMs } from '../health/ownHealth.js';
+import { span } from '../terminal/moment.js';
 import { clockFinding, readRedisClock } from './clocks.js';
 import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
 

@@ -3,9 +3,9 @@ import type { Client } from '@temporalio/client';
 import { isGrpcServiceError } from '@temporalio/client';
 import type { Config } from '../../config.js';
 import { searchAttributesAmiss } from '../../temporal/searchAttributes.js';
-import { span } from '../terminal/moment.js';
 import { countWorkers } from '../health/ownHealth.js';
 import { readSweepState, sweepInWords } from '../health/sweepState.js';
+import { span } from '../terminal/moment.js';
 import { clockFinding, readTemporalClock } from './clocks.js';
 import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
 

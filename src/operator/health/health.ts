@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deliveryOf } from '../../delivery/settings.js';
 import { mapInPages } from '../../mapInPages.js';
-import { type Backlog, type BacklogBounds, readBacklog } from '../../redis/owed/backlog.js';
-import { getClient } from '../../redis/records/clients.js';
 import { type Db, isRedisUnavailable } from '../../redis/connection/db.js';
-import { type Endpoint, getEndpoint } from '../../redis/records/endpoint.js';
+import { type Backlog, type BacklogBounds, readBacklog } from '../../redis/owed/backlog.js';
 import { oldestLiveOwedAt } from '../../redis/owed/oldestLive.js';
+import { getClient } from '../../redis/records/clients.js';
+import { type Endpoint, getEndpoint } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import type { Operator } from '../operator.js';
 

@@ -1,8 +1,8 @@
 /** The servers and workers that deliveries need, as they answer now. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../../config.js';
-import { readCounts } from '../../redis/sweep/counts.js';
 import type { Db } from '../../redis/connection/db.js';
+import { readCounts } from '../../redis/sweep/counts.js';
 import { isTemporalUnavailable } from '../../temporal/unavailable.js';
 import type { Operator } from '../operator.js';
 import { reasonOf } from '../reason.js';

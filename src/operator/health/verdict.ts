@@ -1,7 +1,7 @@
 /** Us or them, in one word and one sentence. */
 import { type Colour, paint } from '../terminal/colour.js';
-import type { ClientHealth, Health, Situation } from './health.js';
 import { span } from '../terminal/moment.js';
+import type { ClientHealth, Health, Situation } from './health.js';
 import { type OwnHealth, slowRedisMs } from './ownHealth.js';
 import { sweepInWords } from './sweepState.js';
 

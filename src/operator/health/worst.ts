@@ -1,8 +1,8 @@
 /** The endpoints in trouble, the worst first. */
 import type { Colour } from '../terminal/colour.js';
-import type { ClientHealth, Situation } from './health.js';
 import { fromNow, moment, span } from '../terminal/moment.js';
 import { table } from '../terminal/table.js';
+import type { ClientHealth, Situation } from './health.js';
 
 const worstShown = 10;
 

@@ -2,8 +2,14 @@ import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { judgeAddress, type TargetPolicy } from '../address.js';
 import { AttemptFailed } from '../attempt-error.js';
+import {
+  dnsCode,
+  type Names,
+  type ResolvedAddress,
+  ResolverSilent,
+  saysUnknownHost,
+} from '../names/resolve.js';
 import { mayBeOurs, oursByCode, oursWhileConnecting } from '../ours.js';
-import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, saysUnknownHost } from '../names/resolve.js';
 import type { HasRoute } from './routes.js';
 
 /** One origin as a connection sees it. */

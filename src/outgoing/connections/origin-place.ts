@@ -1,9 +1,9 @@
 import { isIP } from 'node:net';
 import { Attempt, type AttemptOwner } from '../attempt.js';
+import type { Turn } from '../names/resolve.js';
+import type { Place, PostResult } from '../place.js';
 import type { Connection } from './connection.js';
 import type { Origin, Waiter } from './origin.js';
-import type { Place, PostResult } from '../place.js';
-import type { Turn } from '../names/resolve.js';
 
 /** Counts places for who closes the sender. */
 export interface Ledger {

@@ -1,8 +1,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
+import { oursByCode } from '../ours.js';
 import { Dns, type DnsSettings } from './dns.js';
 import { HostsFile } from './hosts-file.js';
-import { oursByCode } from '../ours.js';
 import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, type Turn } from './resolve.js';
 
 export interface NameSettings extends DnsSettings {

@@ -5,12 +5,12 @@
  */
 import { assetSlot, idFromBytes, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import { runPipeline } from '../connection/pipeline.js';
+import { clientScript, runScript, text } from '../connection/script.js';
 import { knownLua } from '../owed/knownLua.js';
 import { notificationLua } from '../owed/notificationLua.js';
 import type { NotificationState } from './notifications.js';
-import { runPipeline } from '../connection/pipeline.js';
 import { byFallingScore, type Place } from './place.js';
-import { clientScript, runScript, text } from '../connection/script.js';
 
 /** So many records of a chain in one call, which takes less than 1 ms. */
 const atOnce = 100;

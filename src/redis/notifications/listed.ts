@@ -1,9 +1,9 @@
 /** The list of a client's newest notifications, page by page. */
 import type { Db } from '../connection/db.js';
+import { clientScript, runScript } from '../connection/script.js';
 import { notificationLua } from '../owed/notificationLua.js';
 import type { NotificationState } from './notifications.js';
 import { type Place, placeArguments, placeLua, placesOf } from './place.js';
-import { clientScript, runScript } from '../connection/script.js';
 
 /**
  * ARGV: 2 score, 3 member, 4 how many, 5 state, 6 asset, each '' for any. Answers the last that was looked at, where there

@@ -1,10 +1,11 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
-import { notificationsOfAsset } from './assetNotifications.js';
+
 import type { Db } from '../connection/db.js';
+import { pageOfWaiting } from '../owed/waiting.js';
+import { notificationsOfAsset } from './assetNotifications.js';
 import { pageOfListed } from './listed.js';
 import { type NotificationRecord, type NotificationState, readRecords } from './notifications.js';
 import { isBehind, type Place, startOf } from './place.js';
-import { pageOfWaiting } from '../owed/waiting.js';
 
 export interface NotificationFilter {
   state?: NotificationState;

@@ -1,10 +1,10 @@
 /** The records of notifications: reading them, and what people may change of them. */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { notificationLua } from '../owed/notificationLua.js';
-import { announceClaims } from '../owed/owed.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { clientScript, runScript, text } from '../connection/script.js';
+import { notificationLua } from '../owed/notificationLua.js';
+import { announceClaims } from '../owed/owed.js';
 import type { AttemptRecord } from '../owed/settle.js';
 
 export type NotificationState =

@@ -1,10 +1,10 @@
 /** The attempts of one client, a turn at a time: settles what has ended, then takes what comes next, in one step. */
 import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import { runTable, tableScript } from '../connection/script.js';
 import { endpointLua } from '../records/endpointLua.js';
 import { knownLua } from './knownLua.js';
 import { notificationLua } from './notificationLua.js';
-import { runTable, tableScript } from '../connection/script.js';
 import {
   type DeliverySchedule,
   type Settled,

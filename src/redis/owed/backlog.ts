@@ -1,7 +1,7 @@
 import type { Db } from '../connection/db.js';
+import { clientScript, runScript, text } from '../connection/script.js';
 import { endpointLua } from '../records/endpointLua.js';
 import { notificationLua } from './notificationLua.js';
-import { clientScript, runScript, text } from '../connection/script.js';
 
 /** What keeps a client's deliveries from being made now; `none` where they may be. */
 export type Hold = 'none' | 'no_url' | 'paused' | 'held' | 'suspended' | 'failing' | 'not_before';

@@ -1,10 +1,10 @@
 /** Claims: decides, once for each event, whether it makes a notification, and makes its asset owed. */
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import { runTable, tableScript } from '../connection/script.js';
 import { endpointLua } from '../records/endpointLua.js';
 import { knownLua } from './knownLua.js';
 import { notificationLua } from './notificationLua.js';
-import { runTable, tableScript } from '../connection/script.js';
 import { type Bounds, fieldsOf, type Take, takeLua, takeOf } from './take.js';
 
 /** An event as it arrives. */

@@ -1,9 +1,9 @@
 /** Which clients are owed something, and whether anybody works on it. */
 import type { Redis } from 'ioredis';
 import type { Db } from '../connection/db.js';
+import { clientScript, runScript } from '../connection/script.js';
 import { endpointLua } from '../records/endpointLua.js';
 import { notificationLua } from './notificationLua.js';
-import { clientScript, runScript } from '../connection/script.js';
 
 /** Long enough that a claim which announced itself has happened or never will. */
 const unclaimedMs = 600_000;

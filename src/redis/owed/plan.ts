@@ -1,7 +1,7 @@
 import type { Db } from '../connection/db.js';
+import { clientScript, runScript, text } from '../connection/script.js';
 import { endpointLua } from '../records/endpointLua.js';
 import { notificationLua } from './notificationLua.js';
-import { clientScript, runScript, text } from '../connection/script.js';
 
 export type WaitReason =
   | 'no_registration'

@@ -1,9 +1,9 @@
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import { clientScript, runScript, text } from '../connection/script.js';
+import type { NotificationState } from '../notifications/notifications.js';
 import { knownLua } from './knownLua.js';
 import { notificationLua } from './notificationLua.js';
-import type { NotificationState } from '../notifications/notifications.js';
-import { clientScript, runScript, text } from '../connection/script.js';
 
 /** How a notification stands in Redis: its record beside what is owed, read in one moment. Times are ms. */
 export interface Standing {

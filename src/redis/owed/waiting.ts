@@ -1,8 +1,15 @@
 /** What a client is owed, wherever it is, page by page. */
 import type { Db } from '../connection/db.js';
-import { notificationLua } from './notificationLua.js';
-import { byFallingScore, isBehind, type Place, placeArguments, placeLua, placesOf } from '../notifications/place.js';
 import { clientScript, runScript, text } from '../connection/script.js';
+import {
+  byFallingScore,
+  isBehind,
+  type Place,
+  placeArguments,
+  placeLua,
+  placesOf,
+} from '../notifications/place.js';
+import { notificationLua } from './notificationLua.js';
 
 /** A notification that waits or is in flight. */
 export interface Waiting {

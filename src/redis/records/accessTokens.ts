@@ -5,12 +5,12 @@
  */
 import { hash } from 'node:crypto';
 import type { AccountId } from '../../ids.js';
-import { accountIdOf, secretHash } from './accounts.js';
 import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/evaluate.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { randomSecret } from './randomSecret.js';
 import { script } from '../connection/script.js';
+import { accountIdOf, secretHash } from './accounts.js';
+import { randomSecret } from './randomSecret.js';
 
 export interface AccessToken {
   accountId: AccountId;

@@ -4,10 +4,10 @@
  */
 import { hash } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
-import { listClients } from './clients.js';
 import type { Db } from '../connection/db.js';
-import { setHeld } from './endpoint.js';
 import { runPipeline } from '../connection/pipeline.js';
+import { listClients } from './clients.js';
+import { setHeld } from './endpoint.js';
 import { randomSecret } from './randomSecret.js';
 import { UnknownAccount } from './refusals.js';
 

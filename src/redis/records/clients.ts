@@ -1,9 +1,9 @@
 /** Clients: the children of an account, each named by its client token. */
 import { type AccountId, type ClientToken, isClientToken, newClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import { runPipeline } from '../connection/pipeline.js';
 import { announceDeletion } from './deletion.js';
 import { setHeld } from './endpoint.js';
-import { runPipeline } from '../connection/pipeline.js';
 import { ClientTokenTaken, UnknownAccount, UnknownClient } from './refusals.js';
 import { resetRegistration } from './registrations.js';
 

@@ -4,10 +4,10 @@
  * of its own (records, decisions) or is small (their list, changes of state) goes 14 days later at most.
  */
 import type { Db } from '../connection/db.js';
-import { notificationLua } from '../owed/notificationLua.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { resetRegistration } from './registrations.js';
 import { clientScript, runScript } from '../connection/script.js';
+import { notificationLua } from '../owed/notificationLua.js';
+import { resetRegistration } from './registrations.js';
 
 /** As long as the record of a notification that has ended. */
 const keptSeconds = 14 * 86_400;

@@ -1,9 +1,9 @@
 /** An endpoint's health as people see it, and what operators and publishers may change of it. */
 import type { ChainableCommander } from 'ioredis';
 import type { Db } from '../connection/db.js';
-import { endpointLua } from './endpointLua.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { clientScript, runScript } from '../connection/script.js';
+import { endpointLua } from './endpointLua.js';
 import { type EndpointState, type StateChange, stateChangeOf } from './stateChanges.js';
 
 /** Times are ms since the epoch. */

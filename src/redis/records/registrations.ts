@@ -7,9 +7,9 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { endpointLua } from './endpointLua.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { clientScript, runScript, text } from '../connection/script.js';
+import { endpointLua } from './endpointLua.js';
 import type { SecretBox } from './secretBox.js';
 import { createSigningSecret } from './signingSecrets.js';
 

@@ -4,9 +4,9 @@
  * What happened (known segments, what is owed, notifications) does not belong to it.
  */
 import type { Db } from '../connection/db.js';
-import { endpointLua } from './endpointLua.js';
 import { evaluate } from '../connection/evaluate.js';
 import { clientScript, runScript, script, text } from '../connection/script.js';
+import { endpointLua } from './endpointLua.js';
 
 type Fields = Record<string, string>;
 

@@ -1,5 +1,5 @@
-import { clientTokens } from '../records/clients.js';
 import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
+import { clientTokens } from '../records/clients.js';
 import type { EndpointState } from '../records/stateChanges.js';
 
 /**

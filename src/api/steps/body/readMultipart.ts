@@ -2,9 +2,9 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { koaBody } from 'koa-body';
 import { badParameter, unreadableBody } from '../../apiError.js';
+import { parametersAtMost } from '../parameters.js';
 import { type Charset, charsetOf, textOf } from './charset.js';
 import { type Form, formOf } from './form.js';
-import { parametersAtMost } from '../parameters.js';
 import { nothing, parsedBy } from './readBody.js';
 
 /**
