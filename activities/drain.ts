@@ -1,8 +1,8 @@
 import { Context } from '@temporalio/activity';
 import type { Outcome } from '../src/delivery/outcome.js';
-import { getEndpoint } from '../src/store/endpoint.js';
-import { type Plan, planCatchUp, type WaitReason } from '../src/store/plan.js';
-import type { ActivityDeps } from './deps.js';
+import { type Plan, planCatchUp, type WaitReason } from '../src/redis/owed/plan.js';
+import { getEndpoint } from '../src/redis/records/endpoint.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 export interface DrainResult {
   /** Assets that wait. */
@@ -22,6 +22,8 @@ export interface DrainResult {
 const lookMs = 40_000;
 /** A drain that gets on ends after this time, for its workflow to say how far it is, and begins anew. */
 const reportMs = 40_000;
+/** While drains are crowded one with more to do makes room after this time, and goes on behind the others. */
+const crowdedMs = 20_000;
 /** As fast as this it gets on. */
 const endedPerSecond = 1;
 /** What is under way when its time is over is waited for: an attempt takes a minute at most. */
@@ -38,8 +40,13 @@ const heartbeatMs = 3000;
  * Works through what a client is owed, until nothing is due or its time is over. The engine bounds it by the client's
  * places and rates: until it lets go of something, or something is due that is not in its hands, the drain sleeps. A
  * cancelled drain begins nothing more.
+ * @param isCrowded whether drains take most of the slots of this process
  */
-export async function drain(deps: ActivityDeps, clientToken: string): Promise<DrainResult> {
+export async function drain(
+  deps: ActivityDeps,
+  clientToken: string,
+  isCrowded: () => boolean = () => false,
+): Promise<DrainResult> {
   const context = Context.current();
   const begunAt = Date.now();
   const quietMs = context.info.startToCloseTimeoutMs - lastAttemptsMs;
@@ -49,7 +56,8 @@ export async function drain(deps: ActivityDeps, clientToken: string): Promise<Dr
   const isOver = () => {
     const forMs = Date.now() - begunAt;
     const getsOn = ended * 1000 > forMs * endedPerSecond;
-    return forMs > (getsOn ? Math.min(reportMs, quietMs) : quietMs) || context.cancellationSignal.aborted;
+    const budgetMs = isCrowded() ? crowdedMs : getsOn ? reportMs : quietMs;
+    return forMs > Math.min(budgetMs, quietMs) || context.cancellationSignal.aborted;
   };
   const underWay = new Set<string>();
   const bell = newBell();

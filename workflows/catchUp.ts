@@ -12,8 +12,8 @@ import {
 } from '@temporalio/workflow';
 import type { DrainResult } from '../activities/drain.js';
 import type { Activities } from '../activities/index.js';
-import { notificationStateKey } from './searchAttributes.js';
-import { upkeepQueueOf } from './upkeepQueue.js';
+import { notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
+import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
 export const wakeSignal = defineSignal('wake');
 

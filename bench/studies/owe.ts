@@ -1,7 +1,7 @@
 import { notificationId } from '../../src/ids.js';
-import { type ArrivedEvent, claimEvents } from '../../src/store/claim.js';
-import type { Db } from '../../src/store/db.js';
-import { announceClaims } from '../../src/store/owed.js';
+import type { Db } from '../../src/redis/connection/db.js';
+import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
+import { announceClaims } from '../../src/redis/owed/owed.js';
 
 /** By the store's own claim, not through API and worker: what these hold afterwards is the backlog's alone. */
 export async function owe(

@@ -1,4 +1,4 @@
-import type { Db } from '../../src/store/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
 
 /** What Redis has done since it started. */
 export interface RedisWork {

@@ -3,18 +3,22 @@
  * under way. What ends and what comes next are settled and taken together, a turn at a time, one turn after the other.
  */
 import { randomBytes } from 'node:crypto';
-import type { PostResult } from '../outgoing/post.js';
-import { type Turned, turnAttempts } from '../store/attempts.js';
-import { claimAgain } from '../store/claim.js';
-import type { Settled, Verdict } from '../store/settle.js';
-import type { Take, Taken } from '../store/take.js';
-import { untilRedisAnswers } from '../store/untilRedisAnswers.js';
+import type { Logger } from '../log.js';
+import type { PostResult, Sender } from '../outgoing/post.js';
+import type { Db } from '../redis/connection/db.js';
+import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
+import { type Turned, turnAttempts } from '../redis/owed/attempts.js';
+import { claimAgain } from '../redis/owed/claim.js';
+import type { Settled, Verdict } from '../redis/owed/settle.js';
+import type { Take, Taken } from '../redis/owed/take.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
 import { tellStateChange } from '../tellStateChange.js';
+import type { CatchUps } from '../temporal/catchUps.js';
 import { Asking, takenAtOnce } from './asking.js';
 import { type Attempted, makeAttempt } from './attempt.js';
-import type { EngineDeps } from './engine.js';
 import type { Outcome } from './outcome.js';
-import type { Work } from './work.js';
+import type { DeliverySettings } from './settings.js';
+import type { Delivery, Work } from './work.js';
 
 /** Where both wait, one place in so many goes to backfill. */
 const backfillTurn = 4;
@@ -35,6 +39,27 @@ export function newNonce(): string {
   return `${nonces.prefix}${(nonces.count++).toString(36)}`;
 }
 
+export interface DeliveryMetrics {
+  attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
+  /** An attempt could not be made: no file descriptor, no resolver, no network. */
+  ownFailure(cause: string): void;
+  ended(state: string): void;
+  entered(state: string): void;
+}
+
+export interface AttemptsDeps {
+  db: Db;
+  sender: Sender;
+  secretBox: SecretBox;
+  delivery: DeliverySettings;
+  log: Logger;
+  metrics: DeliveryMetrics;
+  /** Neither rejects: what is not woken the sweep finds. */
+  catchUps: Pick<CatchUps, 'signal' | 'wake'>;
+  /** A newer notification of an asset whose attempt has ended. */
+  beginNext(delivery: Delivery): void;
+}
+
 export class ClientAttempts {
   readonly #waiting = { live: [] as Work[], backfill: [] as Work[] };
   /** What waits for another attempt of its asset, with when it asks again. */
@@ -51,7 +76,7 @@ export class ClientAttempts {
 
   constructor(
     readonly clientToken: string,
-    readonly deps: EngineDeps,
+    readonly deps: AttemptsDeps,
     readonly onIdle: () => void,
   ) {}
 

@@ -4,40 +4,12 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from '../log.js';
-import type { Sender } from '../outgoing/post.js';
-import type { Db } from '../store/db.js';
-import type { SecretBox } from '../store/secretBox.js';
-import type { Take, TakeMode } from '../store/take.js';
-import type { CatchUps } from '../temporal/catchUps.js';
-import { ClientAttempts } from './clientAttempts.js';
+import type { Take, TakeMode } from '../redis/owed/take.js';
+import { type AttemptsDeps, ClientAttempts } from './clientAttempts.js';
 import type { Outcome } from './outcome.js';
-import type { DeliverySettings } from './settings.js';
 import { type Delivery, Work } from './work.js';
 
-export interface DeliveryMetrics {
-  attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
-  /** An attempt could not be made: no file descriptor, no resolver, no network. */
-  ownFailure(cause: string): void;
-  ended(state: string): void;
-  entered(state: string): void;
-}
-
-export interface EngineOptions {
-  db: Db;
-  sender: Sender;
-  secretBox: SecretBox;
-  delivery: DeliverySettings;
-  log: Logger;
-  metrics: DeliveryMetrics;
-  /** Neither rejects: what is not woken the sweep finds. */
-  catchUps: Pick<CatchUps, 'signal' | 'wake'>;
-}
-
-/** What the attempts of one client need. */
-export interface EngineDeps extends EngineOptions {
-  beginNext(delivery: Delivery): void;
-}
+export type EngineOptions = Omit<AttemptsDeps, 'beginNext'>;
 
 export interface Engine {
   /**
@@ -78,7 +50,7 @@ export function createEngine(options: EngineOptions): Engine {
   const queued = { live: 0, backfill: 0, planned: 0 };
   let closed = false;
 
-  const deps: EngineDeps = {
+  const deps: AttemptsDeps = {
     ...options,
     beginNext: (delivery) => {
       const known = works.get(delivery.notificationId);

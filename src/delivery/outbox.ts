@@ -6,11 +6,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { EnrichmentInput } from '../../workflows/enrichment.js';
-import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
-import type { ArrivedEvent, ClaimedEvent } from '../store/claim.js';
-import { isTemporalUnavailable } from '../temporal/unavailable.js';
+import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
+import type { EnrichmentInput } from '../temporal/enrichmentInput.js';
+import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
+import { isOverLimit, isTemporalUnavailable } from '../temporal/unavailable.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 
 export interface OutboxOptions {
@@ -198,7 +198,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
         options.log.error({ err, workflow_id: its.workflowId }, 'a workflow cannot be started');
         return;
       }
-      if (failures++ === 0) options.log.warn('Temporal is away: events are delivered, their workflows wait');
+      if (failures++ === 0) options.log.warn(`${reasonOf(err)}: events are delivered, their workflows wait`);
       ready.unshift(its);
       pausing ??= setTimeout(
         () => {
@@ -253,6 +253,12 @@ async function startWorkflow(
     staticSummary: summaryOf(events),
     typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
   });
+}
+
+function reasonOf(err: unknown): string {
+  return isOverLimit(err)
+    ? 'Temporal starts no workflow for now, a limit of its namespace is used up (RESOURCE_EXHAUSTED)'
+    : 'Temporal is away';
 }
 
 function summaryOf(events: ClaimedEvent[]): string {

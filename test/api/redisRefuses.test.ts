@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { type RedisServer, startRedis } from '../../src/embedded/redis.js';
+import { type RedisServer, startRedis } from '../../local/redis.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';

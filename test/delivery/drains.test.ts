@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type RedisServer, startRedis } from '../../local/redis.js';
 import { createEngine } from '../../src/delivery/engine.js';
-import { type RedisServer, startRedis } from '../../src/embedded/redis.js';
-import { setClient } from '../../src/store/clients.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { servers } from '../servers.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startTemporal, type TemporalServer } from '../../local/temporal.js';
 import { createAccepting } from '../../src/delivery/accept.js';
 import { createClaims } from '../../src/delivery/claims.js';
 import { createOutbox } from '../../src/delivery/outbox.js';
-import { startTemporal, type TemporalServer } from '../../src/embedded/temporal.js';
 import { notificationId } from '../../src/ids.js';
-import type { ArrivedEvent } from '../../src/store/claim.js';
+import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 

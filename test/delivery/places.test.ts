@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createLogger } from '../../src/log.js';
-import { setClient } from '../../src/store/clients.js';
-import { isRedisUnavailable } from '../../src/store/db.js';
-import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
+import { isRedisUnavailable } from '../../src/redis/connection/db.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
