@@ -11,8 +11,13 @@ import { sweepOwedClients } from './sweep.js';
 /**
  * Every activity, closed over what it needs.
  * @param slots activities beside `enrichment`'s that one process runs at a time
+ * @param onDrains told how many drains are under way whenever it changes
  */
-export function createActivities(deps: ActivityDeps, slots = Number.POSITIVE_INFINITY) {
+export function createActivities(
+  deps: ActivityDeps,
+  slots = Number.POSITIVE_INFINITY,
+  onDrains: (underWay: number) => void = () => undefined,
+) {
   let drains = 0;
   const isCrowded = () => drains > slots / 2;
   return {
@@ -21,11 +26,11 @@ export function createActivities(deps: ActivityDeps, slots = Number.POSITIVE_INF
     awaitDelivery: (events: ClaimedEvent[], known: Waiting[]) => awaitDelivery(deps, events, known),
     handOver: (clientTokens: string[]) => handOver(deps, clientTokens),
     drain: async (clientToken: string) => {
-      drains++;
+      onDrains(++drains);
       try {
         return await drain(deps, clientToken, isCrowded);
       } finally {
-        drains--;
+        onDrains(--drains);
       }
     },
     attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),

@@ -67,7 +67,7 @@ async function superviseCatchUps(
 ): Promise<{ looked: number; started: number; replaced: number }> {
   const running = await deps.catchUps.running();
   const counts = { looked: 0, started: 0, replaced: 0 };
-  const sum = { owed: 0, owedClients: 0, overdueClients: 0 };
+  const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0 };
   const supervise = async (clientToken: string): Promise<void> => {
     // Each: a page of 500 clients may take a busy Redis longer than the server waits for a heartbeat.
     heartbeat(counts);
@@ -80,6 +80,7 @@ async function superviseCatchUps(
     sum.owed += overview.owed;
     sum.owedClients++;
     if (overview.overdueMs > pickedUpWithinMs) sum.overdueClients++;
+    sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, overview.overdueMs);
     const done = await startWhatIsMissing(deps, clientToken, overview, running.has(clientToken));
     if (done !== undefined) counts[done]++;
   };

@@ -65,6 +65,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     ...(engine !== undefined && { take: { ...delivery, isQueueing: engine.isQueueing } }),
     wakeCatchUp: catchUps.signal,
     log,
+    metrics,
   });
   const accepting = createAccepting({ claim, durability, outbox, ...(engine !== undefined && { engine }) });
   return {

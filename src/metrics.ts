@@ -2,14 +2,31 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { DeliveryMetrics } from './delivery/clientAttempts.js';
 import type { OutboxMetrics } from './delivery/outbox.js';
+import type { CommandObserver } from './redis/connection/observeCommands.js';
+import type { CallObserver } from './temporal/observeCalls.js';
 
 export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;
   answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
   tokenMinted(): void;
+  /** An enrichment event was answered. */
+  eventAnswered(result: EventResult): void;
+  redisAnswered: CommandObserver;
+  temporalAnswered: CallObserver;
   /** Reads a number of this process at each scrape; undefined leaves the metric out of that scrape. */
   watch(name: WatchedMetric, read: () => number | undefined): void;
 }
+
+/** `queued`: it makes a notification; `repeated`: it had made one before; `unknown`: answered with 503. */
+export type EventResult =
+  | 'queued'
+  | 'repeated'
+  | 'no_new_segments'
+  | 'not_registered'
+  | 'silent'
+  | 'unknown_client'
+  | 'invalid'
+  | 'unknown';
 
 const watched = {
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
@@ -19,6 +36,7 @@ const watched = {
   asset_update_retries_under_way: 'Activities of enrichment workflows under way in this process',
   asset_update_upkeep_under_way:
     'Sweeps, probes and drains, redeliveries and late claims under way in this process',
+  asset_update_drains_under_way: 'Drains under way in this process: clients whose backlog it works through',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
   asset_update_sweep_schedule_paused:
     "Whether the sweep's schedule is paused (1), as this process last saw it",
@@ -27,6 +45,11 @@ const watched = {
 export type WatchedMetric = keyof typeof watched;
 export const watchedMetrics = Object.keys(watched) as WatchedMetric[];
 
+/** From a moment to the retry window. */
+const lagBuckets = [
+  0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21_600, 86_400, 432_000,
+];
+const redisBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
 const latencyBuckets = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export function createMetrics(): Metrics {
@@ -83,8 +106,66 @@ export function createMetrics(): Metrics {
     registers,
   });
 
+  const events = new Counter({
+    name: 'asset_update_events_total',
+    help: 'Enrichment events answered, by result',
+    labelNames: ['result'],
+    registers,
+  });
+  const firstAttempts = new Histogram({
+    name: 'asset_update_accept_to_first_attempt_seconds',
+    help: 'From the acceptance of an event to the beginning of its first attempt',
+    labelNames: ['priority'],
+    buckets: lagBuckets,
+    registers,
+  });
+  const deliveries = new Histogram({
+    name: 'asset_update_accept_to_delivered_seconds',
+    help: 'From the acceptance of an event to the answer 2xx',
+    labelNames: ['priority'],
+    buckets: lagBuckets,
+    registers,
+  });
+  const redisCommands = new Histogram({
+    name: 'asset_update_redis_command_duration_seconds',
+    help: 'Commands of Redis, those that fail too, from their sending to their answer',
+    buckets: redisBuckets,
+    registers,
+  });
+  const redisErrors = new Counter({
+    name: 'asset_update_redis_errors_total',
+    help: 'Commands of Redis that failed, by why',
+    labelNames: ['error'],
+    registers,
+  });
+  const temporalCalls = new Histogram({
+    name: 'asset_update_temporal_call_duration_seconds',
+    help: 'Calls of Temporal about workflows, those that fail too',
+    labelNames: ['call'],
+    buckets: latencyBuckets,
+    registers,
+  });
+  const temporalErrors = new Counter({
+    name: 'asset_update_temporal_errors_total',
+    help: 'Calls of Temporal about workflows that failed, by why',
+    labelNames: ['call', 'error'],
+    registers,
+  });
+
   return {
     registry,
+    eventAnswered: (result) => events.inc({ result }),
+    firstAttempted: (priority, milliseconds) =>
+      firstAttempts.observe({ priority }, Math.max(0, milliseconds) / 1000),
+    delivered: (priority, milliseconds) => deliveries.observe({ priority }, Math.max(0, milliseconds) / 1000),
+    redisAnswered(milliseconds, error) {
+      redisCommands.observe(milliseconds / 1000);
+      if (error !== undefined) redisErrors.inc({ error });
+    },
+    temporalAnswered(call, milliseconds, error) {
+      temporalCalls.observe({ call }, milliseconds / 1000);
+      if (error !== undefined) temporalErrors.inc({ call, error });
+    },
     answered: ({ method, route, status }, milliseconds) =>
       requests.observe({ method, route, status }, milliseconds / 1000),
     tokenMinted: () => tokens.inc(),

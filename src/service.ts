@@ -17,6 +17,7 @@ import { readCounts } from './redis/sweep/counts.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { loadDataConverter } from './temporal/payloadCodecs.js';
+import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
 import type { ActivityDeps } from './upkeep/deps.js';
@@ -28,18 +29,24 @@ export type { Role } from './compose.js';
 /** Runs a role until SIGTERM or SIGINT, then ends it in order: no new work, what is under way finishes, connections close. */
 export async function run(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
-  installRuntime(log);
+  const sdkPort = role === 'api' ? undefined : await freeSdkPort();
+  installRuntime(log, sdkPort);
   const stop = stopSignal(log);
   const dataConverter = await loadDataConverter(config);
   const metrics = createMetrics();
-  const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log });
+  const db = openDb({
+    url: config.REDIS_URL,
+    prefix: config.KEY_PREFIX,
+    log,
+    observe: metrics.redisAnswered,
+  });
   await waitForRedis(db, 60_000);
   await checkLayout(db);
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);
-  const temporal = clientOf(connection, config, dataConverter);
-  const targetPolicy = targetPolicyOf(config);
+  const temporal = clientOf(connection, config, dataConverter, metrics.temporalAnswered);
+  const targetPolicy = targetPolicyOf(config, sdkPort);
   const sender = createSender({
     policy: targetPolicy,
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
@@ -78,6 +85,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   if (workers !== undefined) {
     metrics.watch('asset_update_retries_under_way', () => workers.inUse().retries);
     metrics.watch('asset_update_upkeep_under_way', () => workers.inUse().upkeep);
+    metrics.watch('asset_update_drains_under_way', () => workers.drains());
     metrics.watch('asset_update_sweep_schedule_paused', () => {
       const paused = schedule.isPaused();
       return paused === undefined ? undefined : Number(paused);
@@ -98,7 +106,9 @@ export async function run(role: Role, config: Config): Promise<void> {
     readiness,
   });
   const api = role === 'worker' ? undefined : await listen(config, app);
-  const admin = await listenAdmin(config, metrics, readiness);
+  const admin = await listenAdmin(config, metrics, readiness, async () =>
+    sdkPort === undefined ? '' : await readSdkMetrics(sdkPort),
+  );
   log.info({ ...(api === undefined ? {} : { port: api.port }), admin_port: admin.port }, 'ready');
 
   await Promise.race([stop, ...(workers === undefined ? [] : [workers.ended])]);

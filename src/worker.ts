@@ -3,11 +3,15 @@ import { createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
+import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
-/** Routes the SDK's own log through ours. Once per process, before the first connection. */
-export function installRuntime(log: Logger): void {
+/**
+ * Routes the SDK's own log through ours. Once per process, before the first connection.
+ * @param metricsPort where on 127.0.0.1 the SDK serves its metrics; without one it counts nothing
+ */
+export function installRuntime(log: Logger, metricsPort?: number): void {
   const at =
     (level: 'trace' | 'debug' | 'info' | 'warn' | 'error') =>
     (message: string, meta?: Record<string, unknown>) =>
@@ -28,6 +32,7 @@ export function installRuntime(log: Logger): void {
         ),
     },
     shutdownSignals: [],
+    ...(metricsPort !== undefined && { telemetryOptions: sdkTelemetry(metricsPort) }),
   });
 }
 
@@ -56,6 +61,8 @@ export interface Running {
   ended: Promise<void>;
   /** Slots in use. */
   inUse(): Slots;
+  /** Drains under way. */
+  drains(): number;
 }
 
 /**
@@ -68,12 +75,15 @@ export async function startWorkers(
   deps: ActivityDeps,
   slots: Slots = plenty,
 ): Promise<Running> {
+  let drains = 0;
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     dataConverter: deps.temporal.options.dataConverter,
     // All of them in both: an earlier release's workflows have everything wait in one queue.
-    activities: createActivities(deps, slots.upkeep),
+    activities: createActivities(deps, slots.upkeep, (underWay) => {
+      drains = underWay;
+    }),
     // The POST in flight finishes (its timeout, and the time to settle it); then whatever is left is cut (fact 6).
     shutdownGraceTime: deps.delivery.leaseMs,
     shutdownForceTime: deps.delivery.leaseMs + 10_000,
@@ -105,5 +115,6 @@ export async function startWorkers(
       retries: retries.getStatus().numInFlightNonLocalActivities,
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,
     }),
+    drains: () => drains,
   };
 }

@@ -5,11 +5,12 @@ import type { Metrics } from '../metrics.js';
 import type { Readiness } from './readiness.js';
 import type { ListeningServer } from './server.js';
 
-/** The operators' port of every process, on ADMIN_HOST: GET /metrics, /healthz, /readyz. */
+/** The operators' port of every process, on ADMIN_HOST: GET /metrics, /healthz, /readyz. @param sdkMetrics text that follows our own */
 export async function listenAdmin(
   config: Pick<Config, 'ADMIN_HOST' | 'ADMIN_PORT'>,
   metrics: Metrics,
   readiness: () => Promise<Readiness>,
+  sdkMetrics: () => Promise<string> = () => Promise.resolve(''),
 ): Promise<Omit<ListeningServer, 'drain'>> {
   const server = createServer((req, res) => {
     const answer = async (): Promise<void> => {
@@ -17,9 +18,8 @@ export async function listenAdmin(
       if (req.method !== 'GET' && req.method !== 'HEAD') {
         res.writeHead(405, { Allow: 'GET, HEAD' }).end();
       } else if (path === '/metrics') {
-        res
-          .writeHead(200, { 'Content-Type': metrics.registry.contentType })
-          .end(await metrics.registry.metrics());
+        const texts = await Promise.all([metrics.registry.metrics(), sdkMetrics()]);
+        res.writeHead(200, { 'Content-Type': metrics.registry.contentType }).end(texts.join('\n'));
       } else if (path === '/healthz') {
         res.writeHead(200, json).end('{"status":"ok"}');
       } else if (path === '/readyz') {

@@ -10,7 +10,7 @@ import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { turnAttempts } from '../redis/owed/attempts.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owed.js';
-import { newNonce } from './clientAttempts.js';
+import { type DeliveryMetrics, newNonce } from './clientAttempts.js';
 import type { DeliverySettings } from './settings.js';
 
 export interface ClaimsOptions {
@@ -22,6 +22,7 @@ export interface ClaimsOptions {
   };
   wakeCatchUp(clientToken: string): void;
   log: Logger;
+  metrics: Pick<DeliveryMetrics, 'ended'>;
 }
 
 /** As many as a client has places: what is claimed is taken at once, and nothing of it waits in a queue. */
@@ -93,6 +94,7 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
       for (const [i, { resolve }] of some.entries()) {
         const claim = claims[i] as Claim;
         if (claim.kind !== 'claimed') undelivered = Math.min(undelivered + 1, undeliveredAtMost);
+        else if (claim.supersedes) options.metrics.ended('superseded');
         resolve(claim);
       }
       if (claims.some(({ kind }) => kind === 'unknown_client')) forgetAnnouncement(db, clientToken);

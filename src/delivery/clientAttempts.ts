@@ -39,11 +39,17 @@ export function newNonce(): string {
   return `${nonces.prefix}${(nonces.count++).toString(36)}`;
 }
 
+type Priority = Delivery['priority'];
+
 export interface DeliveryMetrics {
   attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
   /** An attempt could not be made: no file descriptor, no resolver, no network. */
   ownFailure(cause: string): void;
   ended(state: string): void;
+  /** The first attempt of a notification began so long after its event was accepted. */
+  firstAttempted(priority: Priority, milliseconds: number): void;
+  /** It was delivered so long after; not told of what is sent once more. */
+  delivered(priority: Priority, milliseconds: number): void;
   entered(state: string): void;
 }
 
@@ -317,9 +323,10 @@ export class ClientAttempts {
 
   readonly #isLiveWaiting = (): boolean => this.#waiting.live.some(isLive);
 
-  #conclude({ work, result, target }: Answered, settled: Settled): void {
+  #conclude({ work, verdict, result, target }: Answered, settled: Settled): void {
     const { notificationId, platformId, priority } = work.delivery;
     this.#tell(work, result, settled);
+    if (work.mode !== 'redeliver') this.#time(priority, verdict, settled);
     const status = result.status === undefined ? {} : { status: result.status };
     switch (settled.outcome) {
       case 'delivered':
@@ -371,6 +378,13 @@ export class ClientAttempts {
       this.deps.log.error({ err, client_token: this.clientToken }, 'a lost claim could not be made again');
       work.end({ state: 'waiting', reason: 'leased', inMs: longestParkMs, failures: 0 });
     }
+  }
+
+  #time(priority: Priority, { attempt }: Verdict, { outcome, acceptedAt, isFirst }: Settled): void {
+    if (acceptedAt === undefined) return;
+    const { metrics } = this.deps;
+    if (isFirst) metrics.firstAttempted(priority, attempt.at - acceptedAt);
+    if (outcome === 'delivered') metrics.delivered(priority, attempt.at + attempt.milliseconds - acceptedAt);
   }
 
   #tell(work: Work, result: PostResult, settled: Settled): void {

@@ -4,6 +4,7 @@ import type { DataConverter } from '@temporalio/common';
 import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
+import { type CallObserver, observeCalls } from './observeCalls.js';
 
 /**
  * For workers; a client over it may start workflows eagerly. Waits until the server answers. Not compressed: the server
@@ -51,6 +52,8 @@ export function clientOf(
   connection: Connection | NativeConnection,
   config: Config,
   dataConverter: DataConverter,
+  observe?: CallObserver,
 ): Client {
-  return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, dataConverter });
+  const interceptors = observe === undefined ? {} : { workflow: [observeCalls(observe)] };
+  return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, dataConverter, interceptors });
 }

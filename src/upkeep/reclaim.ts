@@ -102,6 +102,7 @@ async function claimAll(deps: ActivityDeps, events: ClaimableEvent[], owed: Set<
     events.map(async (event) => {
       const claim = await claimAgain(deps.db, event);
       if (claim.kind === 'claimed') owed.add(event.clientToken);
+      if (claim.kind === 'claimed' && claim.supersedes) deps.metrics.ended('superseded');
       if (claim.kind === 'not_needed') deps.metrics.ended('not_needed');
       return claim.kind === 'claimed' && !claim.again;
     }),

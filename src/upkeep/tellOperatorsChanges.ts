@@ -6,7 +6,7 @@ import type { ActivityDeps } from './deps.js';
 
 /**
  * What operators have changed since it was last told: in the service's log as well, and what states registrations came
- * to by it, counted. The commands themselves run in processes whose log and counters nobody keeps.
+ * to by it and which notifications they cancelled, counted. The commands themselves run in processes whose log and counters nobody keeps.
  */
 export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
   const { db, log, metrics } = deps;
@@ -16,6 +16,7 @@ export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
   if (last === undefined) return;
   for (const { who, what, target, before, after } of changes) {
     log.info({ who, what, target, before, after }, 'an operator changed something');
+    if (what === 'notification cancel') metrics.ended('cancelled');
   }
   const states = await listStateChanges(db, {
     since: writtenAtMs(from) + 1,

@@ -16,6 +16,10 @@ const gauges: Record<string, { help: string; of: (counts: Counts) => number | un
     help: 'Clients that are owed what could have been sent more than 2 minutes before',
     of: ({ counted }) => counted?.overdueClients,
   },
+  asset_update_oldest_overdue_seconds: {
+    help: 'How long the client furthest behind could have been sent something; 0 where none could',
+    of: ({ counted }) => counted?.oldestOverdueMs && counted.oldestOverdueMs / 1000,
+  },
   asset_update_catch_ups_running: {
     help: 'Catch-up workflows that run',
     of: ({ counted }) => counted?.catchUps,

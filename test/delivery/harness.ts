@@ -175,6 +175,8 @@ export async function startHarness(
     attempted() {},
     ended() {},
     entered() {},
+    firstAttempted() {},
+    delivered() {},
     ownFailure() {},
     started() {},
     withoutWorkflow() {},

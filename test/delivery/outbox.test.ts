@@ -204,6 +204,7 @@ describe('Temporal away changes no answer and delays no delivery', function () {
       take: { ...h.deps.delivery, isQueueing: engine.isQueueing },
       wakeCatchUp: h.deps.catchUps.signal,
       log: h.deps.log,
+      metrics: h.deps.metrics,
     });
     const accepting = createAccepting({ claim, durability: h.deps.durability, outbox, engine });
     const events = Array.from({ length: 12 }, (_, i): ArrivedEvent => {

@@ -11,7 +11,7 @@ describe('Clients that a process has announced claims of', () => {
     const client = await newDeliveryClient();
     const { db, clientToken } = client;
     const log = createLogger('silent', 'test');
-    const claim = createClaims({ db, log, wakeCatchUp: () => undefined });
+    const claim = createClaims({ db, log, wakeCatchUp: () => undefined, metrics: { ended() {} } });
     const made = { clientToken: 'MADE-UP', platformId: 'a' };
     assert.equal((await claim(client.event(made))).kind, 'unknown_client');
     assert.equal((await claim(client.event({ platformId: 'a' }))).kind, 'claimed');

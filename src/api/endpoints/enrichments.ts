@@ -2,6 +2,7 @@ import type { Middleware } from 'koa';
 import { TooBusy } from '../../delivery/accept.js';
 import { readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
+import type { EventResult } from '../../metrics.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import type { Claim, Held } from '../../redis/owed/claim.js';
 import { withTimeout } from '../../withTimeout.js';
@@ -62,7 +63,10 @@ const answerOne =
     const body = bodyOf(ctx.state.json);
     if ('events' in body) return await next();
     const event = readEnrichmentEvent(body, '');
-    if ('problem' in event) throw badParameter(event.problem);
+    if ('problem' in event) {
+      deps.metrics.eventAnswered('invalid');
+      throw badParameter(event.problem);
+    }
     const answer = await takeInTime(deps, event);
     if ('code' in answer) throw new ApiError(answer.code, answer.msg);
     ctx.status = 202;
@@ -82,6 +86,7 @@ const answerBatch =
       events.map(async (raw, i): Promise<ItemAnswer> => {
         const event = readEnrichmentEvent(raw, `events[${i}]`);
         if ('problem' in event) {
+          deps.metrics.eventAnswered('invalid');
           return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
         }
         try {
@@ -118,12 +123,34 @@ function givenEventId(raw: unknown): string | null {
 type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 
 /** Answers once what was decided is durable. @throws ApiError 503 where that takes too long */
-async function takeInTime({ accepting, db }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
+async function takeInTime({ accepting, db, metrics }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
   const accepted = accepting.accept({ ...event, acceptedAt: Date.now() + db.clockOffsetMs() });
-  const claim = await withTimeout(accepted, answerWithinMs, () => {
-    throw unavailable();
-  });
+  let claim: Claim;
+  try {
+    claim = await withTimeout(accepted, answerWithinMs, () => {
+      throw unavailable();
+    });
+  } catch (err) {
+    metrics.eventAnswered('unknown');
+    throw err;
+  }
+  metrics.eventAnswered(resultOf(claim));
   return answerOf(event, claim);
+}
+
+function resultOf(claim: Claim): EventResult {
+  switch (claim.kind) {
+    case 'none':
+      return claim.reason;
+    case 'claimed':
+      return claim.again ? 'repeated' : 'queued';
+    case 'ended':
+      return 'repeated';
+    case 'unknown_client':
+      return claim.kind;
+    case 'not_needed':
+      return 'no_new_segments';
+  }
 }
 
 function answerOf(

@@ -8,6 +8,7 @@ import { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
 import { coalesceWrites } from './coalesceWrites.js';
 import { clientKeys, globalKeys } from './keys.js';
+import { type CommandObserver, observeCommands } from './observeCommands.js';
 
 export interface Db {
   redis: Redis;
@@ -24,6 +25,7 @@ export interface DbOptions {
   log: Logger;
   commandTimeoutMs?: number;
   clockOffsetMs?: () => number;
+  observe?: CommandObserver;
 }
 
 /** Redis did not answer: what was asked may or may not have happened. */
@@ -48,6 +50,7 @@ export function openDb(options: DbOptions): Db {
     // A primary that was demoted keeps its connections: the next one leads to the new primary.
     reconnectOnError: (err) => err.message.startsWith('READONLY'),
   });
+  if (options.observe !== undefined) observeCommands(redis, options.observe);
   redis.on('connect', () => coalesceWrites(redis.stream));
   let told = false;
   redis.on('error', (err: Error) => {

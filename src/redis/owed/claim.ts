@@ -42,8 +42,11 @@ export type Held = 'paused' | 'suspended';
 export type Claim =
   | { kind: 'unknown_client' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
-  /** The asset is owed by this notification; `again`: it was before. `take`: whether it may be sent now, where that was asked. */
-  | { kind: 'claimed'; claim: number; again: boolean; held?: Held; take?: Take }
+  /**
+   * The asset is owed by this notification; `again`: it was before. `supersedes`: an older
+   * one of its asset was owed, and has ended. `take`: whether it may be sent now, where that was asked.
+   */
+  | { kind: 'claimed'; claim: number; again: boolean; supersedes?: true; held?: Held; take?: Take }
   /** It was claimed, and has ended since or a newer one took its place. */
   | { kind: 'ended'; state: string; held?: Held }
   /** Claimed again: another event brought the same segments meanwhile. */
@@ -68,7 +71,8 @@ local has_listed = false
 -- last: who claimed the asset before, its id's bytes
 local function write_claim(e, claimed, last, segments)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
-  lane = owe(asset, id, lane)
+  local replaces
+  lane, replaces = owe(asset, id, lane)
   write_known(bucket, e.slot, claimed, e.id_bytes, segments)
   local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
@@ -77,7 +81,7 @@ local function write_claim(e, claimed, last, segments)
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
-  return {'claimed', claimed, held()}
+  return {'claimed', claimed, held(), false, replaces}
 end
 local function claim_again(e, claimed, last, segments, new)
   local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
@@ -209,9 +213,19 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
   ];
 }
 
-type Answer = [kind: string, second: unknown, held?: string, take?: readonly unknown[]];
+type Answer = [
+  kind: string,
+  second: unknown,
+  held?: string,
+  take?: readonly unknown[] | null,
+  supersedes?: number | null,
+];
 
-function claimOf([kind, second, held, take]: Answer, url: string, secrets: Record<string, string>): Claim {
+function claimOf(
+  [kind, second, held, take, supersedes]: Answer,
+  url: string,
+  secrets: Record<string, string>,
+): Claim {
   const holds = held === 'paused' || held === 'suspended' ? { held: held as Held } : {};
   switch (kind) {
     case 'unknown_client':
@@ -224,6 +238,7 @@ function claimOf([kind, second, held, take]: Answer, url: string, secrets: Recor
         kind: 'claimed',
         claim: second as number,
         again: kind === 'mine',
+        ...(supersedes === 1 && { supersedes: true }),
         ...holds,
         ...(take && { take: takeOf(take, url, secrets) }),
       };

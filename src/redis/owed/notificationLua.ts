@@ -152,7 +152,8 @@ end
 local function in_flight() return redis.call('HLEN', base .. 'flight') + redis.call('HLEN', base .. 'resends') end
 local function owed_count() return redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight') end
 -- Makes an asset owed by this notification; what it replaces ends as superseded in the same moment, and keeps its "owed
--- since". write_waiting must follow in the same script. Answers its lane: live once one of the two is.
+-- since". write_waiting must follow in the same script. Answers its lane, live once one of the two is, and whether it
+-- replaced another.
 local function owe(asset, id, lane)
   local f = not to_wait[asset] and flight_of(asset) or nil
   local w = not f and waiting_of(asset) or nil
@@ -174,6 +175,6 @@ local function owe(asset, id, lane)
   else
     wait(asset, id, now, lane, now)
   end
-  return lane
+  return lane, before and before ~= id or false
 end
 `;

@@ -46,6 +46,10 @@ export interface Settled {
   change?: { from: EndpointHealth; to: EndpointHealth; why: string };
   /** The newer notification of the asset, which has waited for this attempt's end. */
   next?: string;
+  /** When its event was accepted, ms; absent where its record is gone. */
+  acceptedAt?: number;
+  /** No attempt of this notification has ended before. */
+  isFirst: boolean;
 }
 
 /**
@@ -132,7 +136,10 @@ local function answer(outcome, in_ms, id, changed, failures, says, newer)
     write_waiting()
     pull_forward()
   end
-  return {outcome, in_ms, failures, says.entered or '', says.left or '', says.why or '', newer or false}
+  return {
+    outcome, in_ms, failures, says.entered or '', says.left or '', says.why or '', newer or false,
+    says.accepted_at, says.is_first,
+  }
 end
 local function settle_attempt(v)
   local asset, id, token, generation, epoch, ok, status, reason_failed, retry_after, line, random, redeliver = unpack(v)
@@ -145,7 +152,7 @@ local function settle_attempt(v)
   local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures',
     'state')
   local exists, failures = r[4], tonumber(r[2] or '0')
-  local changed, says = {}, {}
+  local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1]}
   if counted and exists then
     -- 64 KiB hold the attempts of many days; the oldest go first.
     local lines = r[1] and (r[1] .. '\\n' .. line) or line
@@ -279,16 +286,20 @@ type Answer = [
   EndpointHealth,
   string,
   string | null,
+  string | null,
+  number | null,
 ];
 
 /** What `settle_attempt` answered. */
 export function settledOf(answer: unknown): Settled {
-  const [outcome, inMs, failures, to, from, why, next] = answer as Answer;
+  const [outcome, inMs, failures, to, from, why, next, acceptedAt, isFirst] = answer as Answer;
   return {
     outcome,
     inMs,
     failures,
     ...(to === '' ? {} : { change: { from, to, why } }),
     ...(next === null || next === '!' ? {} : { next }),
+    ...(acceptedAt === null ? {} : { acceptedAt: Number(acceptedAt) }),
+    isFirst: isFirst === 1,
   };
 }

@@ -9,6 +9,8 @@ export interface Counted {
   owedClients: number;
   /** Clients that are owed what could have been sent more than 2 minutes before. */
   overdueClients: number;
+  /** How long the client furthest behind could have been sent something, ms. Absent: an older release has counted. */
+  oldestOverdueMs?: number;
   /** Catch-up workflows that ran, and those that the sweep has started. */
   catchUps: number;
   /** Registrations by the state that people see. */

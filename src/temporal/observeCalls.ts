@@ -1,0 +1,40 @@
+import { type WorkflowClientInterceptor, WorkflowNotFoundError } from '@temporalio/client';
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { isOverLimit, isTemporalUnavailable } from './unavailable.js';
+
+/** Why Temporal did not do what it was asked. `limit`: a limit of the namespace is used up. */
+export type TemporalErrorClass = 'away' | 'limit' | 'other';
+
+/** Told of every call about a workflow: which, how long it took, ms, and why it failed where it did. */
+export type CallObserver = (call: string, milliseconds: number, error?: TemporalErrorClass) => void;
+
+/** Times the calls of a client. That a workflow is not there, or is already, is an answer. */
+export function observeCalls(observe: CallObserver): WorkflowClientInterceptor {
+  const timed =
+    (call: string) =>
+    async <Input, Answer>(input: Input, next: (input: Input) => Promise<Answer>): Promise<Answer> => {
+      const calledAt = performance.now();
+      try {
+        const answer = await next(input);
+        observe(call, performance.now() - calledAt);
+        return answer;
+      } catch (err) {
+        observe(call, performance.now() - calledAt, classOf(err));
+        throw err;
+      }
+    };
+  return {
+    startWithDetails: timed('start'),
+    signal: timed('signal'),
+    signalWithStart: timed('signal_with_start'),
+    terminate: timed('terminate'),
+    describe: timed('describe'),
+  };
+}
+
+function classOf(err: unknown): TemporalErrorClass | undefined {
+  if (err instanceof WorkflowNotFoundError || err instanceof WorkflowExecutionAlreadyStartedError)
+    return undefined;
+  if (isOverLimit(err)) return 'limit';
+  return isTemporalUnavailable(err) ? 'away' : 'other';
+}
