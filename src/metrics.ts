@@ -38,6 +38,7 @@ const watched = {
     'Sweeps, probes and drains, redeliveries and late claims under way in this process',
   asset_update_drains_under_way: 'Drains under way in this process: clients whose backlog it works through',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
+  asset_update_clock_seconds: "This machine's clock at the moment of the scrape",
   asset_update_sweep_schedule_paused:
     "Whether the sweep's schedule is paused (1), as this process last saw it",
 } as const;

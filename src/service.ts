@@ -77,6 +77,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     ending: () => ending,
   });
   watchCounts(metrics, () => readCounts(db));
+  metrics.watch('asset_update_clock_seconds', () => Date.now() / 1000);
   metrics.watch('asset_update_claims_under_way', () => accepting.underWay());
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type RedisServer, startRedis } from '../../local/redis.js';
+import { createLogger } from '../../src/log.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { evalScript, script } from '../../src/redis/connection/script.js';
+
+describe('Commands of Redis are timed, and told by why they failed', () => {
+  let dir: string;
+  let server: RedisServer;
+  let db: Db;
+  const told: (string | undefined)[] = [];
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-observe-'));
+    server = await startRedis({ dir });
+    db = openDb({
+      url: server.url,
+      prefix: '',
+      log: createLogger('silent', 'test'),
+      commandTimeoutMs: 200,
+      observe(milliseconds, error) {
+        assert.ok(milliseconds >= 0);
+        told.push(error);
+      },
+    });
+    await waitForRedis(db, 5000);
+  });
+  beforeEach(() => {
+    told.length = 0;
+  });
+  after(async () => {
+    db.redis.disconnect();
+    await server.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it('an answer, each of a pipeline, and a script that has to be sent whole', async () => {
+    await db.redis.set('a', 1);
+    await db.redis.pipeline().get('a').get('b').exec();
+    await evalScript(db.redis, script("return redis.call('GET', 'a')"), [], [], 'utf8');
+    assert.deepEqual(told, Array(5).fill(undefined));
+  });
+
+  it('a script of ours that fails: other', async () => {
+    await assert.rejects(evalScript(db.redis, script("return redis.call('LPUSH', 'a', 1)"), [], [], 'utf8'));
+    assert.deepEqual(told, [undefined, 'other']);
+  });
+
+  it('no memory left: full, in a script as well', async () => {
+    await db.redis.config('SET', 'maxmemory', '1');
+    told.length = 0;
+    await assert.rejects(db.redis.set('a', 2));
+    await assert.rejects(evalScript(db.redis, script("return redis.call('SET', 'a', 3)"), [], [], 'utf8'));
+    assert.deepEqual(told.filter(Boolean), ['full', 'full']);
+    await db.redis.config('SET', 'maxmemory', '0');
+  });
+
+  it('no answer in time: timeout; nobody there: away', async () => {
+    process.kill(server.pid, 'SIGSTOP');
+    await assert.rejects(db.redis.get('a'));
+    assert.deepEqual(told, ['timeout']);
+    process.kill(server.pid, 'SIGCONT');
+    await server.stop();
+    told.length = 0;
+    await assert.rejects(db.redis.get('a'));
+    assert.ok(told.includes('away'), told.join());
+  });
+});
