@@ -2,8 +2,10 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { DeliveryMetrics } from './delivery/clientAttempts.js';
 import type { OutboxMetrics } from './delivery/outbox.js';
-import type { CommandObserver } from './redis/connection/observeCommands.js';
-import type { CallObserver } from './temporal/observeCalls.js';
+import { attemptErrors } from './outgoing/attempt-error.js';
+import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
+import { endpointStates } from './redis/records/stateChanges.js';
+import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/observeCalls.js';
 
 export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;
@@ -18,15 +20,17 @@ export interface Metrics extends DeliveryMetrics, OutboxMetrics {
 }
 
 /** `queued`: it makes a notification; `repeated`: it had made one before; `unknown`: answered with 503. */
-export type EventResult =
-  | 'queued'
-  | 'repeated'
-  | 'no_new_segments'
-  | 'not_registered'
-  | 'silent'
-  | 'unknown_client'
-  | 'invalid'
-  | 'unknown';
+const eventResults = [
+  'queued',
+  'repeated',
+  'no_new_segments',
+  'not_registered',
+  'silent',
+  'unknown_client',
+  'invalid',
+  'unknown',
+] as const;
+export type EventResult = (typeof eventResults)[number];
 
 const watched = {
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
@@ -152,6 +156,24 @@ export function createMetrics(): Metrics {
     labelNames: ['call', 'error'],
     registers,
   });
+
+  // A counter that begins with its first event has not risen yet, as Prometheus sees it: each begins at 0.
+  for (const result of eventResults) events.inc({ result }, 0);
+  for (const state of ['delivered', 'superseded', 'cancelled', 'failed', 'not_needed'])
+    ended.inc({ state }, 0);
+  for (const state of endpointStates) entered.inc({ state }, 0);
+  for (const cause of ['descriptors', 'resolver', 'network']) ownFailures.inc({ cause }, 0);
+  for (const error of redisErrorClasses) redisErrors.inc({ error }, 0);
+  for (const call of observedCalls) {
+    temporalCalls.zero({ call });
+    for (const error of temporalErrorClasses) temporalErrors.inc({ call, error }, 0);
+  }
+  attempts.zero({ outcome: 'delivered', error: '' });
+  for (const error of attemptErrors) attempts.zero({ outcome: 'failed', error });
+  for (const priority of ['live', 'backfill']) {
+    firstAttempts.zero({ priority });
+    deliveries.zero({ priority });
+  }
 
   return {
     registry,

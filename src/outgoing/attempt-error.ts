@@ -2,15 +2,17 @@ import { dnsCode } from './names/resolve.js';
 import { type Ours, oursByCode } from './ours.js';
 
 /** Why an attempt failed, in the words of the contract. */
-export type AttemptError =
-  | 'dns'
-  | 'connect'
-  | 'tls'
-  | 'timeout'
-  | 'http_status'
-  | 'redirect'
-  | 'blocked_address'
-  | 'protocol';
+export const attemptErrors = [
+  'dns',
+  'connect',
+  'tls',
+  'timeout',
+  'http_status',
+  'redirect',
+  'blocked_address',
+  'protocol',
+] as const;
+export type AttemptError = (typeof attemptErrors)[number];
 
 /** An attempt that failed before there was an answer. `detail` is made of fixed words and error codes only. */
 export class AttemptFailed extends Error {

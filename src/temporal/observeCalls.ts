@@ -3,15 +3,19 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { isOverLimit, isTemporalUnavailable } from './unavailable.js';
 
 /** Why Temporal did not do what it was asked. `limit`: a limit of the namespace is used up. */
-export type TemporalErrorClass = 'away' | 'limit' | 'other';
+export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
+export type TemporalErrorClass = (typeof temporalErrorClasses)[number];
+
+export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
+export type ObservedCall = (typeof observedCalls)[number];
 
 /** Told of every call about a workflow: which, how long it took, ms, and why it failed where it did. */
-export type CallObserver = (call: string, milliseconds: number, error?: TemporalErrorClass) => void;
+export type CallObserver = (call: ObservedCall, milliseconds: number, error?: TemporalErrorClass) => void;
 
 /** Times the calls of a client. That a workflow is not there, or is already, is an answer. */
 export function observeCalls(observe: CallObserver): WorkflowClientInterceptor {
   const timed =
-    (call: string) =>
+    (call: ObservedCall) =>
     async <Input, Answer>(input: Input, next: (input: Input) => Promise<Answer>): Promise<Answer> => {
       const calledAt = performance.now();
       try {

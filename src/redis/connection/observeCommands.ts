@@ -1,7 +1,8 @@
 import type { Redis } from 'ioredis';
 
 /** Why Redis did not do what it was asked. `other`: a mistake of ours, such as a script that fails. */
-export type RedisErrorClass = 'away' | 'timeout' | 'full' | 'disk' | 'not_ready' | 'other';
+export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;
+export type RedisErrorClass = (typeof redisErrorClasses)[number];
 
 /** Told of every command of a connection: how long it took, ms, and why it failed where it did. */
 export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
