@@ -2,52 +2,58 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { createMetrics, watchedMetrics } from '../../src/metrics.js';
-import { watchCounts } from '../../src/upkeep/watchCounts.js';
-
-interface Rule {
-  alert: string;
-  expr: string;
-  for?: string;
-  annotations: { summary: string };
-}
+import { type Rule, rules } from './alertRules.js';
+import { metricsOf, metricsOfThePage, projectDir } from './metricsPage.js';
 
 describe('Prometheus alerts', () => {
-  const root = join(import.meta.dirname, '../..');
-  let rules: Rule[];
-  let docs: string;
-  let metrics: string;
+  let all: Rule[];
   before(async () => {
-    const file = await readFile(join(root, 'deploy/prometheus/alerts.yml'), 'utf8');
-    rules = (parse(file) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
-    docs = await readFile(join(root, 'docs/guides/operations.md'), 'utf8');
-    const all = createMetrics();
-    watchCounts(all, () => Promise.resolve({}));
-    for (const name of watchedMetrics) all.watch(name, () => 0);
-    metrics = await all.registry.metrics();
+    all = await rules();
   });
 
-  it('ask for metrics that the service has, and are all in docs/guides/operations.md', () => {
-    for (const { alert, expr } of rules) {
-      assert.ok(docs.includes(`\`${alert}\``), `${alert} is not in docs/guides/operations.md`);
-      const names = expr.match(/asset_update_\w+/g) ?? [];
-      assert.ok(names.length > 0, alert);
-      for (const name of names) assert.ok(metrics.includes(`# TYPE ${name} `), `${alert}: ${name}`);
+  it('ask for metrics that the service has', async () => {
+    const page = await metricsOfThePage();
+    for (const { alert, expr } of all) {
+      const names = metricsOf(expr);
+      assert.ok(names.length > 0 || expr.startsWith('up{'), alert);
+      for (const name of names) assert.ok(page.has(name), `${alert}: ${name}`);
     }
   });
 
-  it('every metric of the service itself is in docs/guides/operations.md', () => {
-    for (const [, name] of metrics.matchAll(/^# TYPE (asset_update_\w+) /gm)) {
-      assert.match(
-        docs,
-        new RegExp(`^\\| \`${name}[\`{]`, 'm'),
-        `${name} is not in docs/guides/operations.md`,
-      );
+  it('each leads to its section of docs/guides/runbook.md, which names it', async () => {
+    const page = await readFile(join(projectDir, 'docs/guides/runbook.md'), 'utf8');
+    const sections = new Map(
+      page.split(/^## /m).map((text) => {
+        const title = text.split('\n')[0] ?? '';
+        return [
+          title
+            .toLowerCase()
+            .replaceAll(/[^a-z0-9 -]/g, '')
+            .replaceAll(' ', '-'),
+          text,
+        ];
+      }),
+    );
+    for (const { alert, annotations } of all) {
+      const [file, anchor = ''] = annotations.runbook_url.split('#');
+      assert.equal(file, 'docs/guides/runbook.md', alert);
+      const section = sections.get(anchor);
+      assert.ok(section, `${alert}: there is no section ${anchor}`);
+      assert.ok(section.includes(`\`${alert}\``), `${anchor} does not name ${alert}`);
     }
+    const known = new Set(all.map(({ alert }) => alert));
+    for (const [name] of page.matchAll(/AssetUpdate\w+/g)) assert.ok(known.has(name), `${name} is no alert`);
+  });
+
+  it('each has a test of its rule', async () => {
+    const text = await readFile(join(projectDir, 'deploy/prometheus/alerts.test.yml'), 'utf8');
+    const { tests } = parse(text) as { tests: { alert_rule_test: { alertname: string }[] }[] };
+    const tested = tests.flatMap(({ alert_rule_test: its }) => its.map(({ alertname }) => alertname));
+    assert.deepEqual([...new Set(tested)].sort(), all.map(({ alert }) => alert).sort());
   });
 
   it('tell that no sweep has run to its end for 3 minutes, and where none ever has', () => {
-    const rule = (alert: string) => rules.find((each) => each.alert === alert);
+    const rule = (alert: string) => all.find((each) => each.alert === alert);
     const metric = 'asset_update_sweep_completed_timestamp_seconds';
     assert.equal(rule('AssetUpdateSweepStalled')?.expr, `time() - max(${metric}) > 180`);
     assert.equal(rule('AssetUpdateSweepStalled')?.for, undefined);

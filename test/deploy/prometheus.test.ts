@@ -1,0 +1,83 @@
+/** The rules and the dashboards on a real Prometheus, fed by the running service. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../../local/ports.js';
+import { until } from '../delivery/harness.js';
+import { type Service, startService } from '../e2e/service.js';
+import { rules } from './alertRules.js';
+import { projectDir, queriesOfDashboards } from './metricsPage.js';
+
+describe('Prometheus', () => {
+  const isThere = (program: string) => spawnSync(program, ['--version']).status === 0;
+
+  it('promtool takes the rules, and their tests pass', function () {
+    if (!isThere('promtool')) this.skip();
+    const folder = join(projectDir, 'deploy/prometheus');
+    for (const args of [
+      ['check', 'rules', 'alerts.yml'],
+      ['test', 'rules', 'alerts.test.yml'],
+    ]) {
+      const { status, stdout, stderr } = spawnSync('promtool', args, { cwd: folder, encoding: 'utf8' });
+      assert.equal(status, 0, stdout + stderr);
+    }
+  });
+
+  it('answers every query of the dashboards and the rules with what the running service says', async function () {
+    if (!isThere('prometheus')) this.skip();
+    this.timeout(120_000);
+    const dir = await mkdtemp(join(tmpdir(), 'asset-update-prometheus-'));
+    let service: Service | undefined;
+    let prometheus: ChildProcess | undefined;
+    try {
+      service = await startService();
+      const url = `http://127.0.0.1:${await freePort()}`;
+      prometheus = await startPrometheus(dir, url, service.adminUrl);
+      const queries = [...(await queriesOfDashboards()), ...(await rules()).map(({ expr }) => askedBy(expr))];
+      for (const query of new Set(queries)) {
+        await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);
+      }
+    } finally {
+      prometheus?.kill();
+      if (prometheus !== undefined) await once(prometheus, 'close');
+      await service?.stop();
+      await rm(dir, { recursive: true, force: true });
+    }
+  });
+});
+
+async function startPrometheus(dir: string, url: string, target: string): Promise<ChildProcess> {
+  const config = {
+    global: { scrape_interval: '1s' },
+    scrape_configs: [{ job_name: 'asset-update', static_configs: [{ targets: [new URL(target).host] }] }],
+  };
+  // JSON is YAML, too.
+  await writeFile(join(dir, 'prometheus.yml'), JSON.stringify(config));
+  const child = spawn(
+    'prometheus',
+    [
+      `--config.file=${join(dir, 'prometheus.yml')}`,
+      `--storage.tsdb.path=${join(dir, 'data')}`,
+      `--web.listen-address=${new URL(url).host}`,
+    ],
+    { stdio: 'ignore' },
+  );
+  await until('Prometheus is ready', async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.ok);
+  return child;
+}
+
+/** What a rule looks at, whether it fires or not. */
+function askedBy(expr: string): string {
+  return expr.replace(/ (?:>|==) [\d.]+$/, '').replace(/^absent\((.*)\)$/, '$1');
+}
+
+async function hasAnswer(url: string, query: string): Promise<boolean> {
+  const asked = query.replaceAll('$__rate_interval', '10s').replaceAll(/\[\d+m\]/g, '[10s]');
+  const response = await fetch(`${url}/api/v1/query?query=${encodeURIComponent(asked)}`);
+  const answer = (await response.json()) as { status: string; error?: string; data?: { result: unknown[] } };
+  assert.equal(answer.status, 'success', `${query}: ${answer.error}`);
+  return (answer.data?.result.length ?? 0) > 0;
+}
