@@ -213,13 +213,8 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
   ];
 }
 
-type Answer = [
-  kind: string,
-  second: unknown,
-  held?: string,
-  take?: readonly unknown[] | null,
-  supersedes?: number | null,
-];
+/** Kind, what goes with it, hold, take, whether it supersedes another. */
+type Answer = [string, unknown, string?, (readonly unknown[] | null)?, (1 | null)?];
 
 function claimOf(
   [kind, second, held, take, supersedes]: Answer,
