@@ -77,7 +77,12 @@ describe('Redis that lost its last second', () => {
       if (isInFlight) await client.take(older);
       const event = client.event({ platformId: 'vid' });
       const lose = await snapshot(client);
-      assert.deepEqual(await client.claim(event), { kind: 'claimed', claim: 2, again: false });
+      assert.deepEqual(await client.claim(event), {
+        kind: 'claimed',
+        claim: 2,
+        again: false,
+        supersedes: true,
+      });
       await lose();
       assert.equal(await isOwed(client, 'vid'), older.notificationId);
       assert.deepEqual(await client.take({ ...event, claim: 2 }), { kind: 'reclaim' });

@@ -160,7 +160,8 @@ function becomesOwed(model: Model, event: ArrivedEvent, now: number): (answer: C
   model.notifications.set(id, { asset, state: 'waiting', claim, live });
   if (older !== undefined) model.end(older.id, 'superseded', id);
   model.owed.set(asset, { notBefore: now, ...older, id, live });
-  return (answer) => assert.deepEqual(bare(answer), { kind: 'claimed', claim, again: false });
+  const supersedes = older === undefined ? {} : { supersedes: true };
+  return (answer) => assert.deepEqual(bare(answer), { kind: 'claimed', claim, again: false, ...supersedes });
 }
 
 /** Without what other assertions look at. */
