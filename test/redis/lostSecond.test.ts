@@ -86,7 +86,12 @@ describe('Redis that lost its last second', () => {
       await lose();
       assert.equal(await isOwed(client, 'vid'), older.notificationId);
       assert.deepEqual(await client.take({ ...event, claim: 2 }), { kind: 'reclaim' });
-      assert.deepEqual(await client.claimAgain(event, 1), { kind: 'claimed', claim: 2, again: false });
+      assert.deepEqual(await client.claimAgain(event, 1), {
+        kind: 'claimed',
+        claim: 2,
+        again: false,
+        supersedes: true,
+      });
       assert.equal(await isOwed(client, 'vid'), event.notificationId);
       const record = await getNotification(client.db, client.clientToken, older.notificationId);
       assert.equal(record?.state, 'superseded');
