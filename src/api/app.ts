@@ -25,7 +25,7 @@ import { nameRequest } from './requestId.js';
 
 export type { ApiDeps } from './deps.js';
 
-/** The HTTP edge. */
+/** Builds the HTTP edge: every path with its endpoint, and what happens to each request around it. */
 export function createApi(deps: ApiDeps): Koa {
   // A path in another case is another path: what a proxy in front knows by its path is no other here.
   const router = new Router({ sensitive: true });
@@ -49,10 +49,10 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/docs', ...docsEndpoint);
 
   const app = new Koa();
-  app.use(nameRequest as Koa.Middleware);
-  app.use(observe(deps.log, deps.metrics) as Koa.Middleware);
-  app.use(answerErrors(deps.log) as Koa.Middleware);
-  app.use(checkHead as Koa.Middleware);
+  app.use(nameRequest);
+  app.use(observe(deps.log, deps.metrics));
+  app.use(answerErrors(deps.log));
+  app.use(checkHead);
   app.use(literalRoutes(router));
   app.use(router.routes());
   app.use(router.allowedMethods());

@@ -14,7 +14,7 @@ import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
 import { insufficientScope } from '../steps/insufficientScope.js';
 
-/** POST /enrichments: the platform says that analysis found segments (contract, section 4). */
+/** POST /enrichments: takes what analysis found about assets, from the platform (contract, section 4). */
 export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<EnrichmentState>(
     requireToken(deps.db),

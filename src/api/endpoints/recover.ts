@@ -15,10 +15,10 @@ import { limitSends } from '../steps/sendLimit.js';
 import { presentTime } from './presentTime.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/recover: what ended as failed in a time is owed again. */
+/** POST /notifications/recover: owes again what ended as failed in a time. */
 export function recoverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
-    ...publisherSteps<RecoverState>(deps.db),
+    ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,
     readRange,

@@ -1,17 +1,21 @@
 import type { Middleware } from 'koa';
 import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
-import type { Registration } from '../../redis/records/registrations.js';
 import { tellStateChange } from '../../tellStateChange.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
-import { type PublisherState, publisherSteps, requireRegistration } from '../steps/publisher.js';
+import {
+  type PublisherState,
+  publisherSteps,
+  type RegistrationState,
+  requireRegistration,
+} from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /push_notifications/resume: a suspended or failing endpoint is probed now, then drained. */
+/** POST /push_notifications/resume: has a suspended or failing endpoint probed now, then drained. */
 export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PublisherState & { registration: Registration }>(
+  return endpoint<PublisherState & RegistrationState>(
     ...publisherSteps(deps.db),
     requireRegistration(deps.db),
     limitSends(deps.db),

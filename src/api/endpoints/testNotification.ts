@@ -15,10 +15,10 @@ import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
 
-/** POST /push_notifications/test: one test notification, now, and how it went. It counts for nothing else. */
+/** POST /push_notifications/test: sends one test notification now and tells how it went. It counts for nothing else. */
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(
-    ...publisherSteps<TestState>(deps.db),
+    ...publisherSteps(deps.db),
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db),
