@@ -33,7 +33,7 @@ interface EnrichmentState extends TokenState {
 }
 
 const bodyAtMostBytes = 1024 * 1024;
-const eventsAtMost = 500;
+export const eventsAtMost = 500;
 /** Everything an answer needs of Redis; then it is 503: unknown. */
 const answerWithinMs = 1900;
 

@@ -40,14 +40,15 @@ interface RecoverState extends PublisherState {
 
 const bodyAtMostBytes = 16 * 1024;
 
-const bodySchema = z.strictObject({
+/** What the body must be; the API's description is made of it. */
+export const recoverBody = z.strictObject({
   since: z.string(),
   until: z.string().optional(),
   dry_run: z.boolean().optional(),
 });
 
 const readRange: Step<RecoverState> = async (ctx, next) => {
-  const parsed = bodySchema.safeParse(ctx.state.json ?? {});
+  const parsed = recoverBody.safeParse(ctx.state.json ?? {});
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.join('.') || 'the body';

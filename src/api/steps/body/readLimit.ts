@@ -1,7 +1,7 @@
 import { badParameter } from '../../apiError.js';
 
-const defaultLimit = 50;
-const maxLimit = 200;
+export const defaultLimit = 50;
+export const maxLimit = 200;
 
 /** Returns how many a page of a list may have, 50 where it is not said. @throws ApiError 400 */
 export function readLimit(given: string | undefined): number {
