@@ -19,7 +19,7 @@ import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
 import { literalRoutes } from './literalRoutes.js';
 import { observe } from './observe.js';
-import { docsEndpoint } from './reference/docs.js';
+import { docsEndpoint, docsFileEndpoints } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
 import { nameRequest } from './requestId.js';
 
@@ -47,6 +47,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/readyz', ...readyzEndpoint(deps));
   router.get('/openapi.json', ...openapiEndpoint);
   router.get('/docs', ...docsEndpoint);
+  for (const [path, file] of docsFileEndpoints) router.get(path, ...file);
 
   const app = new Koa();
   app.use(nameRequest);
