@@ -24,11 +24,12 @@ body { margin: 0; }
 .swagger-ui .wrapper { max-width: 70rem; }
 .swagger-ui .info { margin: 2rem 0 1rem; }
 .swagger-ui .response-col_links { display: none; }
+.dark-mode .swagger-ui table.headers td { color: #e4e6e6; }
 .swagger-ui .opblock-description p { max-width: 45rem; }
 @media (max-width: 40rem) {
   .swagger-ui .opblock-tag { flex-wrap: wrap; }
   .swagger-ui .opblock-tag small { order: 1; flex-basis: 100%; padding: 0; }
-  .swagger-ui .responses-table, .swagger-ui .responses-table > tbody > tr, .swagger-ui .responses-table > tbody > tr > td { display: block; }
+  .swagger-ui .responses-table, .swagger-ui .responses-table > tbody > tr, .swagger-ui .responses-table > tbody > tr > td:not(.response-col_links) { display: block; }
   .swagger-ui .responses-table > thead { display: none; }
   .swagger-ui .response-col_status { padding: 1rem 0 0; font-weight: bold; }
   .swagger-ui .responses-inner { padding: 0.5rem; }
