@@ -10,6 +10,8 @@ export function watchAnswers(url: string): void {
   watched.add(new URL(url).origin);
 }
 
+export const isWatched = (url: string): boolean => watched.has(new URL(url).origin);
+
 /** Returns how many answers were checked so far. */
 export const answersChecked = (): number => checked;
 
