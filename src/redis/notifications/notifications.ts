@@ -2,8 +2,8 @@
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript, text } from '../connection/script.js';
-import { notificationLua } from '../owed/notificationLua.js';
+import { runScript, runTable, text } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owed.js';
 import type { AttemptRecord } from '../owed/settle.js';
 
@@ -85,21 +85,7 @@ export async function findNotification(
   return undefined;
 }
 
-/** ARGV: 2 id */
-const cancel = clientScript(
-  `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
-if not asset then return 0 end
-local f = flight_of(asset)
-local w = not f and waiting_of(asset) or nil
-if owed_id(asset, f, w) ~= ARGV[2] then return 0 end
-if f then
-  f.newer = NOTHING
-  write_flight(asset, f)
-else stop_waiting(asset, w) end
-finish(ARGV[2], 'cancelled')
-return 1`,
-  notificationLua,
-);
+const cancel = script('cancel');
 
 /** An operator gives up a waiting notification. False when it does not wait (any more). */
 export async function cancelNotification(
@@ -110,17 +96,7 @@ export async function cancelNotification(
   return (await runScript(db, cancel, clientToken, [notificationId])) === 1;
 }
 
-/** ARGV: 2 id */
-const makeDueScript = clientScript(
-  `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
-if not asset then return 'unknown' end
-local f = flight_of(asset)
-local w = not f and waiting_of(asset) or nil
-if owed_id(asset, f, w) ~= ARGV[2] then return 'ended' end
-if w then make_due(asset, w, math.min(now, w.since)) end
-return 'due'`,
-  notificationLua,
-);
+const makeDueScript = script('makeDue');
 
 /** A waiting notification is due at once; the caller wakes catch-up. `ended`: it is to be sent by `redeliver`. */
 export async function makeDue(
@@ -134,24 +110,7 @@ export async function makeDue(
     | 'unknown';
 }
 
-/** ARGV: 2 id, 3 dry run, 4 bucket, 5 field, 6 id's bytes */
-const recover = clientScript(
-  `local key = record(ARGV[2])
-local r = redis.call('HMGET', key, 'state', 'asset', 'priority')
-if r[1] ~= 'failed' then return 0 end
-local asset = r[2]
-local f = flight_of(asset)
-if owed_id(asset, f, not f and waiting_of(asset) or nil) then return 0 end
-local packed = redis.call('HGET', base .. 'known:' .. ARGV[4], ARGV[5])
-if packed and string.sub(packed, 5, 20) ~= ARGV[6] then return 0 end
-if ARGV[3] == '1' then return 1 end
-owe(asset, ARGV[2], r[3] == 'backfill' and 'B' or 'L')
-write_waiting()
-redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since')
-redis.call('PERSIST', key)
-return 1`,
-  notificationLua,
-);
+const recover = script('recover');
 
 /**
  * What ended `failed` in that time, and was not followed by a newer notification of its asset, is owed again;
@@ -173,13 +132,13 @@ export async function recoverFailed(
       if (found.endedAt < range.since || found.endedAt > range.until) continue;
       const slot = assetSlot(found.platformId);
       count += Number(
-        await runScript(db, recover, clientToken, [
-          found.notificationId,
-          range.dryRun ? 1 : 0,
-          slot.bucket,
-          slot.field,
-          idToBytes(found.notificationId),
-        ]),
+        await runTable(
+          db,
+          recover,
+          clientToken,
+          { id: found.notificationId, dry_run: range.dryRun, bucket: slot.bucket },
+          [slot.field, idToBytes(found.notificationId)],
+        ),
       );
     }
   }

@@ -1,20 +1,17 @@
 /** The attempts of one client, a turn at a time: settles what has ended, then takes what comes next, in one step. */
 import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { runTable, tableScript } from '../connection/script.js';
-import { endpointLua } from '../records/endpointLua.js';
-import { knownLua } from './knownLua.js';
-import { notificationLua } from './notificationLua.js';
+import { runTable } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import {
   type DeliverySchedule,
   type Settled,
   scheduleArguments,
   settleArguments,
   settledOf,
-  settleLua,
   type Verdict,
 } from './settle.js';
-import { type Bounds, fieldsOf, type Take, type TakeMode, takeLua, takeOf } from './take.js';
+import { type Bounds, fieldsOf, type Take, type TakeMode, takeOf } from './take.js';
 
 /** An asset that somebody wants to send now. */
 export interface Wanted {
@@ -53,52 +50,11 @@ export interface Turned {
   wakeCatchUp: boolean;
 }
 
-/**
- * q: lease, bound, drain, nonce (see `takeLua`), schedule, verdicts (see `settleLua`), given_back: lists of asset, token,
- * in ms; extended: lists of asset, token; wanted: lists of asset, id, mode, claim (0: not known), bucket, share. What is
- * empty is left out.
- * Bytes of each wanted: its asset's field in the bucket (8).
- *
- * Answers {settled, extended, takes, url, signing secrets, wake catch-up}, the last four where something is wanted.
- */
-const turnLua = (takes: string, answer: string) => `
-local settled, extended, takes, has_taken = {}, {}, {}, false
-local done, failure = pcall(function()
-  for i, v in ipairs(q.verdicts or {}) do settled[i] = settle_attempt(v) end
-  for _, g in ipairs(q.given_back or {}) do give_back(g[1], g[2], now + g[3]) end
-  for i, x in ipairs(q.extended or {}) do extended[i] = extend_lease(x[1], x[2]) end
-  ${takes}
-end)
--- Whatever happens above: what is owed without a time at which it is due would wait for ever.
-write_waiting()
-if not done then error(failure) end
-return ${answer}
-`;
+const turn = script('turn');
+/** Where nothing is wanted: a third of the functions less to make. */
+const settle = script('settle');
 
-const turn = tableScript(
-  turnLua(
-    `for i, w in ipairs(q.wanted) do
-    takes[i] = take_attempt(w[1], w[2], w[3], w[4], w[5], bytes(8), w[6])
-    has_taken = has_taken or takes[i][1] == 'taken'
-  end`,
-    "{settled, extended, takes, has_taken and common().url or '', has_taken and signing_secrets() or {}, needs_wake}",
-  ),
-  notificationLua,
-  endpointLua,
-  knownLua,
-  settleLua,
-  takeLua,
-);
-
-/** Where nothing is wanted: a third of the functions need not be made. */
-const turnWithoutTakes = tableScript(
-  turnLua('', '{settled, extended}'),
-  notificationLua,
-  endpointLua,
-  settleLua,
-);
-
-/** @throws what Redis throws; nothing is lost by doing all of it again */
+/** Settles, gives back, extends and takes in one step. @throws what Redis throws; the same turn again loses nothing */
 export async function turnAttempts(
   db: Db,
   clientToken: string,
@@ -126,7 +82,7 @@ export async function turnAttempts(
       }),
     }),
   };
-  const given = wanted.length > 0 ? turn : turnWithoutTakes;
+  const given = wanted.length > 0 ? turn : settle;
   const answer = await runTable(db, given, clientToken, q, bytes);
   const [settled, kept, takes = [], url = '', flat = [], wake = 0] = answer as [
     settled: unknown[],

@@ -5,8 +5,8 @@
  */
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript } from '../connection/script.js';
-import { notificationLua } from '../owed/notificationLua.js';
+import { runScript } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { resetRegistration } from './registrations.js';
 
 /** As long as the record of a notification that has ended. */
@@ -91,43 +91,9 @@ async function repeat(
   }
 }
 
-/** ARGV: 2 how many. Answers {cancelled, whether there is more}. An attempt under way settles nothing any more. */
-const cancelOwed = clientScript(
-  `
-local cancelled = 0
-local function cancel(id)
-  finish(id, 'cancelled', nil, 'client_deleted')
-  cancelled = cancelled + 1
-end
-for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
-  local f = flight_of(asset)
-  local id = owed_id(asset, f)
-  if id then cancel(id) end
-  f.newer = NOTHING
-  if f.lease > now then write_flight(asset, f) else redis.call('HDEL', base .. 'flight', asset) end
-end
-local owed, assets = redis.call('HRANDFIELD', base .. 'owed', ARGV[2], 'WITHVALUES'), {}
-for i = 1, #owed, 2 do
-  assets[#assets + 1] = owed[i]
-  cancel(owed[i + 1])
-end
-if #assets > 0 then
-  redis.call('HDEL', base .. 'owed', unpack(assets))
-  for _, key in ipairs({'owed-since', 'due:live', 'due:backfill'}) do redis.call('ZREM', base .. key, unpack(assets)) end
-end
-if redis.call('EXISTS', base .. 'owed') == 1 then return {cancelled, 1} end
-redis.call('UNLINK', base .. 'owed-since', base .. 'due:live', base .. 'due:backfill', base .. 'resends')
-return {cancelled, 0}
-`,
-  notificationLua,
-);
+const cancelOwed = script('cancelDeleted');
 
-/** ARGV: 2 how many. Answers {unlinked, whether there is more}. */
-const unlinkBeside = clientScript(`
-local some = redis.call('SPOP', base .. 'known-beside', ARGV[2])
-for _, name in ipairs(some) do redis.call('UNLINK', base .. 'known:' .. name) end
-return {#some, redis.call('EXISTS', base .. 'known-beside')}
-`);
+const unlinkBeside = script('unlinkBeside');
 
 /** Those that have ended have a time already. */
 async function expireRecords(db: Db, clientToken: string, onStep: () => void): Promise<void> {

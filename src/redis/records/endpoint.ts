@@ -2,8 +2,8 @@
 import type { ChainableCommander } from 'ioredis';
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript } from '../connection/script.js';
-import { endpointLua } from './endpointLua.js';
+import { runScript } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { type EndpointState, type StateChange, stateChangeOf } from './stateChanges.js';
 
 /** Times are ms since the epoch. */
@@ -103,19 +103,7 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
   };
 }
 
-/** ARGV: 2 field (paused | held), 3 '1' or '0', 4 why */
-const stop = clientScript(
-  `local before, from = field(ARGV[2]) == '1' and '1' or '0', seen()
-if ARGV[3] == '1' then redis.call('HSET', E, ARGV[2], '1')
-elseif before == '1' then
-  redis.call('HDEL', E, ARGV[2])
-  redis.call('HSET', E, 'recovered_at', now)
-end
-sync_clock()
-note_change(from, ARGV[4], 'operator')
-return before == ARGV[3] and 0 or 1`,
-  endpointLua,
-);
+const stop = script('stopEndpoint');
 
 /** Holds all deliveries of a client until `unpauseEndpoint`. Answers whether that changed anything. */
 export async function pauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
@@ -133,26 +121,7 @@ export async function setHeld(db: Db, clientToken: string, held: boolean): Promi
   return (await runScript(db, stop, clientToken, ['held', held ? 1 : 0, why])) === 1;
 }
 
-/** ARGV: 2 by whom */
-const resume = clientScript(
-  `local was, from = state(), seen()
-if was == 'active' then
-  redis.call('HDEL', E, 'not_before')
-  return 0
-end
-if was == 'suspended' then
-  -- Five days of failures are forgiven: a failing probe does not suspend it again at once.
-  redis.call('HSET', E, 'attempts_failed', 0)
-  redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
-end
--- Where it is failing already, a probe under way stays the one probe.
-if was ~= 'failing' then enter('failing') end
-redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
-redis.call('HDEL', E, 'not_before')
-note_change(from, 'resumed', ARGV[2])
-return 1`,
-  endpointLua,
-);
+const resume = script('resumeEndpoint');
 
 /**
  * A suspended or failing endpoint is probed at once, and drained when that succeeds; the caller wakes catch-up.

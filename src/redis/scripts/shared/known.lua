@@ -1,10 +1,10 @@
-/**
- * Lua for what is known of an asset: claim number (4 bytes), last claim's id (16), fingerprints (6 each) of its first 256
- * segments. Those of further ones lie in a set beside it, `known:<bucket>:<field>`, of which a claim asks only for its
- * own: it costs the same whatever is known (docs/benchmarks.md). Beyond 100,000 segments of one asset others of the set
- * make room, drawn at random: what is forgotten is notified once more, and nothing is kept silent.
- */
-export const knownLua = `
+-- Reads and writes the known segments of an asset: its claim number (4 bytes), the id of its last claim (16), and the
+-- fingerprints (6 each) of its first 256 segments. A set beside them, `known:<bucket>:<field>`, holds those of further
+-- ones. A claim asks it only for its own segments, and so costs the same however many are known (docs/benchmarks.md).
+-- Beyond 100,000 segments of one asset others of the set make room, drawn at random: a forgotten segment is notified
+-- once more, and no new one is missed.
+-- include: client
+
 local HEADER = 20
 local PACKED_BYTES = 1536
 local BESIDE_AT_MOST = 99744
@@ -13,10 +13,10 @@ local function read_known(bucket, slot)
   if not packed then return 0, '', '' end
   return struct.unpack('>I4', packed), string.sub(packed, 5, HEADER), string.sub(packed, HEADER + 1)
 end
--- The notification id behind 16 bytes, as src/ids.ts writes it; nil where they are all zero.
+-- Answers the notification id behind 16 bytes, as src/ids.ts writes it; nil where they are all zero.
 local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 local function id_text(bytes)
-  if bytes == '' or bytes == string.rep('\\0', 16) then return nil end
+  if bytes == '' or bytes == string.rep('\0', 16) then return nil end
   local out = {}
   for i = 1, 16, 3 do
     local a, b, c = string.byte(bytes, i, i + 2)
@@ -39,18 +39,18 @@ local function write_beside(bucket, slot, packed)
   local over = redis.call('SCARD', key) + #list - BESIDE_AT_MOST
   if over > 0 then redis.call('SPOP', key, over) end
   for i = 1, #list, 1000 do redis.call('SADD', key, unpack(list, i, math.min(i + 999, #list))) end
-  -- By it a deletion finds the set.
+  -- A deletion finds the set by it.
   redis.call('SADD', base .. 'known-beside', bucket .. ':' .. slot)
 end
 local function write_known(bucket, slot, claim, id, segments)
-  if id == '' then id = string.rep('\\0', 16) end
+  if id == '' then id = string.rep('\0', 16) end
   if #segments > PACKED_BYTES then
     write_beside(bucket, slot, string.sub(segments, PACKED_BYTES + 1))
     segments = string.sub(segments, 1, PACKED_BYTES)
   end
   redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4', claim) .. id .. segments)
 end
--- Keeps the last decision about an asset that made no notification; 14 days.
+-- Keeps the last decision about an asset that made no notification for 14 days.
 local function decide(asset, event, reason)
   redis.call('SET', base .. 'decision:' .. asset,
     cjson.encode({event_id = event, at = now, decision = reason}), 'EX', 1209600)
@@ -64,7 +64,7 @@ local function is_packed(segments, fingerprint)
     from = at + 1
   end
 end
--- Of the wanted fingerprints those that are not known; segments: what read_known answered.
+-- Answers those of the wanted fingerprints that are not known; segments: the ones that `read_known` answered.
 local function missing(bucket, slot, segments, wanted)
   local new = {}
   for _, fingerprint in ipairs(fingerprints_of(wanted)) do
@@ -79,4 +79,3 @@ local function missing(bucket, slot, segments, wanted)
   end
   return table.concat(new)
 end
-`;

@@ -1,29 +1,20 @@
-/**
- * Lua for every script that writes a notification's record or what is owed.
- *
- * The record `{T}:notification:<id>`: asset, event, accepted_at, state (absent: waiting), priority (absent: live), group
- * (of the workflow that it shares; absent: it has one of its own); before (16 bytes: the id of the asset's claim before this
- * one; absent: it is the first, or was written before there was this field); by (superseded by, not needed because of),
- * reason, ended_at; attempts (JSON, one line each), failures, clock_since (the client's clock at the first failed attempt),
- * redeliver_failures. Each is written when there is something to say.
- *
- * An asset that is owed is in one of two places, never in both:
- *   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer notification
- *            of the asset waits there for the attempt's end; `!` in its place says that nothing is owed any more.
- *   waiting  otherwise: `owed`, `owed-since` and one of `due:live` and `due:backfill`.
- */
-export const notificationLua = `
--- As text: a number costs its formatting in every call.
+-- Writes notifications' records, and moves assets between the two places in which an owed one can be, never in both:
+--   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
+--            notification of the asset waits there for the attempt's end; `!` in its place: nothing is owed any more.
+--   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
+-- include: client
+
+-- As text: Lua would format a number in every call.
 local KEEP_SECONDS = '1209600'
 local NOTHING = '!'
 local LANES = {L = 'due:live', B = 'due:backfill'}
 local function record(id) return base .. 'notification:' .. id end
--- The state of a record; nil where there is none.
+-- Answers the state of a record; nil where there is none.
 local function state_of(id)
   local r = redis.call('HMGET', record(id), 'asset', 'state')
   return r[1] and (r[2] or 'waiting') or nil
 end
--- Ends a record, in one write with what else is to be written of it: fields, a list of names and values.
+-- Ends a record, and writes `fields` (names and values in turn) in the same write.
 local function close(id, fields, state, by, reason)
   local key, n = record(id), #fields
   fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
@@ -35,15 +26,15 @@ end
 local function finish(id, state, by, reason)
   if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
 end
--- A notification that has ended now, and that the asset's later claims do not lead to for as long as it is kept.
+-- Keeps the id of a notification that has ended now and to which the chain of later claims may not lead.
 local function keep_beside(asset, id)
   local key = base .. 'beside:' .. asset
   redis.call('SADD', key, id)
   redis.call('EXPIRE', key, KEEP_SECONDS)
 end
--- Lists a notification. trim_list must follow in the same script.
+-- Lists a notification; `trim_list` must follow in the same script.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
--- Beyond 10,000 the oldest go, with their records unless they are still owed.
+-- Keeps the newest 10,000; a record that is still owed stays.
 local function trim_list()
   local log = base .. 'notifications'
   local over = redis.call('ZCARD', log) - 10000
@@ -55,9 +46,9 @@ local function trim_list()
   end
 end
 
--- Where a script knows that nothing is in flight, or that nothing waits, it need not look for each asset.
+-- A script that knows that nothing is in flight, or that nothing waits, says so here and saves the look for each asset.
 local is_empty = {}
--- What an attempt holds; nil where none does.
+-- Answers what the attempt of an asset holds; nil where there is none.
 local function flight_of(asset)
   if is_empty.flight then return nil end
   local packed = redis.call('HGET', base .. 'flight', asset)
@@ -71,7 +62,7 @@ local function write_flight(asset, f)
     f.newer and ' ' .. f.newer or ''))
 end
 
--- Assets that begin to wait in this script, until write_waiting: one that is taken before that is never written.
+-- Assets that begin to wait in this script. `write_waiting` writes them, without those that were taken before it.
 local to_wait = {}
 local function wait(asset, id, since, lane, due)
   to_wait[asset] = {id = id, since = tonumber(since), lane = lane, due = due}
@@ -100,7 +91,7 @@ end
 local function lane_of(asset)
   return redis.call('ZSCORE', base .. 'due:backfill', asset) and 'B' or 'L'
 end
--- What waits of an asset; nil where it is in flight or not owed.
+-- Answers what waits of an asset; nil where it is in flight or not owed.
 local function waiting_of(asset)
   if to_wait[asset] then return to_wait[asset] end
   if is_empty.waiting then return nil end
@@ -123,7 +114,7 @@ end
 local function make_due(asset, w, due)
   if to_wait[asset] then w.due = due else redis.call('ZADD', base .. LANES[w.lane], due, asset) end
 end
--- The notification by which an asset is owed; nil where it is not.
+-- Answers the notification by which an asset is owed; nil where none is.
 local function owed_id(asset, f, w)
   if f then
     if f.newer == NOTHING then return nil end
@@ -131,13 +122,13 @@ local function owed_id(asset, f, w)
   end
   return w and w.id
 end
--- An attempt lets go of an asset: what is owed of it waits until then.
+-- Ends an attempt's hold of an asset: what is owed of it waits until `due`.
 local function land(asset, f, due)
   redis.call('HDEL', base .. 'flight', asset)
   local id = owed_id(asset, f)
   if id then wait(asset, id, f.since, f.lane, due) end
 end
--- Leases that have ended without a verdict; the assets are due. write_waiting must follow.
+-- Ends the holds whose lease is over: their assets are due. `write_waiting` must follow.
 local function land_expired()
   local all = redis.call('HKEYS', base .. 'flight')
   for _, asset in ipairs(all) do
@@ -151,15 +142,15 @@ local function land_expired()
 end
 local function in_flight() return redis.call('HLEN', base .. 'flight') + redis.call('HLEN', base .. 'resends') end
 local function owed_count() return redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight') end
--- Makes an asset owed by this notification; what it replaces ends as superseded in the same moment, and keeps its "owed
--- since". write_waiting must follow in the same script. Answers its lane: live once one of the two is.
+-- Makes an asset owed by this notification. The one it replaces ends as superseded in the same moment and hands on its
+-- "owed since". `write_waiting` must follow. Answers the lane: live where one of the two is.
 local function owe(asset, id, lane)
   local f = not to_wait[asset] and flight_of(asset) or nil
   local w = not f and waiting_of(asset) or nil
   local before = owed_id(asset, f, w)
   if before and before ~= id then finish(before, 'superseded', id) end
   if before and (f or w).lane == 'L' then lane = 'L' end
-  -- What was cancelled while it was in flight is owed no longer.
+  -- An asset cancelled in flight is owed from now on.
   if f and not before then f.since = now end
   if f and f.lease > now then
     f.newer, f.lane = id, lane
@@ -176,4 +167,3 @@ local function owe(asset, id, lane)
   end
   return lane
 end
-`;
