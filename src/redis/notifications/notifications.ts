@@ -1,6 +1,7 @@
 /** The records of notifications: reading them, and what people may change of them. */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -210,7 +211,7 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRe
 function recordOf(
   clientToken: string,
   id: string,
-  f: Record<string, string>,
+  f: HashOf<'notification'>,
 ): NotificationRecord | undefined {
   if (f.asset === undefined) return undefined;
   return {

@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { evaluate } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -139,7 +140,7 @@ export const accountIdOf = (clientId: string): string =>
 export const isClientId = (text: string): boolean => clientIdPattern.test(text);
 const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
 
-function toAccount(accountId: string, record: Record<string, string>): Account | undefined {
+function toAccount(accountId: string, record: HashOf<'account'>): Account | undefined {
   if (!record.secret_hash) return undefined;
   return {
     accountId: accountId as AccountId,

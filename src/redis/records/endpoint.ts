@@ -1,6 +1,7 @@
 /** An endpoint's health as people see it, and what operators and publishers may change of it. */
 import type { ChainableCommander } from 'ioredis';
 import type { Db } from '../connection/db.js';
+import type { FieldOf, HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -67,8 +68,9 @@ function ask(commands: ChainableCommander, db: Db, clientToken: string): void {
 
 function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): Endpoint {
   const value = <T>(i: number): T => answers[i] as T;
-  const fields = value<Record<string, string>>(0);
-  const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
+  const fields = value<HashOf<'endpoint'>>(0);
+  const number = (name: FieldOf<'endpoint'>): number | undefined =>
+    fields[name] ? Number(fields[name]) : undefined;
   const held = fields.held === '1';
   const health = (fields.state ?? 'active') as EndpointState;
   const state: EndpointState = fields.paused === '1' || held ? 'paused' : health;

@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -117,7 +118,7 @@ export async function changeRegistration(
 
 const changeScript = script('changeRegistration');
 
-function toRegistration(clientToken: string, record: Record<string, string>): Registration | undefined {
+function toRegistration(clientToken: string, record: HashOf<'registration'>): Registration | undefined {
   if (!record.url) return undefined;
   return {
     clientToken: clientToken as ClientToken,

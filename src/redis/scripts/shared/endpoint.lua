@@ -57,11 +57,11 @@ local function new_generation()
 end
 -- Makes the first 2,000 that wait for a later time due, in the order of "owed since"; the rest keeps its time.
 local function pull_forward()
-  for _, lane in ipairs({'live', 'backfill'}) do
-    local later = redis.call('ZRANGEBYSCORE', base .. 'due:' .. lane, now + 1, '+inf', 'LIMIT', 0, 2000)
+  for _, lane in ipairs({'due:live', 'due:backfill'}) do
+    local later = redis.call('ZRANGEBYSCORE', base .. lane, now + 1, '+inf', 'LIMIT', 0, 2000)
     for _, asset in ipairs(later) do
       local since = redis.call('ZSCORE', base .. 'owed-since', asset)
-      if since then redis.call('ZADD', base .. 'due:' .. lane, math.min(tonumber(since), now), asset) end
+      if since then redis.call('ZADD', base .. lane, math.min(tonumber(since), now), asset) end
     end
   end
 end
