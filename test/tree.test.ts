@@ -112,6 +112,4 @@ const longWithReason: Record<string, string> = {
   'src/delivery/outbox.ts': 'TODO',
   'src/api/reference/openapi.ts': 'TODO',
   'src/operator/commands/notification.ts': 'TODO',
-  'src/redis/notifications/notifications.ts': 'TODO',
-  'src/redis/owed/settle.ts': 'TODO',
 };

@@ -1,6 +1,6 @@
 /**
- * The fields of each hash whose fields have names: TypeScript takes the types from here, and a test holds the scripts to
- * them (test/redis/scripts.test.ts). Times are ms; a field that says nothing yet is absent.
+ * Lists the fields of each hash whose fields have fixed names. TypeScript takes its types from here, and a test holds the
+ * scripts to the list (test/redis/scripts.test.ts). Times are ms; a field without a value is absent.
  */
 export const fields = {
   /** previous_secrets: `<hash>:<valid until>` of each, by commas; generation: raised by whatever ends all tokens. */

@@ -38,8 +38,8 @@
  *   owed                          hash: asset -> notification id, of what waits
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
- *   flight                        hash: asset -> what its attempt holds (shared/notification.lua); such an asset is owed too,
- *                                 and in none of the four above
+ *   flight                        hash: asset -> what its attempt holds (shared/notification.lua); such an asset is owed
+ *                                 too, and in none of the four above
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
@@ -80,7 +80,7 @@ export function globalKeys(prefix: string) {
   };
 }
 
-/** Returns what stands before every key of one client. The scripts build the rest from it: a test holds them to `clientKeys`. */
+/** Returns the beginning of every key of one client. Scripts add the rest: a test holds them to `clientKeys`. */
 export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }

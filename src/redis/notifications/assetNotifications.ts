@@ -1,7 +1,7 @@
 /**
- * Every notification of one asset. The known segments of an asset name its last claim, and each record names the claim
- * before it (`before`), so that they are found without looking at any other's. A record that the chain may not lead to
- * stands in `beside:<asset>` (`keep_beside` of shared/notification.lua).
+ * Finds every notification of one asset. The known segments of an asset name its last claim, and each record names the
+ * claim before it (`before`): only the asset's own records are read. A record that the chain may not lead to stands in
+ * `beside:<asset>` (`keep_beside` of shared/notification.lua).
  */
 import { assetSlot, idFromBytes, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
@@ -11,7 +11,7 @@ import { script } from '../connection/script.js';
 import type { NotificationState } from './notifications.js';
 import { byFallingScore, type Place } from './place.js';
 
-/** So many records of a chain in one call, which takes less than 1 ms. */
+/** Records of a chain that one call reads, in less than 1 ms. */
 const atOnce = 100;
 
 const chain = script('assetChain');
@@ -23,8 +23,8 @@ export interface AssetNotification {
 }
 
 /**
- * Those of which there is a record, newest first.
- * @returns undefined where some were claimed by a release that did not link them, and may still be there
+ * Returns those that have a record, newest first; undefined where an earlier release claimed some without linking them,
+ * and they may still be there.
  */
 export async function notificationsOfAsset(
   db: Db,
@@ -44,7 +44,7 @@ export async function notificationsOfAsset(
   return [...found.values()].sort((a, b) => byFallingScore(a.place, b.place));
 }
 
-/** Adds a notification, and those before it, to what was found; `gone`: the last of them has no record any more. */
+/** Adds a notification and those before it to `found`. @returns `gone` where the last of them has no record any more */
 async function follow(
   db: Db,
   clientToken: string,

@@ -1,4 +1,4 @@
-/** The list of a client's newest notifications, page by page. */
+/** Reads the list of a client's newest notifications, page by page. */
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -8,8 +8,8 @@ import { type Place, placeArguments, placesOf } from './place.js';
 const page = script('listedPage');
 
 /**
- * Looks at `count` of the list behind a place, newest first: the place of each is its time of acceptance (ms) and its id.
- * Found are those that match and have a record. `end`: the last that was looked at, where there may be more.
+ * Looks at `count` notifications of the list behind a place, newest first, and returns those that match and have a record.
+ * The place of each is its time of acceptance (ms) and its id. `end`: the last one looked at, where there may be more.
  */
 export async function pageOfListed(
   db: Db,

@@ -1,4 +1,4 @@
-/** The records of notifications: reading them, and what people may change of them. */
+/** Reads the records of notifications, and makes the changes that people may ask for. */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
@@ -24,7 +24,7 @@ export const notificationStates: readonly NotificationState[] = [
   'cancelled',
 ];
 
-/** `due`: its turn comes now; `in_flight`: an attempt is under way; `retry`: at its own time; the others hold the whole client. */
+/** `due`: its turn comes now; `in_flight`: its attempt runs; `retry`: at its own time; the others hold the whole client. */
 export type WaitingReason =
   | 'due'
   | 'in_flight'
@@ -44,13 +44,13 @@ export interface NotificationRecord {
   state: NotificationState;
   priority: 'live' | 'backfill';
   acceptedAt: number;
-  /** Of the workflow that it shares with others, `-` where it has none; absent: it has one of its own. */
+  /** Names the workflow that it shares with others, `-` where it has none; absent: it has one of its own. */
   group?: string;
   endedAt?: number;
   /** While it waits: when it may be attempted next (absent where only a change from outside helps), and why then. */
   nextAttemptAt?: number;
   waitingReason?: WaitingReason;
-  /** What took its place (`superseded`) or made it unnecessary (`not_needed`). */
+  /** The notification that took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
   /** Why it `failed`: `window` or `expired`. */
   reason?: string;
@@ -88,7 +88,7 @@ export async function findNotification(
 
 const cancel = script('cancel');
 
-/** An operator gives up a waiting notification. False when it does not wait (any more). */
+/** Cancels a waiting notification, for an operator. @returns false where it does not wait (any more) */
 export async function cancelNotification(
   db: Db,
   clientToken: string,
@@ -99,7 +99,7 @@ export async function cancelNotification(
 
 const makeDueScript = script('makeDue');
 
-/** A waiting notification is due at once; the caller wakes catch-up. `ended`: it is to be sent by `redeliver`. */
+/** Makes a waiting notification due at once; the caller wakes catch-up. `ended`: only `redeliver` can send it. */
 export async function makeDue(
   db: Db,
   clientToken: string,
@@ -114,8 +114,8 @@ export async function makeDue(
 const recover = script('recover');
 
 /**
- * What ended `failed` in that time, and was not followed by a newer notification of its asset, is owed again;
- * the caller wakes catch-up. `dryRun` only counts.
+ * Makes owed again what ended as failed in that time and was not followed by a newer notification of its asset; the caller
+ * wakes catch-up. `dryRun` only counts.
  */
 export async function recoverFailed(
   db: Db,
@@ -123,7 +123,7 @@ export async function recoverFailed(
   range: { since: number; until: number; dryRun: boolean },
 ): Promise<{ count: number }> {
   let count = 0;
-  // Whatever breaks off below, the sweep knows of this client.
+  // From here on the sweep knows of this client, also if the rest fails.
   if (!range.dryRun) await announceClaims(db, [clientToken]);
   const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
   for (let i = 0; i < ids.length; i += 200) {
@@ -146,7 +146,7 @@ export async function recoverFailed(
   return { count };
 }
 
-/** Records in the order of the ids; undefined where there is none (any more). */
+/** Reads records, in the order of the ids; undefined where there is none (any more). */
 export async function readRecords(
   db: Db,
   clientToken: string,
@@ -165,7 +165,7 @@ export async function readRecords(
   return records;
 }
 
-/** Those that have failed. A record may hold many attempts: it is not read to be thrown away. */
+/** Returns the ids of those that have failed. It reads their states alone: a record may hold many attempts. */
 async function failedAmong(db: Db, clientToken: string, ids: readonly string[]): Promise<string[]> {
   const commands = db.redis.pipeline();
   for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
@@ -173,7 +173,7 @@ async function failedAmong(db: Db, clientToken: string, ids: readonly string[]):
   return ids.filter((_, i) => states[i] === 'failed');
 }
 
-/** Adds to what waits when it is attempted next, and why then. */
+/** Adds to waiting records when they are attempted next, and why then. */
 async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRecord[]): Promise<void> {
   if (waiting.length === 0) return;
   const keys = db.client(clientToken);

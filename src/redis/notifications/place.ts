@@ -1,4 +1,4 @@
-/** Going through a sorted set page by page while members come and go: a page begins behind a place, not at a position. */
+/** Reads a sorted set page by page while members come and go: a page begins behind a place, not at a position. */
 import type { Db } from '../connection/db.js';
 import { runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -11,7 +11,7 @@ export interface Place {
 
 export type Direction = 'rising' | 'falling';
 
-/** In front of every member. */
+/** Returns the place in front of every member. */
 export function startOf(direction: Direction): Place {
   return {
     score: direction === 'rising' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY,
@@ -19,13 +19,13 @@ export function startOf(direction: Direction): Place {
   };
 }
 
-/** Whether a member is behind a place where scores fall, as the sorted set would have it. */
+/** Tells whether a member is behind a place where scores fall, in the order of the sorted set. */
 export function isBehind(one: Place, place: Place): boolean {
   if (one.score !== place.score) return one.score < place.score;
   return place.member === '' || Buffer.compare(Buffer.from(one.member), Buffer.from(place.member)) < 0;
 }
 
-/** Sorts by falling scores, those of one score as the sorted set has them. */
+/** Sorts by falling scores, and members of one score as the sorted set does. */
 export function byFallingScore(a: Place, b: Place): number {
   return isBehind(a, b) ? 1 : isBehind(b, a) ? -1 : 0;
 }

@@ -1,4 +1,4 @@
-/** The attempts of one client, a turn at a time: settles what has ended, then takes what comes next, in one step. */
+/** Runs the attempts of one client, a turn at a time: settles those that have ended, then takes the next, in one step. */
 import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
@@ -13,12 +13,12 @@ import {
 } from './settle.js';
 import { type Bounds, fieldsOf, type Take, type TakeMode, takeOf } from './take.js';
 
-/** An asset that somebody wants to send now. */
+/** An asset that the caller wants to send now. */
 export interface Wanted {
   platformId: string;
   notificationId: string;
   mode: TakeMode;
-  /** The claim's number where the asker knows it. */
+  /** The claim's number where the caller knows it. */
   claim?: number;
   /** Backfill whose turn it is: it may have any place of the client's. */
   share?: boolean;
@@ -32,26 +32,26 @@ export interface Lease {
 
 export interface Turn {
   verdicts?: readonly Verdict[];
-  /** Taken and never attempted, for a reason of this process's own: due again after `inMs`, and counted as nothing. */
+  /** Taken and never attempted, for a reason of this process's own: due again after `inMs`, and nothing is counted. */
   givenBack?: readonly (Lease & { inMs: number })[];
-  /** Leases that go on for as long again. */
+  /** Leases to extend by their whole length. */
   extended?: readonly Lease[];
   wanted?: readonly Wanted[];
-  /** New for each turn; one whose answer was lost is repeated with the same. */
+  /** New for each turn; a turn whose answer was lost is repeated with the same one. */
   nonce: string;
 }
 
 export interface Turned {
   settled: Settled[];
-  /** Of each extended lease, whether it was still held. */
+  /** Whether each extended lease was still held. */
   extended: boolean[];
   takes: Take[];
-  /** Something is owed that nobody will send before catch-up has been woken. */
+  /** True where something is owed that only catch-up will send: the caller wakes it. */
   wakeCatchUp: boolean;
 }
 
 const turn = script('turn');
-/** Where nothing is wanted: a third of the functions less to make. */
+/** Runs where nothing is wanted: it makes a third of the functions less. */
 const settle = script('settle');
 
 /** Settles, gives back, extends and takes in one step. @throws what Redis throws; the same turn again loses nothing */

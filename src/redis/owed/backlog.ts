@@ -2,7 +2,7 @@ import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 
-/** What keeps a client's deliveries from being made now; `none` where they may be. */
+/** The reason why a client is sent nothing now; `none` where it is. */
 export type Hold = 'none' | 'no_url' | 'paused' | 'held' | 'suspended' | 'failing' | 'not_before';
 
 /** How far a client's deliveries are behind, and what bounds them. Times are ms by Redis' clock. */
@@ -39,8 +39,8 @@ export interface BacklogBounds {
 
 /**
  * Reads a client's backlog and changes nothing.
- * @param overdueMs what was due so long ago counts as overdue
- * @param overdueBefore in its place: that of an earlier answer, with which this one is compared
+ * @param overdueMs counts an asset as overdue that was due so long ago
+ * @param overdueBefore takes the place of `overdueMs`: the time that an earlier answer used, to compare the two
  */
 export async function readBacklog(
   db: Db,

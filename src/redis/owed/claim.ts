@@ -1,4 +1,4 @@
-/** Claims: decides, once for each event, whether it makes a notification, and makes its asset owed. */
+/** Claims events: decides once for each whether it makes a notification, and makes its asset owed. */
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
@@ -17,16 +17,16 @@ export interface ArrivedEvent {
   notify: boolean;
   /** ms */
   acceptedAt: number;
-  /** Of the workflow that it will share with others; absent: it has one of its own. */
+  /** Names the workflow that it will share with others; absent: it has one of its own. */
   group?: string;
 }
 
 /** Stands for the group of an event that has no workflow. */
 export const withoutWorkflow = '-';
 
-/** An event whose asset is owed: what its workflow carries. */
+/** An event whose asset is owed, as its workflow carries it. */
 export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
-  /** The asset's claim number that it was given. */
+  /** The asset's claim number for this event. */
   claim: number;
 }
 
@@ -40,7 +40,7 @@ export type Held = 'paused' | 'suspended';
 export type Claim =
   | { kind: 'unknown_client' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
-  /** The asset is owed by this notification; `again`: it was before. `take`: whether it may be sent now, where that was asked. */
+  /** The asset is owed by this notification; `again`: it was before. `take`: may it be sent now, where that was asked. */
   | { kind: 'claimed'; claim: number; again: boolean; held?: Held; take?: Take }
   /** It was claimed, and has ended since or a newer one took its place. */
   | { kind: 'ended'; state: string; held?: Held }
@@ -52,7 +52,7 @@ const claim = script('claim');
 export interface Claims {
   /** One for each event, in order. */
   claims: Claim[];
-  /** Something is owed that nobody will send before catch-up has been woken. */
+  /** True where something is owed that only catch-up will send: the caller wakes it. */
   wakeCatchUp: boolean;
 }
 
@@ -98,7 +98,7 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     event.platformId,
     event.eventId,
     event.priority === 'live' ? 'L' : 'B',
-    // As text, which is what Redis keeps of it.
+    // As text: Redis keeps it so.
     String(event.acceptedAt),
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',

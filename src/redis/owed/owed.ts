@@ -1,4 +1,4 @@
-/** Which clients are owed something, and whether anybody works on it. */
+/** Keeps the index of clients that are owed something, and reads whether catch-up works on it. */
 import type { Redis } from 'ioredis';
 import type { Db } from '../connection/db.js';
 import { evaluate, runScript } from '../connection/runScript.js';
@@ -21,7 +21,7 @@ function announcedBy(redis: Redis): Map<string, number> {
   if (clients === undefined) {
     clients = new Map();
     announced.set(redis, clients);
-    // What answers after a reconnect may be a server that has lost its last second.
+    // After a reconnect a server may answer that has lost its last second.
     redis.on('close', () => announced.delete(redis));
   }
   return clients;

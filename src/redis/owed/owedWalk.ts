@@ -1,4 +1,4 @@
-/** Reading everything that a client is owed or was notified of, in pieces: for accounting, not for a read path. */
+/** Reads everything that a client is owed or was notified of, in pieces: for accounting, not for a read path. */
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/runScript.js';
@@ -64,7 +64,7 @@ export async function strayAssets(
   );
 }
 
-/** Sizes, all read in one moment. */
+/** Sizes of what a client is owed, all read in one moment. */
 export interface OwedSizes {
   owed: number;
   since: number;

@@ -1,6 +1,6 @@
-/** What an attempt's verdict changes: of its notification, of what is owed, of its endpoint's health. */
+/** Says what an attempt's verdict is, and what it has changed: scripts/shared/settle.lua settles it. */
 
-/** When a failed attempt is followed by another, and what a failing endpoint gets. */
+/** Times of the attempts that follow a failed one, and of the probes of a failing endpoint. */
 export interface DeliverySchedule {
   retryScheduleMs: readonly number[];
   retryWindowMs: number;
@@ -9,7 +9,7 @@ export interface DeliverySchedule {
   suspendAfterMs: number;
 }
 
-/** An endpoint is suspended after at least so many failed attempts since its last success (contract, section 3). */
+/** The fewest failed attempts since its last success after which an endpoint is suspended (contract, section 3). */
 export const suspendMinimumAttempts = 20;
 
 export interface AttemptRecord {
@@ -22,7 +22,7 @@ export interface AttemptRecord {
   response_excerpt?: string;
 }
 
-/** How an attempt ended. */
+/** The end of an attempt. */
 export interface Verdict {
   platformId: string;
   notificationId: string;
@@ -42,13 +42,13 @@ export interface Settled {
   inMs: number;
   /** Failed attempts of this notification so far. */
   failures: number;
-  /** What this verdict has changed of the endpoint's health. */
+  /** The change of the endpoint's health by this verdict. */
   change?: { from: EndpointHealth; to: EndpointHealth; why: string };
   /** The newer notification of the asset, which has waited for this attempt's end. */
   next?: string;
 }
 
-/** What `settle_attempt` takes as `v`. */
+/** Returns a verdict as `settle_attempt` takes it. */
 export function settleArguments(verdict: Verdict): unknown[] {
   return [
     verdict.platformId,
@@ -66,7 +66,7 @@ export function settleArguments(verdict: Verdict): unknown[] {
   ];
 }
 
-/** The schedule as `settle_attempt` reads it. */
+/** Returns the schedule as `settle_attempt` reads it. */
 export function scheduleArguments(schedule: DeliverySchedule): object {
   return {
     retry: schedule.retryScheduleMs,
@@ -88,7 +88,7 @@ type Answer = [
   string | null,
 ];
 
-/** What `settle_attempt` answered. */
+/** Reads an answer of `settle_attempt`. */
 export function settledOf(answer: unknown): Settled {
   const [outcome, inMs, failures, to, from, why, next] = answer as Answer;
   return {

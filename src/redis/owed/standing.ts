@@ -4,7 +4,7 @@ import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import type { NotificationState } from '../notifications/notifications.js';
 
-/** How a notification stands in Redis: its record beside what is owed, read in one moment. Times are ms. */
+/** A notification's record beside what is owed of its asset, read in one moment. Times are ms. */
 export interface Standing {
   notificationId: string;
   /** From the record or as it was asked for; undefined where neither says it. */
@@ -24,7 +24,7 @@ export interface Standing {
   lastClaim: boolean;
 }
 
-/** The longest that one call may hold up Redis for others: some 100 look-ups in a script take less than 1 ms. */
+/** Notifications that one call asks for: it holds up Redis for less than 1 ms. */
 const atOnce = 100;
 
 const standing = script('standing');
@@ -57,7 +57,7 @@ export async function standingsOf(
   return { standings, now };
 }
 
-/** Fills up what is no id of ours: the script reads 16 bytes for each. */
+/** Fills up an id that is not of this service: the script reads 16 bytes of each. */
 function sixteen(bytes: Buffer): Buffer {
   return Buffer.concat([bytes, Buffer.alloc(16)], 16);
 }

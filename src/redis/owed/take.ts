@@ -1,4 +1,4 @@
-/** The one gate before every POST: whether an asset may be sent now, and the lease under which it is. */
+/** Reads the answers of the one gate before every POST, scripts/shared/take.lua: a lease, or why there is none. */
 
 /**
  * Who asks for the attempt: `first` ignores the entry's due time, `retry`, `drain` and `probe` keep to it; `drain` is
@@ -21,7 +21,7 @@ export type RefusedReason =
 /** An attempt that may be made, under a lease. */
 export interface Taken {
   kind: 'taken';
-  /** Names this attempt among all of its asset. */
+  /** Names this attempt among all attempts of its asset. */
   token: string;
   generation: number;
   epoch: number;
@@ -39,7 +39,10 @@ export interface EndedAttempt {
 
 export type Take =
   | Taken
-  /** `inMs`: when it may be asked again; -1 where only a change from outside helps. `failures`, `last`: failed attempts so far and the last of them, where it is not due. */
+  /**
+   * `inMs`: when to ask again; -1 where only a change from outside helps. `failures`, `last`: the failed attempts so far and
+   * the last of them, where it is not due.
+   */
   | { kind: 'refused'; reason: RefusedReason; inMs: number; failures?: number; last?: EndedAttempt }
   /** Nothing to do any more: delivered, superseded or ended some other way, which `state` says while its record is kept. */
   | { kind: 'gone'; state?: string; last?: EndedAttempt }
@@ -47,14 +50,14 @@ export type Take =
   | { kind: 'reclaim' };
 
 export interface Bounds {
-  /** Longer than an attempt can take. */
+  /** Longer than any attempt takes. */
   leaseMs: number;
   /** Attempts at once of a client that has no bound of its own. */
   maxInFlight: number;
   drainPerSecond: number;
 }
 
-/** What `take_attempt` answered; `url` and `secrets` count only where it was taken. */
+/** Reads an answer of `take_attempt`; `url` and `secrets` count only where the asset was taken. */
 export function takeOf(answer: readonly unknown[], url: string, secrets: Record<string, string>): Take {
   const [kind, second, third, fourth] = answer as [string, ...unknown[]];
   switch (kind) {
@@ -91,7 +94,7 @@ function endedAttemptOf(line: string): EndedAttempt {
   return { milliseconds, ...(status !== undefined && { status }), ...(error !== undefined && { error }) };
 }
 
-/** Fields of a hash as a script answers them. */
+/** Reads the fields of a hash as a script answers them. */
 export function fieldsOf(flat: readonly string[]): Record<string, string> {
   const fields: Record<string, string> = {};
   for (let i = 0; i + 1 < flat.length; i += 2) fields[flat[i] as string] = flat[i + 1] as string;

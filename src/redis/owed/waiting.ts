@@ -1,4 +1,4 @@
-/** What a client is owed, wherever it is, page by page. */
+/** Reads what a client is owed, waiting or in flight, page by page. */
 import type { Db } from '../connection/db.js';
 import { runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -6,7 +6,7 @@ import { byFallingScore, isBehind, type Place, placeArguments, placesOf } from '
 
 /** A notification that waits or is in flight. */
 export interface Waiting {
-  /** Since when its asset is owed (ms), and the asset: both stay while an attempt begins or ends. */
+  /** The time since which its asset is owed (ms), and the asset: both stay while an attempt begins or ends. */
   place: Place;
   notificationId: string;
   acceptedAt: number;
@@ -17,8 +17,8 @@ const page = script('waitingPage');
 type Entry = [asset: Buffer, id: Buffer, since: Buffer, acceptedAt: Buffer];
 
 /**
- * What is owed since before a place, the latest first, each once: what an attempt holds stands where it would wait. A page
- * has at least `count` where there are as many, and `end` where there may be more.
+ * Reads what is owed since before a place, the latest first, each once; an asset in flight stands where it would wait. A
+ * page has at least `count` entries where there are as many, and `end` where there may be more.
  */
 export async function pageOfWaiting(
   db: Db,

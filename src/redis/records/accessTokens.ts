@@ -31,9 +31,8 @@ export type Minted =
   | { outcome: 'invalid_scope' };
 
 /**
- * A new token for an account's credentials; it ends no older one. Account and token are read and written in one
- * script, so that no token is minted under an account that is being disabled or rotated. The work is the same
- * whether the client id is unknown, the secret wrong or the account disabled.
+ * Mints a token for an account's credentials; older ones stay valid. An unknown client id, a wrong secret and a disabled
+ * account take the same time.
  */
 export async function mintAccessToken(
   db: Db,
@@ -61,7 +60,7 @@ export async function mintAccessToken(
 
 const mintScript = script('mintToken');
 
-/** Whom a token stands for; undefined when it is unknown, expired, or its account's tokens have ended. */
+/** Returns the account of a token; undefined where it is unknown, expired, or its account's tokens have ended. */
 export async function findAccessToken(db: Db, token: string): Promise<AccessToken | undefined> {
   if (token.length <= secretLength || token.length > 256) return undefined;
   const accountId = (idPrefix + token.slice(0, -secretLength)) as AccountId;

@@ -74,7 +74,7 @@ export async function getAccount(db: Db, accountId: string): Promise<Account | u
   return toAccount(accountId, await db.redis.hgetall(db.global.account(accountId)));
 }
 
-/** Every account, oldest first; never a secret. */
+/** Lists every account, oldest first; never a secret. */
 export async function listAccounts(db: Db): Promise<Account[]> {
   const ids = await db.redis.smembers(db.global.accounts);
   const commands = db.redis.pipeline();
@@ -86,7 +86,7 @@ export async function listAccounts(db: Db): Promise<Account[]> {
 }
 
 /**
- * A new secret. The old one stays valid for 24 h; with `now` it, earlier ones and every token end at once.
+ * Gives an account a new secret. The old one stays valid for 24 h; with `now` it, earlier ones and every token end at once.
  * @throws UnknownAccount
  */
 export async function rotateSecret(
@@ -136,7 +136,7 @@ export const clientIdOf = (accountId: string): ClientId => accountId.replace(/^a
 /** A client id that cannot be one belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
   isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
-/** Whether it has the form of one. */
+/** Tells whether a text has the form of a client id. */
 export const isClientId = (text: string): boolean => clientIdPattern.test(text);
 const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
 

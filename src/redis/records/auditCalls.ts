@@ -33,7 +33,7 @@ const keptMs = 90 * 86_400_000;
 /** Of calls that change nothing: in this time the same by the same token from the same address is one entry. */
 const readOnceMs = 60_000;
 
-/** @returns false where it only repeats what the last minute's entry says (`isRead`) */
+/** Records a call. @returns false for a reading call (`isRead`) that repeats an entry of the last minute */
 export async function recordCall(
   db: Db,
   call: AuditedCall,
@@ -48,7 +48,7 @@ export async function recordCall(
 
 const record = script('recordCall');
 
-/** The calls of every account since a time (ms), the oldest first. */
+/** Lists the calls of every account since a time (ms), the oldest first. */
 export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}): Promise<RecordedCall[]> {
   const from = String(Math.max(0, Math.floor(since)));
   const accountIds = await db.redis.smembers(db.global.accounts);

@@ -1,4 +1,4 @@
-/** An endpoint's health as people see it, and what operators and publishers may change of it. */
+/** Reads an endpoint's health as people see it, and makes the changes that operators and publishers may ask for. */
 import type { ChainableCommander } from 'ioredis';
 import type { Db } from '../connection/db.js';
 import type { FieldOf, HashOf } from '../connection/fields.js';
@@ -32,7 +32,7 @@ export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint
   return endpoint as Endpoint;
 }
 
-/** Of many clients, in their order. */
+/** Reads the endpoints of many clients, in their order. */
 export async function getEndpoints(db: Db, clientTokens: readonly string[]): Promise<Endpoint[]> {
   const endpoints: Endpoint[] = [];
   for (let start = 0; start < clientTokens.length; start += pageSize) {
@@ -107,17 +107,17 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
 
 const stop = script('stopEndpoint');
 
-/** Holds all deliveries of a client until `unpauseEndpoint`. Answers whether that changed anything. */
+/** Holds all deliveries of a client until `unpauseEndpoint`. @returns whether that changed anything */
 export async function pauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
   return (await runScript(db, stop, clientToken, ['paused', 1, 'paused'])) === 1;
 }
 
-/** Ends a pause; the caller wakes catch-up. */
+/** Ends a pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function unpauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
   return (await runScript(db, stop, clientToken, ['paused', 0, 'resumed'])) === 1;
 }
 
-/** A disabled account's clients are held like paused ones. Answers whether that changed anything. */
+/** Holds a disabled account's client like a paused one, or no longer. @returns whether that changed anything */
 export async function setHeld(db: Db, clientToken: string, held: boolean): Promise<boolean> {
   const why = held ? 'its account was disabled' : 'its account was enabled';
   return (await runScript(db, stop, clientToken, ['held', held ? 1 : 0, why])) === 1;
@@ -126,8 +126,8 @@ export async function setHeld(db: Db, clientToken: string, held: boolean): Promi
 const resume = script('resumeEndpoint');
 
 /**
- * A suspended or failing endpoint is probed at once, and drained when that succeeds; the caller wakes catch-up.
- * Answers false for an active one (there is nothing to resume).
+ * Has a suspended or failing endpoint probed at once, and drained when that succeeds; the caller wakes catch-up.
+ * @returns false for an active one: there is nothing to resume
  */
 export async function resumeEndpoint(
   db: Db,

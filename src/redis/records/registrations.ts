@@ -60,7 +60,7 @@ export async function register(
 
 const registerScript = script('register');
 
-/** The 200 is out: from now on a repeat is refused. Changes nothing when another call took it over. */
+/** Notes that the 200 is out: from now on a repeat is refused. Changes nothing where another call took it over. */
 export async function markAnswered(db: Db, clientToken: string, nonce: string): Promise<void> {
   await runScript(db, answeredScript, clientToken, [nonce]);
 }
@@ -71,7 +71,7 @@ export async function getRegistration(db: Db, clientToken: string): Promise<Regi
   return toRegistration(clientToken, await db.redis.hgetall(db.client(clientToken).registration));
 }
 
-/** Every registration, by client token. */
+/** Lists every registration, by client token. */
 export async function listRegistrations(db: Db): Promise<Registration[]> {
   const tokens = (await db.redis.smembers(db.global.clients)).sort();
   const found: Registration[] = [];
@@ -88,7 +88,7 @@ export async function listRegistrations(db: Db): Promise<Registration[]> {
 /** Bounds each answer of Redis, so that a long list delays nobody else's command. */
 const pageSize = 500;
 
-/** Takes the URL away; what is owed stays owed. undefined when there was none. */
+/** Takes the URL away; what is owed stays owed. @returns undefined where there was none */
 export async function resetRegistration(
   db: Db,
   clientToken: string,
@@ -102,8 +102,8 @@ export async function resetRegistration(
 const resetScript = script('resetRegistration');
 
 /**
- * Puts another URL in the place of the present one, without a gap; its health starts anew and what is owed is due.
- * The caller wakes catch-up when `wakeCatchUp`. undefined when nothing is registered.
+ * Puts another URL in the place of the present one, without a gap: its health starts anew and all that is owed is due. The
+ * caller wakes catch-up where `wakeCatchUp`. @returns undefined where nothing is registered
  */
 export async function changeRegistration(
   db: Db,

@@ -9,7 +9,7 @@ export const sendBurst = 5;
 const takeSend = script('takeSend');
 
 /**
- * Takes one of the client's calls that send something; over all of them and all processes.
+ * Counts a call of the client that sends something, over all such calls and all processes.
  * @returns 0, or how long the caller must wait, ms
  */
 export async function takeSendCall(db: Db, clientToken: string): Promise<number> {

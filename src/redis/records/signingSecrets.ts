@@ -15,13 +15,13 @@ export const previousSigningSecretMs = 24 * 3600 * 1000;
 /** Each adds a signature to every notification: a header must not grow without end. */
 export const previousSigningSecretsAtMost = 10;
 
-/** Current first, then the previous ones that still sign along, newest first; empty before one was made. */
+/** Reads the current secret, then the previous ones that still sign along, newest first; none before one was made. */
 export async function signingSecrets(db: Db, box: SecretBox, clientToken: string): Promise<string[]> {
   const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
   return decodeSigningSecrets(box, fields, Date.now() + db.clockOffsetMs());
 }
 
-/** The same from the raw fields of the hash. */
+/** Reads the same from the raw fields of the hash. */
 export function decodeSigningSecrets(
   box: SecretBox,
   fields: Readonly<Record<string, string>>,
@@ -37,7 +37,7 @@ export function decodeSigningSecrets(
   return [current, ...previous.map((secret) => secret.sealed)].map((sealed) => box.open(sealed));
 }
 
-/** The client's current secret, made when it has none. Any number of callers at once get the same one. */
+/** Returns the client's current secret, and makes it where there is none. Any number of callers at once get the same one. */
 export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
   const sealed = text(await runScript(db, createScript, clientToken, [box.seal(newSigningSecret())]));
   return box.open(sealed);
@@ -51,8 +51,8 @@ export type Rotated =
   | { outcome: 'too_many'; waitMs: number };
 
 /**
- * A new secret; the one until now signs along for 24 h, as each earlier one does for its own 24 h. Refused while ten
- * sign along: no secret that a receiver still checks with ends before its time.
+ * Makes a new secret. The one until now signs along for 24 h, as each earlier one does for its own 24 h. It refuses while
+ * ten sign along, so that no secret that a receiver still checks with ends before its time.
  */
 export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<Rotated> {
   const signingSecret = newSigningSecret();
@@ -62,7 +62,7 @@ export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: s
   return { outcome: 'rotated', signingSecret, previousValidUntilMs: number ?? undefined };
 }
 
-/** How long until the secret may be rotated, ms; 0 where it may be now. */
+/** Returns how long until the secret may be rotated, ms; 0 where it may be now. */
 export async function rotationWaitMs(db: Db, clientToken: string): Promise<number> {
   const q = { only_ask: true, ...alongLimits };
   const [may, waitMs] = (await runTable(db, rotateScript, clientToken, q)) as [number, number];
@@ -72,7 +72,7 @@ export async function rotationWaitMs(db: Db, clientToken: string): Promise<numbe
 const rotateScript = script('rotateSigningSecret');
 const alongLimits = { along_ms: previousSigningSecretMs, max_along: previousSigningSecretsAtMost };
 
-/** A new secret, and every earlier one ends at once: for one that somebody else has seen. */
+/** Makes a new secret and ends every earlier one at once: for a secret that somebody else has seen. */
 export async function replaceSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<void> {
   await runScript(db, replaceScript, clientToken, [box.seal(newSigningSecret())]);
 }

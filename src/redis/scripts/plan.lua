@@ -1,5 +1,5 @@
--- Plans catch-up: answers what it does next for a client, and ends what has been owed for too long. Where there is nothing to
--- do, it notes in the same moment until when catch-up sleeps: a claim in between knows whether to wake it.
+-- Plans catch-up: answers what it does next for a client, and ends what has been owed for too long. Where there is nothing
+-- to do, it notes in the same moment until when catch-up sleeps, so that a claim in between knows whether to wake it.
 -- include: client, notification, endpoint
 -- KEYS: the client's base
 -- Arguments: wanted (how many at most), retention_ms

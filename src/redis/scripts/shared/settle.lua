@@ -64,7 +64,8 @@ local function settle_failure(says, h, same_epoch, probe, status, reason_failed,
     local step = redis.call('HINCRBY', E, 'probe_step', 1)
     redis.call('HSET', E, 'probe_at', now + delay_of(q.schedule.probe, step, random))
     redis.call('HDEL', E, 'probe')
-    if clock() - number('first_failure_clock') >= q.schedule.suspend_after and failed_attempts >= q.schedule.suspend_attempts then
+    local fails_long = clock() - number('first_failure_clock') >= q.schedule.suspend_after
+    if fails_long and failed_attempts >= q.schedule.suspend_attempts then
       become(says, 'suspended', 'it failed for too long, ' .. failed_attempts .. ' attempts')
     end
   end
