@@ -51,58 +51,67 @@ function argumentsOf(name: string): { inTable: boolean; names: string[] } {
 }
 
 describe('The Lua scripts', () => {
-  for (const name of scripts) {
-    it(`${name}: its header says keys, arguments, answer and what a repeat does`, () => {
+  it('say in a header keys, arguments, answer and what a repeat does', () => {
+    for (const name of scripts) {
       const header = headerOf(name);
-      assert.match(header[0] ?? '', /^-- [A-Z]\w+s /, 'a verb comes first');
+      assert.match(header[0] ?? '', /^-- [A-Z]\w+s /, `${name}: a verb comes first`);
       const labels = header.map((line) => /^-- (KEYS|Arguments|Answer|Repeat)\b/.exec(line)?.[1]);
-      assert.deepEqual(labels.filter(Boolean), ['KEYS', 'Arguments', 'Answer', 'Repeat']);
-    });
+      assert.deepEqual(labels.filter(Boolean), ['KEYS', 'Arguments', 'Answer', 'Repeat'], name);
+    }
+  });
 
-    it(`${name}: it reads the arguments that its header names, and no others`, () => {
+  it('read the arguments that the header names, and no others', () => {
+    for (const name of scripts) {
       const { source } = script(name);
       const { inTable, names: said } = argumentsOf(name);
       const first = includesOf(name).includes('shared/client') ? 2 : 1;
       const places = new Set([...textOf(name).matchAll(/ARGV\[(\d)\]/g)].map(([, place]) => Number(place)));
       if (inTable) {
         const read = new Set([...source.matchAll(/\bq\.(\w+)/g)].map(([, field]) => field));
-        assert.deepEqual([...read].sort(), said.sort());
-        assert.deepEqual([...places], []);
+        assert.deepEqual([...read].sort(), said.sort(), name);
+        assert.deepEqual([...places], [], name);
       } else {
         const listed = /^local ([\w, ]+) = [^\n]*ARGV/m.exec(textOf(name))?.[1]?.split(', ') ?? [];
-        assert.deepEqual(listed, said);
+        assert.deepEqual(listed, said, name);
         assert.deepEqual(
           [...places],
           said.map((_, i) => first + i),
+          name,
         );
-        assert.ok(said.length <= 4, 'more have names in q');
+        assert.ok(said.length <= 4, `${name}: more have names in q`);
       }
-    });
+    }
+  });
 
-    it(`${name}: it names only what is declared, and declares nothing in vain`, () => {
+  it('name only what is declared, and declare nothing in vain', () => {
+    for (const name of scripts) {
       const { named, declared } = variablesOf(script(name).source);
       assert.deepEqual(
         [...named.keys()].filter((one) => !declared.has(one) && !given.has(one)),
         [],
+        name,
       );
       const own = variablesOf(textOf(name));
       assert.deepEqual(
         [...own.declared].filter((one) => own.named.get(one) === 1 && one !== '_'),
         [],
+        name,
       );
-    });
+    }
+  });
 
-    it(`${name}: it includes the parts that it names something of`, () => {
+  it('include only parts that they name something of', () => {
+    for (const name of scripts) {
       const { source } = script(name);
       for (const part of includesOf(name)) {
         const defined = [...textOf(part).matchAll(/^local (?:function )?(\w+)/gm)].map(
           ([, one]) => one as string,
         );
         const isUsed = defined.some((one) => variablesOf(source).declared.has(one));
-        assert.ok(isUsed, part);
+        assert.ok(isUsed, `${name}: ${part}`);
       }
-    });
-  }
+    }
+  });
 
   it('are each loaded by one file of TypeScript, and each that is loaded is there', () => {
     const loaded = typescript.flatMap((text) =>
