@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
-import { deliveryOf } from '../src/delivery/work.js';
+import { toDelivery } from '../src/delivery/work.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 
@@ -55,7 +55,7 @@ async function seeThrough(
   cancelled.addEventListener('abort', () => end(), { once: true });
 
   async function ask(event: ClaimedEvent): Promise<Outcome> {
-    const outcome = await engine.join(deliveryOf(event), 'retry');
+    const outcome = await engine.join(toDelivery(event), 'retry');
     engine.forget([event.notificationId]);
     return outcome;
   }

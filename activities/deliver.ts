@@ -1,6 +1,6 @@
 import type { Outcome } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
-import { deliveryOf } from '../src/delivery/work.js';
+import { toDelivery } from '../src/delivery/work.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { withTimeout } from '../src/withTimeout.js';
@@ -14,7 +14,7 @@ const underWay: Outcome = { state: 'waiting', reason: 'under_way', inMs: 0, fail
 export async function deliver({ engine }: ActivityDeps, events: ClaimedEvent[]): Promise<Report> {
   const outcomes = new Array<Outcome>(events.length).fill(underWay);
   const all = events.map(async (event, i) => {
-    outcomes[i] = await engine.join(deliveryOf(event), 'first');
+    outcomes[i] = await engine.join(toDelivery(event), 'first');
   });
   await withTimeout(Promise.all(all), waitMs, () => undefined);
   engine.forget(

@@ -1,12 +1,13 @@
 /** What delivers in one process, put together in the order in which each part needs the others. */
 import type { Client } from '@temporalio/client';
 import type { Config } from './config.js';
-import { type Accepting, createAccepting } from './delivery/accept.js';
-import { createClaims } from './delivery/claims.js';
-import type { DeliveryMetrics } from './delivery/clientAttempts.js';
-import { createEngine, type Engine } from './delivery/engine.js';
-import { createOutbox, type Outbox, type OutboxMetrics } from './delivery/outbox.js';
+import { Accepting } from './delivery/accept.js';
+import { ClaimQueue } from './delivery/claimQueue.js';
+import type { DeliveryMetrics } from './delivery/deps.js';
+import { Engine } from './delivery/engine.js';
+import { Outbox } from './delivery/outbox.js';
 import { deliveryOf } from './delivery/settings.js';
+import type { OutboxMetrics } from './delivery/workflowStarts.js';
 import type { Logger } from './log.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
@@ -51,8 +52,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     log,
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
-  const engine = role === 'api' ? undefined : createEngine({ ...options, delivery, catchUps });
-  const outbox = createOutbox({
+  const engine = role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps });
+  const outbox = new Outbox({
     temporal,
     taskQueue,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
@@ -60,13 +61,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     log,
     metrics,
   });
-  const claim = createClaims({
-    db,
-    ...(engine !== undefined && { take: { ...delivery, isQueueing: engine.isQueueing } }),
-    wakeCatchUp: catchUps.signal,
-    log,
-  });
-  const accepting = createAccepting({ claim, durability, outbox, ...(engine !== undefined && { engine }) });
+  const claims = new ClaimQueue({ db, delivery, engine, catchUps, log });
+  const accepting = new Accepting({ claims, durability, outbox, engine });
   return {
     durability,
     catchUps,

@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { DeliveryMetrics } from '../delivery/clientAttempts.js';
+import type { DeliveryMetrics } from '../delivery/deps.js';
 import type { Engine } from '../delivery/engine.js';
 import type { DeliverySettings } from '../delivery/settings.js';
 import type { Logger } from '../log.js';
