@@ -5,9 +5,9 @@ import { Accepting } from './delivery/accept.js';
 import { ClaimQueue } from './delivery/claimQueue.js';
 import type { DeliveryMetrics } from './delivery/deps.js';
 import { Engine } from './delivery/engine.js';
-import { Outbox } from './delivery/outbox.js';
+import { Outbox } from './delivery/outbox/outbox.js';
+import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { deliveryOf } from './delivery/settings.js';
-import type { OutboxMetrics } from './delivery/workflowStarts.js';
 import type { Logger } from './log.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
@@ -36,8 +36,8 @@ export interface Delivering {
   engine: Engine | undefined;
   outbox: Outbox;
   accepting: Accepting;
-  /** For the worker. */
-  activityDeps(engine: Engine): ActivityDeps;
+  /** Where this process has a worker. */
+  activityDeps: ActivityDeps | undefined;
   /** After the API and the worker have ended. */
   close(): Promise<void>;
 }
@@ -69,17 +69,17 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     engine,
     outbox,
     accepting,
-    activityDeps: (its) => ({
+    activityDeps: engine && {
       db,
       durability,
-      engine: its,
+      engine,
       delivery,
       temporal,
       catchUps,
       taskQueue,
       log,
       metrics,
-    }),
+    },
     async close() {
       await engine?.close();
       durability.close();

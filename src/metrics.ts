@@ -1,7 +1,7 @@
 /** What the service counts. No account, client, asset or URL is ever a label. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { DeliveryMetrics } from './delivery/deps.js';
-import type { OutboxMetrics } from './delivery/workflowStarts.js';
+import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 
 export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;

@@ -56,12 +56,12 @@ export async function run(role: Role, config: Config): Promise<void> {
   }
 
   const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
-  const { accepting, catchUps, durability, engine, outbox } = delivering;
+  const { accepting, activityDeps, catchUps, durability, engine, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
-    native === undefined || engine === undefined
+    native === undefined || activityDeps === undefined
       ? undefined
-      : await startWorkersAndSweep(config, native, delivering.activityDeps(engine), schedule);
+      : await startWorkersAndSweep(config, native, activityDeps, schedule);
 
   let ending = false;
   const readiness = createReadiness({

@@ -10,10 +10,10 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { DrainResult } from '../activities/drain.js';
 import type { Activities } from '../activities/index.js';
 import { notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
+import type { DrainResult } from '../src/upkeep/drain.js';
 
 export const wakeSignal = defineSignal('wake');
 

@@ -2,7 +2,7 @@ import type { Durability } from '../redis/connection/durable.js';
 import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } from '../redis/owed/claim.js';
 import type { ClaimQueue } from './claimQueue.js';
 import type { Engine } from './engine.js';
-import type { Outbox } from './outbox.js';
+import type { Outbox } from './outbox/outbox.js';
 import { toDelivery } from './work.js';
 
 /** This process holds as much as it may. Nothing of the event was taken. */

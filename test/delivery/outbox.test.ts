@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
 import { Accepting } from '../../src/delivery/accept.js';
 import { ClaimQueue } from '../../src/delivery/claimQueue.js';
-import { Outbox } from '../../src/delivery/outbox.js';
+import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { notificationId } from '../../src/ids.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
-import { type WorkflowIds, workflowIds } from '../temporal/workflowIds.js';
+import type { ArrivedEvent, ClaimedEvent } from '../../redis/owed/claim.js';
+import { type WorkflowIds, workflowIds } from '../../temporal/workflowIds.js';
 import { StartBudget } from './startBudget.js';
 import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
 

@@ -1,9 +1,9 @@
 import type { Client } from '@temporalio/client';
-import type { Logger } from '../log.js';
-import type { ClaimedEvent } from '../redis/owed/claim.js';
-import type { EnrichmentInput } from '../temporal/enrichmentInput.js';
-import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
-import { isOverLimit, isTemporalUnavailable } from '../temporal/unavailable.js';
+import type { Logger } from '../../log.js';
+import type { ClaimedEvent } from '../../redis/owed/claim.js';
+import type { EnrichmentInput } from '../../temporal/enrichmentInput.js';
+import { listsOf, notificationStateKey } from '../../temporal/searchAttributeKeys.js';
+import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.js';
 
 export interface StartDeps {
   temporal: Client;
