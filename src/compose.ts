@@ -1,4 +1,3 @@
-/** What delivers in one process, put together in the order in which each part needs the others. */
 import type { Client } from '@temporalio/client';
 import type { Config } from './config.js';
 import { Accepting } from './delivery/accept.js';
@@ -32,16 +31,17 @@ export interface DeliveryOptions {
 export interface Delivering {
   durability: Durability;
   catchUps: CatchUps;
-  /** Where this process has a worker. */
+  /** Undefined without a worker. */
   engine: Engine | undefined;
   outbox: Outbox;
   accepting: Accepting;
-  /** Where this process has a worker. */
+  /** Undefined without a worker. */
   activityDeps: ActivityDeps | undefined;
-  /** After the API and the worker have ended. */
+  /** Ends deliveries; to be called after the API and the worker have ended. */
   close(): Promise<void>;
 }
 
+/** Builds what accepts and delivers in one process, each part after those that it needs. @throws what Redis throws */
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
   const { role, config, db, temporal, log, metrics } = options;
   const taskQueue = config.TASK_QUEUE;

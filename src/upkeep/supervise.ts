@@ -68,7 +68,7 @@ async function lookAt(deps: ActivityDeps, clientToken: string): Promise<OwedOver
   await mendHold(deps, clientToken);
   const overview = await owedOverview(deps.db, clientToken, deps.delivery.retentionMs);
   if (!overview.isConsistent) {
-    const problem = 'what is owed, since when and when it is due contradict each other';
+    const problem = 'the keys owed, owed-since and due contradict each other';
     await keepAsBroken(deps, clientToken, { problem });
   }
   if (overview.owed === 0) await forgetOwedClient(deps.db, clientToken);
