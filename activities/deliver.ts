@@ -6,7 +6,7 @@ import type { ActivityDeps } from '../src/upkeep/deps.js';
 /** A local activity keeps its workflow's task open: `awaitDelivery` waits for what is under way after this time. */
 const waitMs = 500;
 
-/** Joins what has begun of these events in this process, or begins it, and waits for a moment. */
+/** Joins the first attempts of these events in this process, or begins them, and waits for a moment. */
 export async function deliver({ engine }: ActivityDeps, events: ClaimedEvent[]): Promise<Report> {
   return reportOf(await deliverNow(engine, events, waitMs));
 }

@@ -108,7 +108,7 @@ async function startIfMissing(
   }
 }
 
-/** Reads everything that a sweep reads of a client. @throws where one of its keys is broken */
+/** Reads everything that a sweep reads of a client. @returns whether its keys agree @throws where one of them is broken */
 export async function isInOrder(deps: ActivityDeps, clientToken: string): Promise<boolean> {
   const { isConsistent } = await lookAt(deps, clientToken);
   await readWhatItIs(deps.db, clientToken);
