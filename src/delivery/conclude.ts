@@ -17,11 +17,8 @@ export function leasedFor(inMs: number): Waiting {
 
 /** Says that the notification was not owed any more when a place was asked for. */
 export function outcomeOfGone({ state, last }: Extract<Take, { kind: 'gone' }>): Outcome {
-  return {
-    state: endedState(state),
-    ...(last?.status !== undefined && { status: last.status }),
-    ...(last && { milliseconds: last.milliseconds }),
-  };
+  const { error: _, ...answer } = last ?? {};
+  return { state: endedState(state), ...answer };
 }
 
 /** Says why a take was refused, and how the last attempt failed. */
@@ -31,14 +28,8 @@ export function outcomeOfRefusal({
   failures = 0,
   last,
 }: Extract<Take, { kind: 'refused' }>): Outcome {
-  return {
-    state: 'waiting',
-    reason,
-    inMs,
-    failures,
-    ...(last?.status !== undefined && { status: last.status }),
-    ...(last?.error !== undefined && { error: last.error }),
-  };
+  const { milliseconds: _, ...answer } = last ?? {};
+  return { state: 'waiting', reason, inMs, failures, ...answer };
 }
 
 /** Says what a settled attempt has brought. */

@@ -34,7 +34,6 @@ interface Collected {
   group: string | undefined;
   events: ClaimedEvent[];
   bytes: number;
-  reserved: number;
   /** Reserved places that are neither filled nor left yet. */
   open: number;
   /** It takes no further event. */
@@ -101,7 +100,11 @@ export class Outbox {
   #groupFor(event: ArrivedEvent): Collected {
     const bytes = bytesOf(event);
     let group = this.#groups.at(-1);
-    if (group === undefined || group.reserved >= maxGroupEvents || group.bytes + bytes > maxGroupBytes) {
+    if (
+      group === undefined ||
+      group.events.length + group.open >= maxGroupEvents ||
+      group.bytes + bytes > maxGroupBytes
+    ) {
       const name = randomBytes(9).toString('base64url');
       group = collect(this.#ids.group(name), name);
       this.#groups.push(group);
@@ -112,7 +115,6 @@ export class Outbox {
   }
 
   #ticketOf(its: Collected): Ticket {
-    its.reserved++;
     its.open++;
     return {
       group: its.group,
@@ -161,7 +163,7 @@ export class Outbox {
 }
 
 function collect(workflowId: string, group: string | undefined): Collected {
-  return { workflowId, group, events: [], bytes: 0, reserved: 0, open: 0, isClosed: false };
+  return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false };
 }
 
 /** Estimates the payload of an event from above. */
