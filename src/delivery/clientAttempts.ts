@@ -18,7 +18,7 @@ import { maxTakesPerTurn, TakePace } from './takePace.js';
 import type { Delivery, Work } from './work.js';
 import type { Works } from './works.js';
 
-/** A failure of this process is over in a moment, or is nothing that haste would help. */
+/** A failure of this process may be over in a moment. */
 const ownFailurePauseMs = 1000;
 
 /**
@@ -51,7 +51,7 @@ export class ClientAttempts {
 
   /** Begins the attempt of a work, or queues it. @param take what the claim's script answered, where it asked for a place */
   add(work: Work, take?: Take): void {
-    if (take?.kind === 'taken') this.#start(work, take);
+    if (take?.kind === 'taken') void this.#attempt(work, take);
     else if (!this.#admit(work)) return;
     else if (take === undefined || this.#begin(work, take) === 'waits') this.#enqueue(work);
   }
@@ -65,6 +65,10 @@ export class ClientAttempts {
   /** Takes nothing more. Resolves once catch-up has been woken for what waited, which stays owed. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    await this.#leaveQueue();
+  }
+
+  async #leaveQueue(): Promise<void> {
     this.#pace.close();
     const left = this.#queue.clear();
     for (const work of left) work.end(leasedFor(longestParkMs));
@@ -99,6 +103,8 @@ export class ClientAttempts {
   async #turnWhileNeeded(): Promise<void> {
     while (this.#needsTurn()) await this.#turn();
     this.#isTurning = false;
+    // A turn that was under way at the end may have been refused places.
+    if (this.#isClosed) void this.#leaveQueue();
     if (this.#attemptsUnderWay === 0 && this.#queue.isEmpty) this.onIdle();
   }
 
@@ -146,7 +152,7 @@ export class ClientAttempts {
   #begin(work: Work, take: Take): 'waits' | undefined {
     switch (take.kind) {
       case 'taken':
-        this.#start(work, take);
+        void this.#attempt(work, take);
         return undefined;
       case 'gone':
         work.end(outcomeOfGone(take));
@@ -181,12 +187,8 @@ export class ClientAttempts {
     if (this.#queue.unpark(work)) this.#enqueue(work, 'first');
   }
 
-  #start(work: Work, take: Taken): void {
-    this.#attemptsUnderWay++;
-    void this.#attempt(work, take);
-  }
-
   async #attempt(work: Work, take: Taken): Promise<void> {
+    this.#attemptsUnderWay++;
     const { delivery, mode } = work;
     const lease = { platformId: delivery.platformId, token: take.token };
     const extendLease = () => this.#extend(lease);
