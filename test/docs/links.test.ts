@@ -51,9 +51,17 @@ function markdownFiles(folder = ''): string[] {
     });
 }
 
-/** The relative links of a page, code left out. */
+/** The relative links of a page, code left out; of `[text][name]` the name where nothing defines it. */
 function linksOf(page: string): string[] {
-  const targets = [...prose(page).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
+  const text = prose(page);
+  const defined = new Set([...text.matchAll(/^\[([^\]]+)\]: /gm)].map(([, name]) => name));
+  const named = [...text.matchAll(/\]\[([^\]]+)\]/g)].map(([, name = '']) => name);
+  const undefinedNames = named.filter((name) => !defined.has(name));
+  return [...inlineLinksOf(text), ...undefinedNames];
+}
+
+function inlineLinksOf(text: string): string[] {
+  const targets = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
   return targets.filter((target) => !/^[a-z]+:/.test(target));
 }
 
