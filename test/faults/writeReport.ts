@@ -23,7 +23,7 @@ was answered \`queued\` is looked for at the receiver by its id, every token is 
 
 ${text}
 
-## What the rows are
+## Rows
 
 - *\`kill -9\` ...*: at random moments, in random order; the process is gone at once and is started again up to 0.3 s
   later. *receiver broken off*: its port is closed and every connection cut, for up to 1.5 s.
@@ -40,9 +40,9 @@ ${text}
 
 Beside the table the suite kills Redis at once after its answers, tears and damages its append-only file, takes its last
 second, and takes away all of Redis or of Temporal's store: \`test/faults/durability.test.ts\`, and what comes back how in
-[operations.md](operations.md). A lost, a repeated and a two-ids event put in on purpose are found.
+[operations.md](guides/operations.md). A lost, a repeated and a two-ids event put in on purpose are found.
 
-## What the columns say
+## Columns
 
 - *acknowledged*: events answered \`queued\` before or during the fault, since the one before it.
 - *delivered*: received under their own \`webhook-id\`. *superseded*: a newer notification of the same asset took its
@@ -53,7 +53,7 @@ second, and takes away all of Redis or of Temporal's store: \`test/faults/durabi
 - *longest recovery*: from when the broken thing could be used again until an event sent after that was received.
 - *503*, *no answer*, *slowest answer*: what publishers met meanwhile. The slowest answer is of any kind.
 
-## Running it
+## Commands
 
 | command | breaks | takes about |
 |---|---|---|
