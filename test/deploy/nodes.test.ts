@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 
-const tried = [...readFileSync('.ci/nodes.mjs', 'utf8').matchAll(/'(\d+\.\d+\.\d+)'/g)].map(([, v = '']) => v);
+const tried = [...readFileSync('.ci/nodes.mjs', 'utf8').matchAll(/'(\d+\.\d+\.\d+)'/g)].map(
+  ([, v = '']) => v,
+);
 const { engines } = JSON.parse(readFileSync('package.json', 'utf8')) as { engines: { node: string } };
 const numbers = (version: string): number[] => version.split('.').map(Number);
 
