@@ -5,6 +5,7 @@ import { answerErrors } from './answerErrors.js';
 import { assetEndpoint } from './asset.js';
 import { checkHead } from './checkHead.js';
 import { clientsEndpoint } from './clients.js';
+import { mountConsole } from './console/mount.js';
 import type { ApiDeps } from './deps.js';
 import { docsEndpoint } from './docs.js';
 import { enrichmentsEndpoint } from './enrichments.js';
@@ -47,6 +48,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/readyz', ...readyzEndpoint(deps));
   router.get('/openapi.json', ...openapiEndpoint);
   router.get('/docs', ...docsEndpoint);
+  mountConsole(router, deps);
 
   const app = new Koa();
   app.use(nameRequest as Koa.Middleware);

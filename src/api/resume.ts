@@ -4,16 +4,22 @@ import type { Registration } from '../store/registrations.js';
 import { tellStateChange } from '../tellStateChange.js';
 import { auditCall } from './auditCall.js';
 import type { ApiDeps } from './deps.js';
-import { endpoint } from './endpoint.js';
+import { endpoint, type Step } from './endpoint.js';
 import { type PublisherState, publisherSteps, requireRegistration } from './publisher.js';
 import { limitSends } from './sendLimit.js';
 import { wakeClient } from './wakeClient.js';
 
 /** POST /push_notifications/resume: a suspended or failing endpoint is probed now, then drained. */
 export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PublisherState & { registration: Registration }>(
-    ...publisherSteps(deps.db),
-    requireRegistration(deps.db),
+  return endpoint<ResumeState>(...publisherSteps<ResumeState>(deps.db), ...resumeSteps(deps));
+}
+
+type ResumeState = PublisherState & { registration: Registration };
+
+/** What follows once the caller and the client are known. */
+export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {
+  return [
+    requireRegistration(deps.db) as unknown as Step<ResumeState>,
     limitSends(deps.db),
     auditCall(deps, { what: 'resume' }),
     async (ctx) => {
@@ -26,5 +32,5 @@ export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
       ctx.status = 202;
       ctx.body = { state, owed };
     },
-  );
+  ];
 }

@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { addAccountCommands } from './account.js';
 import { addAuditCommand } from './auditTrail.js';
 import { addClientCommands } from './client.js';
+import { addConsoleCommand } from './console.js';
 import { addDemoCommand } from './demo.js';
 import { addExplainCommand } from './explain.js';
 import { addExportCommands } from './exportImport.js';
@@ -45,6 +46,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addStatusCommand(program, handed);
   addReconcileCommand(program, handed);
   addAuditCommand(program, handed);
+  addConsoleCommand(program, handed);
   addExportCommands(program, handed);
   addSecretsCommands(program, handed);
   addDemoCommand(program, handed);

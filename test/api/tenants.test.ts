@@ -43,6 +43,7 @@ const calls: Record<string, Call> = {
     scope: 'enrichments',
   },
   'GET /clients': { succeeds: 200 },
+  'POST /console_sessions': { succeeds: 200 },
   'GET /push_notifications': { succeeds: 200, query: ofClient },
   'GET /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
   'POST /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
