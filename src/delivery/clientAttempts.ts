@@ -122,6 +122,7 @@ export class ClientAttempts {
       case 'answered': {
         const { verdict, result, target } = attempted;
         this.deps.metrics.attempted(result, result.milliseconds);
+        this.deps.history.count(this.clientToken, result, result.milliseconds);
         this.#answered.push({ work, verdict, result, target });
         break;
       }

@@ -4,6 +4,7 @@ import type { ActivityDeps } from '../../activities/deps.js';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
+import { countAttempts } from '../store/attemptHistory.js';
 import type { Db } from '../store/db.js';
 import { type Durability, openDurability } from '../store/durable.js';
 import type { SecretBox } from '../store/secretBox.js';
@@ -50,7 +51,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     log,
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
-  const engine = role === 'api' ? undefined : createEngine({ ...options, delivery, catchUps });
+  const history = countAttempts(db, log);
+  const engine = role === 'api' ? undefined : createEngine({ ...options, delivery, catchUps, history });
   const outbox = createOutbox({
     temporal,
     taskQueue,
@@ -85,6 +87,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     }),
     async close() {
       await engine?.close();
+      await history.close();
       durability.close();
     },
   };

@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
+import type { AttemptHistory } from '../store/attemptHistory.js';
 import type { Db } from '../store/db.js';
 import type { SecretBox } from '../store/secretBox.js';
 import type { Take, TakeMode } from '../store/take.js';
@@ -30,6 +31,7 @@ export interface EngineOptions {
   delivery: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
+  history: Pick<AttemptHistory, 'count'>;
   /** Neither rejects: what is not woken the sweep finds. */
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
 }

@@ -369,6 +369,7 @@ describe('tenants', () => {
       const calls = await listCalls(api.deps.db);
       const done = calls.filter(({ accountId }) => accountId === owner.account_id);
       assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
+        'console link',
         'notification recover',
         'notification redeliver',
         'registration',

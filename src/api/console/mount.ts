@@ -6,7 +6,9 @@ import { answerErrorsAsPages } from './answerErrors.js';
 import { assetEndpoint } from './assets.js';
 import { createLinkEndpoint } from './createLink.js';
 import { consoleHeaders } from './headers.js';
+import { historyEndpoint } from './history.js';
 import { openEndpoint, openPage, signOutEndpoint } from './open.js';
+import { sitePage } from './site.js';
 import { sitesPage } from './sites.js';
 
 const nowherePage = endpoint(consoleHeaders, answerErrorsAsPages, () => {
@@ -21,5 +23,7 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.post('/console/open', ...openEndpoint(deps));
   router.post('/console/sign_out', ...signOutEndpoint(deps));
   router.get('/console', ...sitesPage(deps));
+  router.get('/console/sites/:site', ...sitePage(deps));
+  router.get('/console/sites/:site/history', ...historyEndpoint(deps));
   router.get('/console/*nowhere', ...nowherePage);
 }
