@@ -2,14 +2,27 @@ import type Router from '@koa/router';
 import { ApiError } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
+import { actionsPage } from './actions.js';
 import { answerErrorsAsPages } from './answerErrors.js';
+import {
+  answerRecover,
+  answerRedeliver,
+  answerResume,
+  answerRotate,
+  answerSigningSecret,
+  answerTest,
+} from './answers.js';
+import { assetPage } from './asset.js';
 import { assetEndpoint } from './assets.js';
 import { createLinkEndpoint } from './createLink.js';
 import { consoleHeaders } from './headers.js';
 import { historyEndpoint } from './history.js';
+import { notificationPage } from './notification.js';
+import { notificationsPage } from './notifications.js';
 import { openEndpoint, openPage, signOutEndpoint } from './open.js';
 import { sitePage } from './site.js';
 import { sitesPage } from './sites.js';
+import { verifyPage } from './verify.js';
 
 const nowherePage = endpoint(consoleHeaders, answerErrorsAsPages, () => {
   throw new ApiError('not_found', 'There is nothing at this address');
@@ -25,5 +38,16 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.get('/console', ...sitesPage(deps));
   router.get('/console/sites/:site', ...sitePage(deps));
   router.get('/console/sites/:site/history', ...historyEndpoint(deps));
+  router.get('/console/sites/:site/notifications', ...notificationsPage(deps));
+  router.get('/console/sites/:site/notifications/:id', ...notificationPage(deps));
+  router.get('/console/sites/:site/asset', ...assetPage(deps));
+  router.get('/console/sites/:site/actions', ...actionsPage(deps));
+  router.get('/console/sites/:site/verify', ...verifyPage(deps));
+  router.post('/console/sites/:site/test', ...answerTest(deps));
+  router.post('/console/sites/:site/resume', ...answerResume(deps));
+  router.post('/console/sites/:site/recover', ...answerRecover(deps));
+  router.post('/console/sites/:site/signing_secret', ...answerSigningSecret(deps));
+  router.post('/console/sites/:site/signing_secret/rotate', ...answerRotate(deps));
+  router.post('/console/sites/:site/notifications/:id/redeliver', ...answerRedeliver(deps));
   router.get('/console/*nowhere', ...nowherePage);
 }
