@@ -78,6 +78,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     metrics.watch('asset_update_unaccounted', () => unaccountedNow(db));
     metrics.watch('asset_update_catch_ups_running', async () => (await catchUps.running()).size);
   }
+  const closing = new AbortController();
   const app = createApi({
     config,
     db,
@@ -91,6 +92,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     metrics,
     targetPolicy,
     readiness,
+    closing: closing.signal,
   });
   const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness);
@@ -100,6 +102,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   ending = true;
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
+  closing.abort();
   await api?.close();
   await outbox.close();
   workers?.shutdown();

@@ -15,6 +15,7 @@ import {
 import { assetPage } from './asset.js';
 import { assetEndpoint } from './assets.js';
 import { createLinkEndpoint } from './createLink.js';
+import { eventsEndpoint } from './events.js';
 import { consoleHeaders } from './headers.js';
 import { historyEndpoint } from './history.js';
 import { notificationPage } from './notification.js';
@@ -38,6 +39,7 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.get('/console', ...sitesPage(deps));
   router.get('/console/sites/:site', ...sitePage(deps));
   router.get('/console/sites/:site/history', ...historyEndpoint(deps));
+  router.get('/console/sites/:site/events', ...eventsEndpoint(deps));
   router.get('/console/sites/:site/notifications', ...notificationsPage(deps));
   router.get('/console/sites/:site/notifications/:id', ...notificationPage(deps));
   router.get('/console/sites/:site/asset', ...assetPage(deps));
