@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { get } from 'node:http';
 import { setDisabled } from '../../src/store/accounts.js';
 import { newCustomer } from '../api/runningApi.js';
 import { until } from '../delivery/harness.js';
@@ -12,25 +13,31 @@ describe('console: changes arrive by themselves', () => {
   });
   afterEach(() => scene.close());
 
+  interface Heard {
+    status: number | undefined;
+    text: string;
+    hasEnded: boolean;
+    close(): void;
+  }
+
   /** A stream, and what it has said so far. */
-  async function listen(visitor: Visitor, path = `${scene.site}/events`) {
-    const hangUp = new AbortController();
-    const answer = await fetch(visitor.url + path, {
-      headers: { cookie: visitor.cookie },
-      redirect: 'manual',
-      signal: hangUp.signal,
-    });
-    const heard = { status: answer.status, text: '', hasEnded: false, close: () => hangUp.abort() };
-    const read = async () => {
-      const decoder = new TextDecoder();
-      for await (const chunk of answer.body ?? []) heard.text += decoder.decode(chunk);
-    };
-    void read()
-      .catch(() => undefined)
-      .finally(() => {
-        heard.hasEnded = true;
+  function listen(visitor: Visitor, path = `${scene.site}/events`): Promise<Heard> {
+    return new Promise((resolve, reject) => {
+      const asked = get(visitor.url + path, { headers: { cookie: visitor.cookie } }, (answer) => {
+        const { statusCode: status } = answer;
+        const heard: Heard = { status, text: '', hasEnded: false, close: () => asked.destroy() };
+        answer.setEncoding('utf8').on('data', (chunk) => {
+          heard.text += chunk;
+        });
+        answer
+          .on('error', () => undefined)
+          .on('close', () => {
+            heard.hasEnded = true;
+          });
+        resolve(heard);
       });
-    return heard;
+      asked.on('error', reject);
+    });
   }
   const changes = (heard: { text: string }) => heard.text.split('event: changed').length - 1;
 
