@@ -15,28 +15,34 @@ import { consoleHeaders } from './headers.js';
 import { type Html, html, type Piece } from './html.js';
 import { type FormState, requireOwnForm, requireSession, requireSite } from './session.js';
 import { answerSitePage, siteUrl } from './siteFrame.js';
-import { count, stateWords } from './words.js';
+import { count, exactly, stateWords } from './words.js';
 
 type Answer = Readonly<Record<string, unknown>>;
 type Present = (answer: Answer, state: FormState) => Piece;
 
+interface FormAnswer {
+  title: string;
+  /** Those of the API's call, once the caller and the client are known. */
+  apiSteps: readonly unknown[];
+  /** Gives them what they read elsewhere of a call: parameters of the query, a JSON body. */
+  prepare?: Step<FormState>;
+  present: Present;
+  isGood?: (answer: Answer) => boolean;
+}
+
 /** A form's way: the session, its own form, what the form gives to the API's steps, and the page of their answer. */
 function answerForm(
   deps: ApiDeps,
-  {
-    title,
-    present,
-    apiSteps,
-    prepare,
-  }: { title: string; present: Present; apiSteps: readonly unknown[]; prepare?: Step<FormState> },
+  { title, apiSteps, prepare, present, isGood = () => true }: FormAnswer,
 ): Middleware[] {
   const showAnswer: Step<FormState> = async (ctx, next) => {
     await next();
-    const result = present(ctx.body as Answer, ctx.state);
+    const answer = ctx.body as Answer;
+    const tone = isGood(answer) ? 'good' : 'bad';
     ctx.status = 200;
     answerSitePage(ctx, {
       title,
-      body: html`<div id="result" class="notice good" role="status" tabindex="-1">${result}</div>`,
+      body: html`<div id="result" class="notice ${tone}" role="status" tabindex="-1">${present(answer, ctx.state)}</div>`,
     });
   };
   return endpoint<FormState>(
@@ -55,6 +61,7 @@ function answerForm(
 export const answerTest = (deps: ApiDeps): Middleware[] =>
   answerForm(deps, {
     title: 'Test',
+    isGood: ({ error }) => error === undefined,
     apiSteps: testSteps(deps),
     prepare: (ctx, next) => {
       const url = ctx.state.form.get('url');
@@ -63,10 +70,12 @@ export const answerTest = (deps: ApiDeps): Middleware[] =>
     },
     present: (answer) => {
       const { status, error, milliseconds, request } = answer as unknown as TestAnswer;
-      const came =
-        error === undefined ? `${status}` : `${error}${status === undefined ? '' : ` (${status})`}`;
       const head = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`);
-      return html`<p>Your endpoint answered <strong>${came}</strong> after ${milliseconds} ms.</p>
+      const came =
+        status === undefined
+          ? html`<strong>No answer</strong> (${error})`
+          : html`Your endpoint answered <strong>${status}</strong>`;
+      return html`<p>${came} after ${milliseconds} ms. ${error !== undefined && 'A notification would be tried again.'}</p>
 <details><summary>What was sent</summary><pre class="wrap" tabindex="0">${[...head, '', request.body].join('\n')}</pre></details>`;
     },
   });
@@ -138,7 +147,7 @@ export const answerRotate = (deps: ApiDeps): Middleware[] =>
     title: 'Signing secret',
     apiSteps: rotateSigningSecretSteps(deps),
     present: ({ signing_secret: secret, previous_valid_until: until }) => [
-      html`<p>Made. ${until !== null && html`The one until now signs along until <strong>${String(until)}</strong>: give your receiver the new one before.`}</p>`,
+      html`<p>Made. ${until !== null && html`The one until now signs along until <strong>${exactly(Date.parse(String(until)))}</strong>: give your receiver the new one before.`}</p>`,
       shownSecret(String(secret)),
     ],
   });

@@ -9,7 +9,7 @@ import { hourly, plots } from './history.js';
 import { type Html, html } from './html.js';
 import { sitePageSteps } from './pageSteps.js';
 import { answerSitePage, eventsUrl, live } from './siteFrame.js';
-import { count, exactly, moment, owedSentence, stateWords } from './words.js';
+import { count, exactly, lasting, moment, owedSentence, stateWords } from './words.js';
 
 /** GET /console/sites/{site}: how a site is doing, now and over the last day. */
 export function sitePage({ db, ...rest }: ApiDeps): Middleware[] {
@@ -43,7 +43,7 @@ function now(health: Endpoint, registration: Registration | undefined): Html {
 <dl class="facts">
 <dt>Sent to</dt><dd>${registration ? html`<code>${urlWithoutQuery(registration.url)}</code>` : 'nowhere: no URL is registered'}</dd>
 ${registration && html`<dt>Registered</dt><dd>${moment(registration.registeredAtMs)}</dd>`}
-${health.lastChange && html`<dt>In this state</dt><dd>since ${moment(health.lastChange.atMs)}: ${health.lastChange.why}</dd>`}
+${health.lastChange && html`<dt>In this state</dt><dd>for ${lasting(health.lastChange.atMs)}: ${health.lastChange.why}</dd>`}
 <dt>Last success</dt><dd>${moment(health.lastSuccessAt)}</dd>
 <dt>Last failure</dt><dd>${moment(health.lastFailureAt)}${health.lastFailureAt !== undefined && failure(health)}</dd>
 </dl>`;

@@ -10,7 +10,13 @@ export function moment(atMs: number | undefined, nowMs = Date.now()): Html {
   return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC">${distance(atMs, nowMs)}</time>`;
 }
 
-/** The same to the second, for what is compared with a log. */
+/** For how long something has been so. */
+export function lasting(sinceMs: number, nowMs = Date.now()): Html {
+  const iso = new Date(sinceMs).toISOString();
+  return html`<time datetime="${iso}" title="since ${iso.slice(0, 19).replace('T', ' ')} UTC">${spanOf(Math.max(0, nowMs - sinceMs))}</time>`;
+}
+
+/** A moment to the second, for what is compared with a log. */
 export function exactly(atMs: number): Html {
   const iso = new Date(atMs).toISOString();
   return html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')}</time>`;
@@ -44,7 +50,7 @@ export const stateWords: Record<string, string> = {
 export function owedSentence(health: Endpoint, isRegistered: boolean): Html {
   if (health.owed === 0)
     return html`Nothing is owed: every notification so far has been delivered or has ended.`;
-  const since = health.oldestOwedAt !== undefined && html`, the oldest since ${moment(health.oldestOwedAt)}`;
+  const since = health.oldestOwedAt !== undefined && html`, the oldest for ${lasting(health.oldestOwedAt)}`;
   return html`${count(health.owed, 'notification')} ${health.owed === 1 ? 'is' : 'are'} owed${since}. ${whenNext(health, isRegistered)}`;
 }
 

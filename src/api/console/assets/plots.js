@@ -3,7 +3,7 @@
   const place = document.querySelector('[data-plots]');
   if (!place) return;
   const pauseMs = 20_000;
-  const heightPx = 190;
+  const heightPx = 170;
   const drawn = new Map();
   let last = 0;
   let columns;
@@ -87,7 +87,7 @@
         cursor: { drag: { x: false, y: false } },
         scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] } },
         axes: [
-          { ...axis, values: '{HH}:{mm}' },
+          { ...axis, size: 30, values: '{HH}:{mm}' },
           {
             ...axis,
             size: 56,
