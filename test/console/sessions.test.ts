@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
 import { html } from '../../src/api/console/html.js';
 import { rotateSecret, setDisabled } from '../../src/store/accounts.js';
 import { listCalls } from '../../src/store/auditCalls.js';
@@ -114,6 +116,31 @@ describe('console: links and sessions', () => {
     const seen = `${link} ${visitor.cookie} ${(await visitor.get('/console')).html}`;
     const id = customer.client_id.slice(4);
     for (const hidden of [id, customer.client_secret, token]) assert.ok(!seen.includes(hidden), hidden);
+  });
+
+  it('no line of the log has a link’s token, a cookie or a form’s token, at any level', async () => {
+    let lines = '';
+    const sink = new Writable({
+      write(chunk: Buffer, _, done) {
+        lines += chunk.toString();
+        done();
+      },
+    });
+    const logged = await startApi({ prefix: api.prefix, log: pino({ level: 'trace' }, sink) });
+    const link = await newLink(logged, token);
+    const visitor = new Visitor(logged.url);
+    await visitor.open(link);
+    const page = await visitor.get('/console');
+    const formToken = /name="form_token" value="([^"]+)"/.exec(page.html)?.[1] ?? '';
+    const [, cookie = ''] = visitor.cookie.split('=');
+    await visitor.get(`/console/sites/${customer.client_token}?x=${formToken}`);
+    await visitor.open(link);
+    await visitor.submit(page, '/console/sign_out');
+    await logged.close();
+    assert.match(lines, /a console link was made/);
+    for (const secret of [new URL(link).hash.slice(1), cookie, formToken, token]) {
+      assert.ok(secret.length > 40 && !lines.includes(secret));
+    }
   });
 
   it('POST /console_sessions is in the audit, with its access', async () => {
