@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser } from 'playwright-core';
+import { setDisabled } from '../../src/store/accounts.js';
 import { until } from '../delivery/harness.js';
 import { chromiumPath, startChromium } from './chromium.js';
 import { type Scene, startScene } from './scene.js';
@@ -99,6 +100,47 @@ describe('console: in a browser', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByText('You are not signed in').waitFor();
     assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('what is opened stays open over a change, and what is shown stays over an error', async () => {
+    const { page } = await comeIn();
+    await scene.register();
+    scene.receiver.answer = () => 503;
+    const id = await scene.publish('vid-1', 'waiting');
+    await page.goto(`${scene.api.url}${scene.site}/notifications/${id}`);
+    await page.locator('#attempt-1 summary').click();
+    await page.route('**/notifications/*', (route) => route.fulfill({ status: 503, body: 'away' }));
+    const refused = page.waitForResponse((answer) => answer.status() === 503);
+    scene.receiver.answer = () => 200;
+    await scene.call('POST', `/notifications/${id}/redeliver`);
+    await refused;
+    await page.getByText('webhook-client-token').waitFor();
+    await page.unroute('**/notifications/*');
+    await scene.publish('vid-2', 'delivered');
+    await page.locator('#attempt-2').waitFor();
+    assert.ok(await page.locator('#attempt-1 pre').isVisible());
+    await page.context().close();
+  });
+
+  it('a session that has ended leads to the page that says how to get a link', async () => {
+    const { page } = await comeIn();
+    await page.goto(`${scene.api.url}${scene.site}/actions`);
+    const other = await page.context().newPage();
+    await other.goto(scene.api.url + scene.site);
+    await setDisabled(scene.harness.db, scene.customer.account_id, true);
+    await page.getByRole('button', { name: 'Count' }).click();
+    await page.waitForURL(`${scene.api.url}/console/open`);
+    await other.waitForURL(`${scene.api.url}/console/open`);
+    await page.context().close();
+  });
+
+  it('where no answer comes, a form says so', async () => {
+    const { page } = await comeIn();
+    await page.goto(`${scene.api.url}${scene.site}/actions`);
+    await page.route('**/recover', (route) => route.abort());
+    await page.getByRole('button', { name: 'Count' }).click();
+    await page.getByText('No answer came').waitFor();
     await page.context().close();
   });
 

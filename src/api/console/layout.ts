@@ -21,7 +21,13 @@ export function answerPage(ctx: Pick<Context, 'type' | 'body'>, page: Page): voi
   ctx.body = render(page).text;
 }
 
-const htmxConfig = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: 'same-origin' });
+const htmxConfig = JSON.stringify({
+  includeIndicatorCSS: false,
+  history: false,
+  mode: 'same-origin',
+  // What somebody has opened stays open when its part of the page changes.
+  morphIgnore: ['data-htmx-powered', 'open'],
+});
 
 function render({ title, session, trail = [], events, scripts = [], styles = [], body }: Page): Html {
   return html`<!doctype html>

@@ -5,9 +5,10 @@ import type { ApiDeps } from '../deps.js';
 import { type NotificationStepState, requireOwnNotification } from '../ownNotification.js';
 import { type Html, html } from './html.js';
 import { formTokenField } from './layout.js';
+import { live } from './live.js';
 import { sitePageSteps } from './pageSteps.js';
 import { sentRequest } from './sentRequest.js';
-import { answerSitePage, eventsUrl, live, siteUrl } from './siteFrame.js';
+import { answerSitePage, eventsUrl, siteUrl } from './siteFrame.js';
 import { count, exactly, moment, stateSentence } from './words.js';
 
 /** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
@@ -19,7 +20,7 @@ export function notificationPage(deps: ApiDeps): Middleware[] {
       title: notification.platformId,
       events: eventsUrl(clientToken),
       body: [
-        live(ctx.path, [facts(notification), attempts(notification)]),
+        live(ctx.path, 'changed', [facts(notification), attempts(notification)]),
         html`<div id="result"></div>`,
         ctx.state.session.access === 'full' &&
           redeliverForm(clientToken, notificationId, ctx.state.formToken),

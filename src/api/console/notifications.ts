@@ -3,9 +3,10 @@ import { listNotifications, type NotificationRecord, notificationStates } from '
 import type { ApiDeps } from '../deps.js';
 import { readFilter } from '../notifications.js';
 import { type Html, html } from './html.js';
+import { live } from './live.js';
 import { sitePageSteps } from './pageSteps.js';
 import { given } from './query.js';
-import { answerSitePage, eventsUrl, live, siteUrl } from './siteFrame.js';
+import { answerSitePage, eventsUrl, siteUrl } from './siteFrame.js';
 import { exactly, moment, stateSentence } from './words.js';
 
 const perPage = '50';
@@ -29,7 +30,7 @@ export function notificationsPage(deps: ApiDeps): Middleware[] {
       ...(asked.cursor === undefined && { events: eventsUrl(clientToken) }),
       body: [
         filters(here, asked),
-        live(ctx.url, [
+        live(ctx.url, 'changed', [
           notifications.length === 0 ? none(more) : table(clientToken, notifications),
           more && html`<p><a href="${more}" rel="next">Older notifications</a></p>`,
         ]),

@@ -7,8 +7,9 @@ import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import type { ApiDeps } from '../deps.js';
 import { hourly, plots } from './history.js';
 import { type Html, html } from './html.js';
+import { live } from './live.js';
 import { sitePageSteps } from './pageSteps.js';
-import { answerSitePage, eventsUrl, live } from './siteFrame.js';
+import { answerSitePage, eventsUrl } from './siteFrame.js';
 import { count, exactly, lasting, moment, owedSentence, stateWords } from './words.js';
 
 /** GET /console/sites/{site}: how a site is doing, now and over the last day. */
@@ -27,7 +28,7 @@ export function sitePage({ db, ...rest }: ApiDeps): Middleware[] {
       styles: ['uplot.css'],
       scripts: ['uplot.js', 'plots.js'],
       body: [
-        live(ctx.path, [now(health, registration), day(steps)]),
+        live(ctx.path, 'changed', [now(health, registration), day(steps)]),
         html`<h2>The last day</h2>`,
         plots(clientToken),
         hourly(steps),

@@ -45,7 +45,3 @@ export function answerSitePage(
 
 const nav = (clientToken: string, current: Tab | undefined): Html =>
   html`<nav aria-label="This site"><ul class="tabs">${tabs.map(([path, name]) => html`<li><a href="${siteUrl(clientToken)}${path}" ${path === current && html`aria-current="page"`}>${name}</a></li>`)}</ul></nav>`;
-
-/** The part of a page that is fetched anew, and put in its place, when something has changed. */
-export const live = (url: string, content: Piece): Html =>
-  html`<div id="live" hx-get="${url}" hx-trigger="changed from:body" hx-select="#live" hx-swap="outerMorph">${content}</div>`;

@@ -8,6 +8,7 @@ import type { Step } from '../endpoint.js';
 import { unknownCursor } from '../readLimit.js';
 import { type Html, html } from './html.js';
 import { answerPage } from './layout.js';
+import { live } from './live.js';
 import { pageSteps } from './pageSteps.js';
 import { given } from './query.js';
 import type { SessionState } from './session.js';
@@ -39,10 +40,11 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
         asked !== undefined &&
           html`<div class="notice bad" role="alert"><p>This account has no site ${asked.slice(0, 64)}.</p></div>`,
         goTo,
-        html`<div id="live" hx-get="${ctx.url}" hx-trigger="every 30s" hx-select="#live" hx-swap="outerMorph">
-${rows.length === 0 ? html`<p>There are no sites here.</p>` : table(rows)}
-${next !== undefined && html`<p><a href="/console?cursor=${next}" rel="next">Next ${perPage} sites</a></p>`}
-</div>`,
+        live(ctx.url, '30 s', [
+          rows.length === 0 ? html`<p>There are no sites here.</p>` : table(rows),
+          next !== undefined &&
+            html`<p><a href="/console?cursor=${next}" rel="next">Next ${perPage} sites</a></p>`,
+        ]),
       ],
     });
   });

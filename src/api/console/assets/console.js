@@ -33,6 +33,16 @@
     }
   });
 
+  // What got no answer at all, or one that is no page.
+  document.addEventListener('htmx:error', ({ target }) => {
+    const result = document.getElementById('result');
+    if (!result || !(target instanceof HTMLFormElement)) return;
+    result.className = 'notice bad';
+    result.setAttribute('role', 'alert');
+    result.textContent =
+      'No answer came: it is not known whether anything was done. Please look, then try again.';
+  });
+
   /** Only while the page is seen: a browser has six connections to a host, over all of its tabs. */
   function listen(url) {
     let source;
@@ -46,6 +56,8 @@
       source.addEventListener('error', () => {
         if (source?.readyState !== EventSource.CLOSED) return;
         source = undefined;
+        // Refused: where the session has ended, the answer to this leads away.
+        document.body.dispatchEvent(new Event('changed'));
         pause = setTimeout(open, 60_000);
       });
     };
