@@ -19,7 +19,7 @@ describe('console: the pages of a site', () => {
     const { html } = await visitor.get(site);
     assert.match(
       html,
-      /1 notification is owed, the oldest since <time[^>]*>\d s ago<\/time>. The next attempt is <time[^>]*>in 1\d min/,
+      /1 notification is owed, the oldest for <time[^>]*>\d s<\/time>. The next attempt is <time[^>]*>in 1\d min/,
     );
     assert.ok(html.includes(`<code>${receiver.url}</code>`));
     assert.match(html, /<td>no URL<\/td><td>active<\/td><td>registered<\/td>/);
