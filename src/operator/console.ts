@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { linkUrl } from '../api/console/linkUrl.js';
+import { linkUrl } from '../api/console/access/linkUrl.js';
 import { type Account, accountIdOf, getAccount } from '../store/accounts.js';
 import { getClient } from '../store/clients.js';
 import { type ConsoleAccess, createConsoleLink } from '../store/consoleSessions.js';

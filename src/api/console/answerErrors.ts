@@ -1,8 +1,8 @@
 import { toApiError } from '../answerErrors.js';
 import type { ApiState, Step } from '../endpoint.js';
+import type { SessionState } from './access/session.js';
 import { html } from './html.js';
 import { answerPage } from './layout.js';
-import type { SessionState } from './session.js';
 
 /** Shows an error as a page. A mistake of our own is left to the API's own answer, which logs it. */
 export const answerErrorsAsPages: Step = async (ctx, next) => {

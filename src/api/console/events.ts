@@ -2,8 +2,8 @@ import { PassThrough } from 'node:stream';
 import type { Middleware } from 'koa';
 import { tooMany } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
+import { secretOf } from './access/session.js';
 import { sitePageSteps } from './pageSteps.js';
-import { secretOf } from './session.js';
 import { Viewers } from './viewers.js';
 
 /**

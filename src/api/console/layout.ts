@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
+import type { SessionState } from './access/session.js';
 import { assetUrl } from './assets.js';
 import { type Html, html, type Piece } from './html.js';
-import type { SessionState } from './session.js';
 
 export interface Page {
   title: string;

@@ -2,8 +2,13 @@ import type Router from '@koa/router';
 import { ApiError } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
-import { actionsPage } from './actions.js';
+import { createLinkEndpoint } from './access/createLink.js';
+import { openEndpoint, openPage, signOutEndpoint } from './access/open.js';
 import { answerErrorsAsPages } from './answerErrors.js';
+import { assetEndpoint } from './assets.js';
+import { eventsEndpoint } from './events.js';
+import { consoleHeaders } from './headers.js';
+import { actionsPage } from './pages/actions.js';
 import {
   answerRecover,
   answerRedeliver,
@@ -11,19 +16,14 @@ import {
   answerRotate,
   answerSigningSecret,
   answerTest,
-} from './answers.js';
-import { assetPage } from './asset.js';
-import { assetEndpoint } from './assets.js';
-import { createLinkEndpoint } from './createLink.js';
-import { eventsEndpoint } from './events.js';
-import { consoleHeaders } from './headers.js';
-import { historyEndpoint } from './history.js';
-import { notificationPage } from './notification.js';
-import { notificationsPage } from './notifications.js';
-import { openEndpoint, openPage, signOutEndpoint } from './open.js';
-import { sitePage } from './site.js';
-import { sitesPage } from './sites.js';
-import { verifyPage } from './verify.js';
+} from './pages/answers.js';
+import { assetPage } from './pages/asset.js';
+import { historyEndpoint } from './pages/history.js';
+import { notificationPage } from './pages/notification.js';
+import { notificationsPage } from './pages/notifications.js';
+import { sitePage } from './pages/site.js';
+import { sitesPage } from './pages/sites.js';
+import { verifyPage } from './pages/verify.js';
 
 const nowherePage = endpoint(consoleHeaders, answerErrorsAsPages, () => {
   throw new ApiError('not_found', 'There is nothing at this address');

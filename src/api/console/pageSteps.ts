@@ -2,9 +2,9 @@ import type { Middleware } from 'koa';
 import { limitAccount } from '../accountRate.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
+import { requireSession, requireSite, type SessionState } from './access/session.js';
 import { answerErrorsAsPages } from './answerErrors.js';
 import { consoleHeaders } from './headers.js';
-import { requireSession, requireSite, type SessionState } from './session.js';
 
 /** A page of the account: headers, errors as pages, the session, the account's rate of pages. */
 export function pageSteps(deps: ApiDeps, ...steps: Step<SessionState>[]): Middleware[] {

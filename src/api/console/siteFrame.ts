@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
+import type { SessionState } from './access/session.js';
 import { type Html, html, type Piece } from './html.js';
 import { answerPage, type Page } from './layout.js';
-import type { SessionState } from './session.js';
 
 const tabs = [
   ['', 'Overview'],

@@ -1,11 +1,11 @@
 import type { Middleware } from 'koa';
-import { decisionInWords } from '../../decisionInWords.js';
-import { type AssetExplanation, explainAsset } from '../../store/decisions.js';
-import type { ApiDeps } from '../deps.js';
-import { type Html, html } from './html.js';
-import { sitePageSteps } from './pageSteps.js';
-import { given } from './query.js';
-import { answerSitePage, siteUrl } from './siteFrame.js';
+import { decisionInWords } from '../../../decisionInWords.js';
+import { type AssetExplanation, explainAsset } from '../../../store/decisions.js';
+import type { ApiDeps } from '../../deps.js';
+import { type Html, html } from '../html.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { given } from '../query.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { count, exactly, stateSentence } from './words.js';
 
 /** GET /console/sites/{site}/asset: why something was or was not sent about an asset. */

@@ -1,14 +1,14 @@
 import type { Middleware } from 'koa';
-import type { NotificationRecord } from '../../store/notifications.js';
-import type { AttemptRecord } from '../../store/settle.js';
-import type { ApiDeps } from '../deps.js';
-import { type NotificationStepState, requireOwnNotification } from '../ownNotification.js';
-import { type Html, html } from './html.js';
-import { formTokenField } from './layout.js';
-import { live } from './live.js';
-import { sitePageSteps } from './pageSteps.js';
+import type { NotificationRecord } from '../../../store/notifications.js';
+import type { AttemptRecord } from '../../../store/settle.js';
+import type { ApiDeps } from '../../deps.js';
+import { type NotificationStepState, requireOwnNotification } from '../../ownNotification.js';
+import { type Html, html } from '../html.js';
+import { formTokenField } from '../layout.js';
+import { live } from '../live.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { answerSitePage, eventsUrl, siteUrl } from '../siteFrame.js';
 import { sentRequest } from './sentRequest.js';
-import { answerSitePage, eventsUrl, siteUrl } from './siteFrame.js';
 import { count, exactly, moment, stateSentence } from './words.js';
 
 /** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */

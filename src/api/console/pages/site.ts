@@ -1,15 +1,15 @@
 import type { Middleware } from 'koa';
-import { type AttemptStep, readAttempts } from '../../store/attemptHistory.js';
-import { type Endpoint, getEndpoint } from '../../store/endpoint.js';
-import { getRegistration, type Registration } from '../../store/registrations.js';
-import { type StateChange, stateChangesOf } from '../../store/stateChanges.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
-import type { ApiDeps } from '../deps.js';
+import { type AttemptStep, readAttempts } from '../../../store/attemptHistory.js';
+import { type Endpoint, getEndpoint } from '../../../store/endpoint.js';
+import { getRegistration, type Registration } from '../../../store/registrations.js';
+import { type StateChange, stateChangesOf } from '../../../store/stateChanges.js';
+import { urlWithoutQuery } from '../../../urlWithoutQuery.js';
+import type { ApiDeps } from '../../deps.js';
+import { type Html, html } from '../html.js';
+import { live } from '../live.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { answerSitePage, eventsUrl } from '../siteFrame.js';
 import { hourly, plots } from './history.js';
-import { type Html, html } from './html.js';
-import { live } from './live.js';
-import { sitePageSteps } from './pageSteps.js';
-import { answerSitePage, eventsUrl } from './siteFrame.js';
 import { count, exactly, lasting, moment, owedSentence, stateWords } from './words.js';
 
 /** GET /console/sites/{site}: how a site is doing, now and over the last day. */

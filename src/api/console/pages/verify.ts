@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Middleware } from 'koa';
-import type { ApiDeps } from '../deps.js';
-import { type Html, html } from './html.js';
-import { sitePageSteps } from './pageSteps.js';
-import { answerSitePage, siteUrl } from './siteFrame.js';
+import type { ApiDeps } from '../../deps.js';
+import { type Html, html } from '../html.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
 
 const snippets = (
   [
@@ -19,7 +19,7 @@ const snippets = (
 ).map(([language, file]) => ({
   language,
   file,
-  text: readFileSync(join(import.meta.dirname, 'assets/verify', file), 'utf8'),
+  text: readFileSync(join(import.meta.dirname, '../assets/verify', file), 'utf8'),
 }));
 
 /** GET /console/sites/{site}/verify */

@@ -1,20 +1,20 @@
 /** What the forms of a site are answered: the API's own steps do the work, a page says what came of it. */
 import type { Middleware } from 'koa';
-import { badParameter } from '../apiError.js';
-import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
-import { readForm } from '../readForm.js';
-import { type RecoverState, recoverSteps } from '../recover.js';
-import { redeliverSteps } from '../redeliver.js';
-import { resumeSteps } from '../resume.js';
-import { rotateSigningSecretSteps, signingSecretSteps } from '../signingSecret.js';
-import { testSteps } from '../testNotification.js';
+import { badParameter } from '../../apiError.js';
+import type { ApiDeps } from '../../deps.js';
+import { endpoint, type Step } from '../../endpoint.js';
+import { readForm } from '../../readForm.js';
+import { type RecoverState, recoverSteps } from '../../recover.js';
+import { redeliverSteps } from '../../redeliver.js';
+import { resumeSteps } from '../../resume.js';
+import { rotateSigningSecretSteps, signingSecretSteps } from '../../signingSecret.js';
+import { testSteps } from '../../testNotification.js';
+import { type FormState, requireOwnForm, requireSession, requireSite } from '../access/session.js';
+import { answerErrorsAsPages } from '../answerErrors.js';
+import { consoleHeaders } from '../headers.js';
+import { type Html, html, type Piece } from '../html.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { actionForm } from './actions.js';
-import { answerErrorsAsPages } from './answerErrors.js';
-import { consoleHeaders } from './headers.js';
-import { type Html, html, type Piece } from './html.js';
-import { type FormState, requireOwnForm, requireSession, requireSite } from './session.js';
-import { answerSitePage, siteUrl } from './siteFrame.js';
 import { count, exactly, stateWords } from './words.js';
 
 type Answer = Readonly<Record<string, unknown>>;

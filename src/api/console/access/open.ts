@@ -1,16 +1,16 @@
 /** How a browser comes in and goes out: the page that a link leads to, the opening itself, and signing out. */
 import type { Middleware } from 'koa';
-import { endConsoleSession, openConsoleLink } from '../../store/consoleSessions.js';
-import { ApiError } from '../apiError.js';
-import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
-import type { Form } from '../form.js';
-import { readForm } from '../readForm.js';
-import { answerErrorsAsPages } from './answerErrors.js';
+import { endConsoleSession, openConsoleLink } from '../../../store/consoleSessions.js';
+import { ApiError } from '../../apiError.js';
+import type { ApiDeps } from '../../deps.js';
+import { endpoint, type Step } from '../../endpoint.js';
+import type { Form } from '../../form.js';
+import { readForm } from '../../readForm.js';
+import { answerErrorsAsPages } from '../answerErrors.js';
+import { consoleHeaders } from '../headers.js';
+import { html, type Piece } from '../html.js';
+import { answerPage } from '../layout.js';
 import { endedCookies, sessionCookie } from './cookie.js';
-import { consoleHeaders } from './headers.js';
-import { html, type Piece } from './html.js';
-import { answerPage } from './layout.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 import { secretOf } from './session.js';
 

@@ -1,13 +1,13 @@
 /** What can be done to a site: each form goes through the steps of the API's call of the same name. */
 import type { Middleware } from 'koa';
-import { getEndpoint } from '../../store/endpoint.js';
-import { getRegistration } from '../../store/registrations.js';
-import { previousSigningSecretsUntil } from '../../store/signingSecrets.js';
-import type { ApiDeps } from '../deps.js';
-import { type Html, html, type Piece } from './html.js';
-import { formTokenField } from './layout.js';
-import { sitePageSteps } from './pageSteps.js';
-import { answerSitePage, siteUrl } from './siteFrame.js';
+import { getEndpoint } from '../../../store/endpoint.js';
+import { getRegistration } from '../../../store/registrations.js';
+import { previousSigningSecretsUntil } from '../../../store/signingSecrets.js';
+import type { ApiDeps } from '../../deps.js';
+import { type Html, html, type Piece } from '../html.js';
+import { formTokenField } from '../layout.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { count, exactly, stateWords } from './words.js';
 
 /** How far back a recovery may reach: records are kept for 14 days. */

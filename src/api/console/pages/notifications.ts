@@ -1,12 +1,16 @@
 import type { Middleware } from 'koa';
-import { listNotifications, type NotificationRecord, notificationStates } from '../../store/notifications.js';
-import type { ApiDeps } from '../deps.js';
-import { readFilter } from '../notifications.js';
-import { type Html, html } from './html.js';
-import { live } from './live.js';
-import { sitePageSteps } from './pageSteps.js';
-import { given } from './query.js';
-import { answerSitePage, eventsUrl, siteUrl } from './siteFrame.js';
+import {
+  listNotifications,
+  type NotificationRecord,
+  notificationStates,
+} from '../../../store/notifications.js';
+import type { ApiDeps } from '../../deps.js';
+import { readFilter } from '../../notifications.js';
+import { type Html, html } from '../html.js';
+import { live } from '../live.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { given } from '../query.js';
+import { answerSitePage, eventsUrl, siteUrl } from '../siteFrame.js';
 import { exactly, moment, stateSentence } from './words.js';
 
 const perPage = '50';

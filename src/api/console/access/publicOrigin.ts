@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { Config } from '../../config.js';
-import { badParameter } from '../apiError.js';
-import { isFromTrustedProxy } from '../clientAddress.js';
+import type { Config } from '../../../config.js';
+import { badParameter } from '../../apiError.js';
+import { isFromTrustedProxy } from '../../clientAddress.js';
 
 type Settings = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
 

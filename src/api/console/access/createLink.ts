@@ -1,15 +1,15 @@
 import type { Middleware } from 'koa';
-import { recordCall } from '../../store/auditCalls.js';
-import { type ConsoleAccess, consoleAccesses, createConsoleLink } from '../../store/consoleSessions.js';
-import { limitAccount } from '../accountRate.js';
-import { badParameter } from '../apiError.js';
-import { requireToken, type TokenState } from '../bearer.js';
-import { clientAddress } from '../clientAddress.js';
-import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
-import { presentTime } from '../presentTime.js';
-import { noStore } from '../publisher.js';
-import { parametersOf, refuseUnknownParameters, required } from '../readQuery.js';
+import { recordCall } from '../../../store/auditCalls.js';
+import { type ConsoleAccess, consoleAccesses, createConsoleLink } from '../../../store/consoleSessions.js';
+import { limitAccount } from '../../accountRate.js';
+import { badParameter } from '../../apiError.js';
+import { requireToken, type TokenState } from '../../bearer.js';
+import { clientAddress } from '../../clientAddress.js';
+import type { ApiDeps } from '../../deps.js';
+import { endpoint, type Step } from '../../endpoint.js';
+import { presentTime } from '../../presentTime.js';
+import { noStore } from '../../publisher.js';
+import { parametersOf, refuseUnknownParameters, required } from '../../readQuery.js';
 import { linkUrl } from './linkUrl.js';
 import { publicOrigin } from './publicOrigin.js';
 

@@ -1,7 +1,7 @@
 /** What is so, in sentences for people. Times are ms since the epoch. */
-import type { Endpoint } from '../../store/endpoint.js';
-import type { NotificationRecord, WaitingReason } from '../../store/notifications.js';
-import { type Html, html } from './html.js';
+import type { Endpoint } from '../../../store/endpoint.js';
+import type { NotificationRecord, WaitingReason } from '../../../store/notifications.js';
+import { type Html, html } from '../html.js';
 
 /** A moment, with how long ago or how soon it is. */
 export function moment(atMs: number | undefined, nowMs = Date.now()): Html {

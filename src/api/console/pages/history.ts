@@ -6,11 +6,11 @@ import {
   quantileMs,
   readAttempts,
   stepMs,
-} from '../../store/attemptHistory.js';
-import type { ApiDeps } from '../deps.js';
-import { type Html, html } from './html.js';
-import { sitePageSteps } from './pageSteps.js';
-import { siteUrl } from './siteFrame.js';
+} from '../../../store/attemptHistory.js';
+import type { ApiDeps } from '../../deps.js';
+import { type Html, html } from '../html.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { siteUrl } from '../siteFrame.js';
 
 /**
  * GET /console/sites/{site}/history: what the plots draw, as columns of equal length: `{at (s), delivered, failed: {<error
