@@ -1,8 +1,9 @@
 import type { Outcome } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
 import { deliveryOf } from '../src/delivery/work.js';
-import type { ClaimedEvent } from '../src/store/claim.js';
-import type { ActivityDeps } from './deps.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
+import { withTimeout } from '../src/withTimeout.js';
 
 /** A local activity keeps its workflow's task open: what is under way after this time is awaited by a regular one. */
 const waitMs = 500;
@@ -15,12 +16,7 @@ export async function deliver({ engine }: ActivityDeps, events: ClaimedEvent[]):
   const all = events.map(async (event, i) => {
     outcomes[i] = await engine.join(deliveryOf(event), 'first');
   });
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise((resolve) => {
-    timer = setTimeout(resolve, waitMs);
-  });
-  await Promise.race([Promise.all(all), late]);
-  clearTimeout(timer);
+  await withTimeout(Promise.all(all), waitMs, () => undefined);
   engine.forget(
     events.filter((_, i) => outcomes[i] !== underWay).map(({ notificationId }) => notificationId),
   );

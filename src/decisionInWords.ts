@@ -1,4 +1,4 @@
-import type { AssetExplanation } from './store/decisions.js';
+import type { AssetExplanation } from './redis/owed/decisions.js';
 
 /** What was decided about an asset's last event, for a person. */
 export function decisionInWords({ lastEvent }: AssetExplanation): string {

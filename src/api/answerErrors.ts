@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import { TooBusy } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
-import { isRedisUnavailable } from '../store/db.js';
+import { isRedisUnavailable } from '../redis/connection/db.js';
 import { ApiError, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './endpoint.js';
 import { problemOf } from './problem.js';

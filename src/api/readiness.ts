@@ -1,3 +1,5 @@
+import { withTimeout } from '../withTimeout.js';
+
 export interface Readiness {
   status: 'ready' | 'not ready';
   redis: boolean;
@@ -39,19 +41,11 @@ function sharedLook(ask: () => Promise<unknown>): () => Promise<boolean> {
         () => true,
         () => false,
       );
-      answer = withinALook(asked);
+      answer = withTimeout(asked, lookEveryMs, () => false);
       void asked.then(() => {
         isUnderWay = false;
       });
     }
     return answer;
   };
-}
-
-async function withinALook(asked: Promise<boolean>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), lookEveryMs);
-  });
-  return await Promise.race([asked, late]).finally(() => clearTimeout(timer));
 }

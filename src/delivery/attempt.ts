@@ -2,11 +2,11 @@
 import type { Logger } from '../log.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { Place, PostResult, Sender } from '../outgoing/post.js';
-import type { Db } from '../store/db.js';
-import type { SecretBox } from '../store/secretBox.js';
-import type { AttemptRecord, Verdict } from '../store/settle.js';
-import { createSigningSecret, decodeSigningSecrets } from '../store/signingSecrets.js';
-import type { Taken } from '../store/take.js';
+import type { Db } from '../redis/connection/db.js';
+import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
+import type { Taken } from '../redis/owed/take.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
+import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 
 export interface AttemptDeps {
   db: Db;

@@ -1,10 +1,11 @@
 import { isIP } from 'node:net';
+import { withTimeout } from '../withTimeout.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
-import { systemNames } from './names.js';
+import { systemNames } from './names/names.js';
+import { type Lookup, saysUnknownHost } from './names/resolve.js';
 import { parseUrl } from './parseUrl.js';
-import { type Lookup, saysUnknownHost } from './resolve.js';
 
-export type { Lookup } from './resolve.js';
+export type { Lookup } from './names/resolve.js';
 
 export type TargetRefusal =
   | 'not_absolute'
@@ -131,17 +132,13 @@ function refuseUnlessAllowed(verdict: AddressVerdict, policy: TargetPolicy): voi
 }
 
 async function lookUp(host: string, policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new ResolverUnavailable()), timeoutMs);
-  });
   try {
-    return await Promise.race([lookup(host), late]);
+    return await withTimeout(lookup(host), timeoutMs, () => {
+      throw new ResolverUnavailable();
+    });
   } catch (error) {
     if (error instanceof ResolverUnavailable) throw error;
     if (saysUnknownHost(error)) throw new TargetRefused('unknown_host', policy);
     throw new ResolverUnavailable({ cause: error });
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { openapi } from '../../src/api/openapi.js';
-import { rotateSecret, setDisabled } from '../../src/store/accounts.js';
-import { listCalls } from '../../src/store/auditCalls.js';
-import { deleteClient } from '../../src/store/clients.js';
+import { openapi } from '../../src/api/reference/openapi.js';
+import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { deleteClient } from '../../src/redis/records/clients.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { listCalls } from '../../src/store/auditCalls.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
-import { getNotification } from '../../src/store/notifications.js';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';

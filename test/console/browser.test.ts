@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser } from 'playwright-core';
-import { setDisabled } from '../../src/store/accounts.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../delivery/harness.js';
 import { chromiumPath, startChromium } from './chromium.js';
 import { type Scene, startScene } from './scene.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { get } from 'node:http';
-import { setDisabled } from '../../src/store/accounts.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
 import { newCustomer } from '../api/runningApi.js';
 import { until } from '../delivery/harness.js';
 import { type Scene, startScene } from './scene.js';

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
-import { rotateSecret, setDisabled } from '../../src/store/accounts.js';
-import { listCalls } from '../../src/store/auditCalls.js';
-import { createClient } from '../../src/store/clients.js';
+import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
 import { newLink, signedIn, Visitor } from './visitor.js';
 

@@ -4,7 +4,7 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { notificationRequest } from '../../src/outgoing/notification.js';
-import { newSigningSecret } from '../../src/store/signingSecrets.js';
+import { newSigningSecret } from '../../src/redis/records/signingSecrets.js';
 
 const folder = join(import.meta.dirname, '../../src/api/console/assets/verify');
 

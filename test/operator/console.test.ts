@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { setDisabled } from '../../src/store/accounts.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
 import { newCustomer, type RunningApi, startApi } from '../api/runningApi.js';
 import { Visitor } from '../console/visitor.js';
 import { type Cli, openCli } from './cli.js';

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
-import { limitAccount } from '../accountRate.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
+import { limitAccount } from '../steps/accountRate.js';
 import { requireSession, requireSite, type SessionState } from './access/session.js';
 import { answerErrorsAsPages } from './answerErrors.js';
 import { consoleHeaders } from './headers.js';

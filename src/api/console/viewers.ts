@@ -4,10 +4,10 @@
  */
 import type { PassThrough } from 'node:stream';
 import type { Logger } from '../../log.js';
-import { findConsoleSession } from '../../store/consoleSessions.js';
-import type { Db } from '../../store/db.js';
-import { type Endpoint, getEndpoints } from '../../store/endpoint.js';
-import { runPipeline } from '../../store/pipeline.js';
+import type { Db } from '../../redis/connection/db.js';
+import { runPipeline } from '../../redis/connection/pipeline.js';
+import { findConsoleSession } from '../../redis/records/consoleSessions.js';
+import { type Endpoint, getEndpoints } from '../../redis/records/endpoint.js';
 
 export interface Viewer {
   clientToken: string;

@@ -1,6 +1,6 @@
 /** The session's cookie. Over https its name begins with `__Host-`: no other host and no http page can set it. */
 import type { IncomingMessage } from 'node:http';
-import { consoleSessionMs } from '../../../store/consoleSessions.js';
+import { consoleSessionMs } from '../../../redis/records/consoleSessions.js';
 
 const plainName = 'console_session';
 const securedName = `__Host-${plainName}`;

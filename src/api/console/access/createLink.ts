@@ -1,15 +1,19 @@
 import type { Middleware } from 'koa';
-import { recordCall } from '../../../store/auditCalls.js';
-import { type ConsoleAccess, consoleAccesses, createConsoleLink } from '../../../store/consoleSessions.js';
-import { limitAccount } from '../../accountRate.js';
+import { recordCall } from '../../../redis/records/auditCalls.js';
+import {
+  type ConsoleAccess,
+  consoleAccesses,
+  createConsoleLink,
+} from '../../../redis/records/consoleSessions.js';
 import { badParameter } from '../../apiError.js';
-import { requireToken, type TokenState } from '../../bearer.js';
 import { clientAddress } from '../../clientAddress.js';
 import type { ApiDeps } from '../../deps.js';
 import { endpoint, type Step } from '../../endpoint.js';
-import { presentTime } from '../../presentTime.js';
-import { noStore } from '../../publisher.js';
-import { parametersOf, refuseUnknownParameters, required } from '../../readQuery.js';
+import { presentTime } from '../../endpoints/presentTime.js';
+import { limitAccount } from '../../steps/accountRate.js';
+import { requireToken, type TokenState } from '../../steps/bearer.js';
+import { noStore } from '../../steps/publisher.js';
+import { parametersOf, refuseUnknownParameters, required } from '../../steps/readQuery.js';
 import { linkUrl } from './linkUrl.js';
 import { publicOrigin } from './publicOrigin.js';
 

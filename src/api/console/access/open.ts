@@ -1,11 +1,11 @@
 /** How a browser comes in and goes out: the page that a link leads to, the opening itself, and signing out. */
 import type { Middleware } from 'koa';
-import { endConsoleSession, openConsoleLink } from '../../../store/consoleSessions.js';
+import { endConsoleSession, openConsoleLink } from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
 import type { ApiDeps } from '../../deps.js';
 import { endpoint, type Step } from '../../endpoint.js';
-import type { Form } from '../../form.js';
-import { readForm } from '../../readForm.js';
+import type { Form } from '../../steps/body/form.js';
+import { readForm } from '../../steps/body/readForm.js';
 import { answerErrorsAsPages } from '../answerErrors.js';
 import { consoleHeaders } from '../headers.js';
 import { html, type Piece } from '../html.js';

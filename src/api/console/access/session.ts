@@ -1,13 +1,13 @@
 /** The steps that a page of the console begins with, and the check of every form. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { type ConsoleSession, findConsoleSession } from '../../../store/consoleSessions.js';
+import { type ConsoleSession, findConsoleSession } from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
 import type { ApiDeps } from '../../deps.js';
 import type { Step } from '../../endpoint.js';
-import type { Form } from '../../form.js';
-import { ownClientOrRefuse } from '../../ownClient.js';
-import type { PublisherState } from '../../publisher.js';
+import type { Form } from '../../steps/body/form.js';
+import { ownClientOrRefuse } from '../../steps/ownClient.js';
+import type { PublisherState } from '../../steps/publisher.js';
 import { sessionSecretOf } from './cookie.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 

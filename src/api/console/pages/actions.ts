@@ -1,8 +1,8 @@
 /** What can be done to a site: each form goes through the steps of the API's call of the same name. */
 import type { Middleware } from 'koa';
-import { getEndpoint } from '../../../store/endpoint.js';
-import { getRegistration } from '../../../store/registrations.js';
-import { previousSigningSecretsUntil } from '../../../store/signingSecrets.js';
+import { getEndpoint } from '../../../redis/records/endpoint.js';
+import { getRegistration } from '../../../redis/records/registrations.js';
+import { previousSigningSecretsUntil } from '../../../redis/records/signingSecrets.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html, type Piece } from '../html.js';
 import { formTokenField } from '../layout.js';

@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
 import { decisionInWords } from '../../../decisionInWords.js';
-import { type AssetExplanation, explainAsset } from '../../../store/decisions.js';
+import { type AssetExplanation, explainAsset } from '../../../redis/owed/decisions.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html } from '../html.js';
 import { sitePageSteps } from '../pageSteps.js';

@@ -6,7 +6,7 @@ import {
   quantileMs,
   readAttempts,
   stepMs,
-} from '../../../store/attemptHistory.js';
+} from '../../../redis/records/attemptHistory.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html } from '../html.js';
 import { sitePageSteps } from '../pageSteps.js';

@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
-import type { NotificationRecord } from '../../../store/notifications.js';
-import type { AttemptRecord } from '../../../store/settle.js';
+import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
+import type { AttemptRecord } from '../../../redis/owed/settle.js';
 import type { ApiDeps } from '../../deps.js';
-import { type NotificationStepState, requireOwnNotification } from '../../ownNotification.js';
+import { type NotificationStepState, requireOwnNotification } from '../../steps/ownNotification.js';
 import { type Html, html } from '../html.js';
 import { formTokenField } from '../layout.js';
 import { live } from '../live.js';

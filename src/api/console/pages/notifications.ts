@@ -1,11 +1,9 @@
 import type { Middleware } from 'koa';
-import {
-  listNotifications,
-  type NotificationRecord,
-  notificationStates,
-} from '../../../store/notifications.js';
+import { listNotifications, orderOf } from '../../../redis/notifications/notificationPages.js';
+import { type NotificationRecord, notificationStates } from '../../../redis/notifications/notifications.js';
 import type { ApiDeps } from '../../deps.js';
-import { readFilter } from '../../notifications.js';
+import { readFilter } from '../../endpoints/notifications.js';
+import { cursorOf } from '../../steps/notificationCursor.js';
 import { type Html, html } from '../html.js';
 import { live } from '../live.js';
 import { sitePageSteps } from '../pageSteps.js';
@@ -25,7 +23,8 @@ export function notificationsPage(deps: ApiDeps): Middleware[] {
       cursor: given(ctx, 'cursor'),
     };
     const filter = readFilter({ ...asked, limit: perPage });
-    const { notifications, nextCursor } = await listNotifications(deps.db, clientToken, filter);
+    const { notifications, next } = await listNotifications(deps.db, clientToken, filter);
+    const nextCursor = next && cursorOf(orderOf(filter), next);
     const here = `${siteUrl(clientToken)}/notifications`;
     const more = nextCursor && `${here}?${new URLSearchParams({ ...defined(asked), cursor: nextCursor })}`;
     answerSitePage(ctx, {

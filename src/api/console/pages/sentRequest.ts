@@ -1,6 +1,6 @@
 import { notificationRequest } from '../../../outgoing/notification.js';
-import type { NotificationRecord } from '../../../store/notifications.js';
-import type { AttemptRecord } from '../../../store/settle.js';
+import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
+import type { AttemptRecord } from '../../../redis/owed/settle.js';
 
 /** What an attempt sent, as HTTP shows it: its record has the moment and the address, the rest follows. */
 export function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {

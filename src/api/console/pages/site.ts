@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
-import { type AttemptStep, readAttempts } from '../../../store/attemptHistory.js';
-import { type Endpoint, getEndpoint } from '../../../store/endpoint.js';
-import { getRegistration, type Registration } from '../../../store/registrations.js';
-import { type StateChange, stateChangesOf } from '../../../store/stateChanges.js';
+import { type AttemptStep, readAttempts } from '../../../redis/records/attemptHistory.js';
+import { type Endpoint, getEndpoint } from '../../../redis/records/endpoint.js';
+import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
+import { type StateChange, stateChangesOf } from '../../../redis/records/stateChanges.js';
 import { urlWithoutQuery } from '../../../urlWithoutQuery.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html } from '../html.js';

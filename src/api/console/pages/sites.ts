@@ -1,11 +1,11 @@
 import type { Middleware } from 'koa';
 import { clientTokenPattern } from '../../../ids.js';
-import { type Client, getClient, pageOfClients } from '../../../store/clients.js';
-import { type Endpoint, getEndpoints } from '../../../store/endpoint.js';
-import { getRegistration, type Registration } from '../../../store/registrations.js';
+import { type Client, getClient, pageOfClients } from '../../../redis/records/clients.js';
+import { type Endpoint, getEndpoints } from '../../../redis/records/endpoint.js';
+import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
 import type { ApiDeps } from '../../deps.js';
 import type { Step } from '../../endpoint.js';
-import { unknownCursor } from '../../readLimit.js';
+import { unknownCursor } from '../../steps/body/readLimit.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { answerPage } from '../layout.js';

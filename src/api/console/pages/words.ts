@@ -1,6 +1,7 @@
 /** What is so, in sentences for people. Times are ms since the epoch. */
-import type { Endpoint } from '../../../store/endpoint.js';
-import type { NotificationRecord, WaitingReason } from '../../../store/notifications.js';
+
+import type { NotificationRecord, WaitingReason } from '../../../redis/notifications/notifications.js';
+import type { Endpoint } from '../../../redis/records/endpoint.js';
 import { type Html, html } from '../html.js';
 
 /** A moment, with how long ago or how soon it is. */

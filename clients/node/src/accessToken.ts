@@ -1,0 +1,43 @@
+import type { Answer, Caller } from './call.js';
+
+export interface Credentials {
+  clientId: string;
+  clientSecret: string;
+}
+
+/** The access token with the scope `enrichments`: minted when it is needed, and shared by all who ask. */
+export class AccessToken {
+  #held: { token: string; renewAtMs: number } | undefined;
+  #minting: Promise<string | Answer> | undefined;
+
+  constructor(
+    private readonly url: string,
+    private readonly credentials: Credentials,
+    private readonly caller: Caller,
+  ) {}
+
+  /** @returns the token, or the answer of the service that gave none */
+  async get(): Promise<string | Answer> {
+    if (this.#held && Date.now() < this.#held.renewAtMs) return this.#held.token;
+    this.#minting ??= this.#mint().finally(() => {
+      this.#minting = undefined;
+    });
+    return await this.#minting;
+  }
+
+  /** Where the service takes this token no more. */
+  forget(token: string): void {
+    if (this.#held?.token === token) this.#held = undefined;
+  }
+
+  async #mint(): Promise<string | Answer> {
+    const { clientId: client_id, clientSecret: client_secret } = this.credentials;
+    const fields = { grant_type: 'none', client_id, client_secret, scope: 'enrichments' };
+    const body = new URLSearchParams(fields);
+    const answer = await this.caller.post(`${this.url}/oauth/access_token`, { body });
+    const { access_token: token, expires_in: seconds } = (answer.body ?? {}) as Record<string, unknown>;
+    if (answer.status !== 200 || typeof token !== 'string') return answer;
+    this.#held = { token, renewAtMs: Date.now() + Number(seconds) * 900 };
+    return token;
+  }
+}

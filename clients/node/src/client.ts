@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto';
+import { AccessToken, type Credentials } from './accessToken.js';
+import { type Answer, Caller, isPassing, problemOf } from './call.js';
+import { type Accepted, type EnrichmentEvent, EventNotAccepted, type NotAccepted } from './types.js';
+
+export { type Accepted, type EnrichmentEvent, EventNotAccepted };
+
+export interface ClientOptions extends Credentials {
+  /** Where the service is, such as `https://notifications.example.com`. */
+  url: string;
+  /** Calls under way at most; 4. */
+  concurrency?: number;
+  /** Events in one call at most; 100, the service takes 500. */
+  batchSize?: number;
+  /** So many events may wait for their answer before `ready` waits; 10,000. */
+  maxQueued?: number;
+  /** What a call may take; 15,000. */
+  timeoutMs?: number;
+  /** In the place of Node's own, for a proxy or tracing. */
+  fetch?: typeof fetch;
+}
+
+interface Entry {
+  event: EnrichmentEvent;
+  json: string;
+  resolve: (accepted: Accepted) => void;
+  reject: (error: EventNotAccepted) => void;
+}
+
+/** The service takes 1 MiB; this leaves room for what stands around the events. */
+const maxBatchBytes = 1_000_000;
+const maxBackoffMs = 10_000;
+
+/**
+ * Publishes enrichment events. Events that are sent while all calls are under way share the next call; each is sent until
+ * the service takes or refuses it, always with the same id, so that none is taken twice.
+ */
+export class EnrichmentsClient {
+  readonly #url: string;
+  readonly #token: AccessToken;
+  readonly #caller: Caller;
+  readonly #limits: { concurrency: number; batchSize: number; maxQueued: number };
+  readonly #queue: Entry[] = [];
+  #callsUnderWay = 0;
+  #unanswered = 0;
+  #isStarting = false;
+  #isClosed = false;
+  #waitingForRoom: (() => void)[] = [];
+  #waitingForEnd: (() => void)[] = [];
+
+  constructor(options: ClientOptions) {
+    const { concurrency = 4, batchSize = 100, maxQueued = 10_000, timeoutMs = 15_000 } = options;
+    this.#url = options.url.replace(/\/+$/, '');
+    this.#limits = { concurrency, batchSize, maxQueued };
+    this.#caller = new Caller(options.fetch ?? fetch, timeoutMs);
+    this.#token = new AccessToken(this.#url, options, this.#caller);
+  }
+
+  /** Events that wait for their answer. */
+  get queued(): number {
+    return this.#unanswered;
+  }
+
+  /**
+   * Resolves once the service has taken the event for good. Takes an event also where `ready` would wait.
+   * @throws EventNotAccepted where the service refuses it or the client is closed
+   */
+  send(event: EnrichmentEvent): Promise<Accepted> {
+    const identified = { ...event, event_id: event.event_id ?? `evt-${randomUUID()}` };
+    if (this.#isClosed) return Promise.reject(closed(identified));
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ event: identified, json: JSON.stringify(identified), resolve, reject });
+      this.#unanswered++;
+      this.#startSoon();
+    });
+  }
+
+  /** Waits while `maxQueued` events wait for their answer: for who does not wait for each `send`. */
+  async ready(): Promise<void> {
+    if (this.#isClosed || this.#unanswered < this.#limits.maxQueued) return;
+    await new Promise<void>((resolve) => this.#waitingForRoom.push(resolve));
+  }
+
+  /**
+   * Takes no more, and resolves once every event has its answer.
+   * @param withinMs after this time what has none is given up: its `send` throws EventNotAccepted with the code `closed`
+   */
+  async close(withinMs?: number): Promise<void> {
+    this.#isClosed = true;
+    const giveUp = withinMs === undefined ? undefined : setTimeout(() => this.#caller.end(), withinMs);
+    this.#tell();
+    if (this.#unanswered > 0) await new Promise<void>((resolve) => this.#waitingForEnd.push(resolve));
+    clearTimeout(giveUp);
+  }
+
+  /** After what is sent in this turn of the event loop, so that it shares a call. */
+  #startSoon(): void {
+    if (this.#isStarting) return;
+    this.#isStarting = true;
+    setImmediate(() => {
+      this.#isStarting = false;
+      this.#start();
+    });
+  }
+
+  #start(): void {
+    while (this.#callsUnderWay < this.#limits.concurrency && this.#queue.length > 0) {
+      this.#callsUnderWay++;
+      void this.#deliver(this.#nextBatch()).finally(() => {
+        this.#callsUnderWay--;
+        this.#start();
+      });
+    }
+  }
+
+  #nextBatch(): Entry[] {
+    let bytes = 0;
+    const tooMany = this.#queue.findIndex((entry, i) => {
+      bytes += Buffer.byteLength(entry.json) + 1;
+      return i === this.#limits.batchSize || (i > 0 && bytes > maxBatchBytes);
+    });
+    return this.#queue.splice(0, tooMany < 0 ? this.#queue.length : tooMany);
+  }
+
+  /** Sends what is left of a batch until nothing is. */
+  async #deliver(batch: Entry[]): Promise<void> {
+    let left = batch;
+    for (let failures = 0; ; failures++) {
+      const answer = await this.#publish(left);
+      const unknown = settle(left, answer);
+      const again = this.#caller.isEnded ? giveUp(unknown) : unknown;
+      this.#unanswered -= left.length - again.length;
+      left = again;
+      this.#tell();
+      if (left.length === 0) return;
+      // At least so long, and a little more, so that not all who were refused come back at once.
+      const waitMs = answer.retryAfterMs ?? Math.min(100 * 2 ** failures, maxBackoffMs);
+      await this.#caller.wait(waitMs * (1 + Math.random() / 4));
+    }
+  }
+
+  async #publish(batch: readonly Entry[]): Promise<Answer> {
+    const body = `{"events":[${batch.map(({ json }) => json).join(',')}]}`;
+    for (let isRenewed = false; ; isRenewed = true) {
+      const token = await this.#token.get();
+      if (typeof token !== 'string') return token;
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+      const answer = await this.#caller.post(`${this.#url}/enrichments`, { headers, body });
+      if (answer.status !== 401 || isRenewed) return answer;
+      this.#token.forget(token);
+    }
+  }
+
+  /** Lets those go on for whom there is room, or nothing left to wait for. */
+  #tell(): void {
+    const room = this.#isClosed ? this.#waitingForRoom.length : this.#limits.maxQueued - this.#unanswered;
+    for (const goOn of this.#waitingForRoom.splice(0, Math.max(0, room))) goOn();
+    if (this.#unanswered === 0) for (const goOn of this.#waitingForEnd.splice(0)) goOn();
+  }
+}
+
+/** Tells who waits for what is decided. @returns what is to be sent again */
+function settle(batch: Entry[], answer: Answer): Entry[] {
+  if (isPassing(answer)) return batch;
+  const { results } = (answer.body ?? {}) as { results?: (Accepted | NotAccepted | undefined)[] };
+  if (answer.status !== 202) {
+    const { code, msg } = problemOf(answer);
+    for (const { event, reject } of batch) reject(new EventNotAccepted(code, msg, event));
+    return [];
+  }
+  return batch.filter(({ event, resolve, reject }, i) => {
+    const result = results?.[i];
+    // Without a word about the event it is not known whether it was taken.
+    if (typeof result !== 'object' || result === null) return true;
+    if ('notification' in result) resolve(result);
+    else if (result.code === 'temporarily_unavailable') return true;
+    else reject(new EventNotAccepted(result.code, result.msg, event));
+    return false;
+  });
+}
+
+function giveUp(batch: Entry[]): Entry[] {
+  for (const { event, reject } of batch) reject(closed(event));
+  return [];
+}
+
+const closed = (event: EnrichmentEvent): EventNotAccepted =>
+  new EventNotAccepted('closed', 'The client was closed before the service answered', event);

@@ -1,0 +1,46 @@
+/** What goes to and comes from `POST /enrichments`, as `GET /openapi.json` describes it. */
+
+/** Analysis found these segments for this video of this client. */
+export interface EnrichmentEvent {
+  /** 1 to 128 of `A-Z a-z 0-9 . _ : -`. Where it is absent the client makes one, so that a repeat is recognised. */
+  event_id?: string;
+  client_token: string;
+  /** 1 to 256 characters. */
+  platform_id: string;
+  /** 0 to 200, of 1 to 128 characters each. */
+  segments: readonly string[];
+  /** `live` unless it says `backfill`. */
+  priority?: 'live' | 'backfill';
+  /** False records the segments without a notification. */
+  notify?: boolean;
+}
+
+/** The event is taken, for good. */
+export type Accepted =
+  | { event_id: string; notification: 'queued'; notification_id: string; held?: 'paused' | 'suspended' }
+  | { event_id: string; notification: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' };
+
+/** In the place of an event of a batch that was not taken. */
+export interface NotAccepted {
+  event_id: string | null;
+  code: string;
+  msg: string;
+}
+
+/** An event that will not be sent again: the service refuses it, or the client was closed first. */
+export class EventNotAccepted extends Error {
+  override name = 'EventNotAccepted';
+
+  /**
+   * @param code of the service's catalogue (`unknown_client`, `invalid_event`, ...); `closed` where the client was closed
+   * before the service answered: whether it was taken is then unknown, and sending `event` again is safe
+   * @param event with its id
+   */
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly event: EnrichmentEvent,
+  ) {
+    super(message);
+  }
+}

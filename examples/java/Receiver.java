@@ -1,0 +1,57 @@
+// SIGNING_SECRETS="whsec_..." PORT=4000 java Receiver.java    (Java 17 or newer)
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.sun.net.httpserver.*;
+import java.net.InetSocketAddress;
+import java.security.*;
+import java.time.Instant;
+import java.util.*;
+import java.util.concurrent.*;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+class Receiver {
+    // In production: a table with webhook-id as its primary key, written before the answer.
+    static final Set<String> seen = ConcurrentHashMap.newKeySet();
+    static final ExecutorService workers = Executors.newFixedThreadPool(8);
+
+    public static void main(String[] args) throws Exception {
+        var port = Integer.parseInt(System.getenv("PORT"));
+        var server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 0);
+        server.setExecutor(Executors.newFixedThreadPool(8));
+        server.createContext("/notifications", exchange -> {
+            byte[] body = exchange.getRequestBody().readNBytes(16_384);
+            boolean valid = verified(exchange.getRequestHeaders(), body);
+            boolean isNew = valid && seen.add(exchange.getRequestHeaders().getFirst("webhook-id"));
+            exchange.sendResponseHeaders(valid ? 204 : 401, -1);
+            exchange.close();
+            // Your work: parse the body, then ask the platform for the segments of this video.
+            if (isNew) workers.submit(() -> System.out.println("updated: " + new String(body, UTF_8)));
+        });
+        server.start();
+    }
+
+    /** Whether a secret (several, separated by spaces, while you change them) made one of the signatures. */
+    static boolean verified(Headers headers, byte[] body) {
+        String id = headers.getFirst("webhook-id"), time = headers.getFirst("webhook-timestamp");
+        String signatures = headers.getFirst("webhook-signature");
+        if (id == null || signatures == null || time == null || !time.matches("\\d{1,12}")) return false;
+        if (Math.abs(Instant.now().getEpochSecond() - Long.parseLong(time)) > 300) return false;
+        return Arrays.stream(System.getenv("SIGNING_SECRETS").split(" ")).anyMatch(secret -> {
+            byte[] expected = ("v1," + hmac(secret, id + "." + time + ".", body)).getBytes(UTF_8);
+            var given = Arrays.stream(signatures.split(" ")).map(s -> s.getBytes(UTF_8));
+            return given.anyMatch(signature -> MessageDigest.isEqual(signature, expected));
+        });
+    }
+
+    static String hmac(String secret, String before, byte[] body) {
+        try {
+            var mac = Mac.getInstance("HmacSHA256");
+            mac.init(new SecretKeySpec(Base64.getDecoder().decode(secret.substring("whsec_".length())), "HmacSHA256"));
+            mac.update(before.getBytes(UTF_8));
+            return Base64.getEncoder().encodeToString(mac.doFinal(body));
+        } catch (GeneralSecurityException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+}

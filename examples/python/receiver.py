@@ -1,0 +1,35 @@
+# pip install -r requirements.txt; SIGNING_SECRETS="whsec_..." uvicorn receiver:app --port 4000
+import os
+
+from fastapi import BackgroundTasks, FastAPI, HTTPException, Request
+from standardwebhooks import Webhook, WebhookVerificationError
+
+# Several, separated by spaces, while you change from one secret to the next.
+webhooks = [Webhook(secret) for secret in os.environ["SIGNING_SECRETS"].split()]
+seen: set[str] = set()  # in production: a table with webhook-id as its primary key, written before the answer
+app = FastAPI()
+
+
+@app.post("/notifications", status_code=204)
+async def receive(request: Request, tasks: BackgroundTasks) -> None:
+    notification = verified(await request.body(), dict(request.headers))
+    if notification is None:
+        raise HTTPException(401)
+    webhook_id = request.headers["webhook-id"]
+    if webhook_id not in seen and notification["event"] == "asset-update":
+        tasks.add_task(work, notification["platform_id"])  # runs after the answer
+    seen.add(webhook_id)
+
+
+def verified(body: bytes, headers: dict[str, str]) -> dict[str, str] | None:
+    """The notification; None when no secret made one of its signatures, or its time is over 5 minutes away."""
+    for webhook in webhooks:
+        try:
+            return webhook.verify(body, headers)
+        except (WebhookVerificationError, ValueError):  # ValueError: a header that cannot be read
+            pass
+    return None
+
+
+def work(platform_id: str) -> None:
+    print(f"updated: {platform_id}", flush=True)  # ask the platform for the segments of this video

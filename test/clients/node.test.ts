@@ -1,0 +1,268 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import {
+  type ClientOptions,
+  type EnrichmentEvent,
+  EnrichmentsClient,
+  EventNotAccepted,
+} from '../../clients/node/src/client.js';
+import { openapi } from '../../src/api/reference/openapi.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
+import { until } from '../delivery/harness.js';
+import { type PublishedTo, startPublishedTo } from './service.js';
+
+type Fetch = typeof fetch;
+interface Call {
+  events: EnrichmentEvent[];
+  status: number;
+}
+
+describe('clients/node', () => {
+  let to: PublishedTo;
+  let client: EnrichmentsClient | undefined;
+  /** What the client under test has called, in the order of the answers. */
+  let calls: Call[];
+  let mostUnderWay: number;
+
+  beforeEach(async () => {
+    to = await startPublishedTo();
+    calls = [];
+    mostUnderWay = 0;
+  });
+  afterEach(async () => {
+    await client?.close(0);
+    client = undefined;
+    await to.close();
+  });
+
+  /** @param answer in the place of the service's answer to a call of events */
+  function open(options: Partial<ClientOptions> = {}, answer: Fetch = fetch): EnrichmentsClient {
+    let underWay = 0;
+    const observed: Fetch = async (url, init) => {
+      if (!String(url).endsWith('/enrichments')) return await fetch(url, init);
+      mostUnderWay = Math.max(mostUnderWay, ++underWay);
+      const call: Call = { ...(JSON.parse(String(init?.body)) as { events: EnrichmentEvent[] }), status: 0 };
+      try {
+        const response = await answer(url, init);
+        call.status = response.status;
+        return response;
+      } finally {
+        calls.push(call);
+        underWay--;
+      }
+    };
+    const { client_id: clientId, client_secret: clientSecret } = to.account;
+    client = new EnrichmentsClient({ url: to.api.url, clientId, clientSecret, fetch: observed, ...options });
+    return client;
+  }
+
+  const event = (n: number, more: Partial<EnrichmentEvent> = {}): EnrichmentEvent => ({
+    client_token: to.clientToken,
+    platform_id: `video-${n}`,
+    segments: ['iab:17', 'mood:ü🎬'],
+    ...more,
+  });
+  const events = (count: number) => Array.from({ length: count }, (_, n) => event(n));
+
+  async function assertEachOnce(count: number): Promise<void> {
+    const found = await to.notifications();
+    assert.equal(found.size, count);
+    for (const [asset, ids] of found) assert.equal(ids.length, 1, asset);
+  }
+
+  const refusal = (code: string) => (err: unknown) => {
+    assert.ok(err instanceof EventNotAccepted, String(err));
+    assert.equal(err.code, code);
+    assert.match(String(err.event.event_id), /^[A-Za-z0-9._:-]+$/);
+    return true;
+  };
+
+  it('sends what comes together in shared calls, at most `concurrency` under way, each event once', async () => {
+    const publisher = open({ concurrency: 2, batchSize: 50 });
+    const accepted = await Promise.all(events(450).map((one) => publisher.send(one)));
+    assert.ok(accepted.every(({ notification }) => notification === 'queued'));
+    assert.equal(calls.length, 9);
+    assert.equal(mostUnderWay, 2);
+    assert.ok(calls.every((call) => call.events.length === 50));
+    await assertEachOnce(450);
+  });
+
+  it('tells of an event that makes no notification, and why', async () => {
+    const publisher = open();
+    assert.equal((await publisher.send(event(1))).notification, 'queued');
+    const repeated = await publisher.send(event(1));
+    assert.deepEqual(
+      { ...repeated, event_id: '' },
+      { event_id: '', notification: 'none', reason: 'no_new_segments' },
+    );
+  });
+
+  it('503: sends the same again until it is taken, each notification once', async () => {
+    const publisher = open({ concurrency: 3, batchSize: 20 });
+    await publisher.send(event(0));
+    to.redis.hang();
+    const sent = Promise.all(events(100).map((one) => publisher.send(one)));
+    await until(
+      'every call under way was answered 503',
+      () => calls.filter((c) => c.status === 503).length >= 3,
+    );
+    to.redis.release();
+    await sent;
+    assert.equal(publisher.queued, 0);
+    await assertEachOnce(100);
+  });
+
+  it('waits as long as Retry-After says', async () => {
+    let refusedAt = 0;
+    let waitedMs = 0;
+    const publisher = open({}, async (url, init) => {
+      if (refusedAt > 0) {
+        waitedMs = performance.now() - refusedAt;
+        return await fetch(url, init);
+      }
+      refusedAt = performance.now();
+      return new Response('{}', { status: 503, headers: { 'retry-after': '1' } });
+    });
+    await publisher.send(event(1));
+    assert.ok(waitedMs >= 990, `${waitedMs}`);
+  });
+
+  it('an answer that is lost: sends it again with the same ids, and no second notification is made', async () => {
+    const publisher = open({}, async (url, init) => {
+      const response = await fetch(url, init);
+      if (calls.length > 0) return response;
+      await response.text();
+      throw new TypeError('fetch failed');
+    });
+    await Promise.all(events(5).map((one) => publisher.send(one)));
+    assert.deepEqual(
+      calls.map(({ status }) => status),
+      [0, 202],
+    );
+    assert.deepEqual(calls[1]?.events, calls[0]?.events);
+    await assertEachOnce(5);
+  });
+
+  it('looks at every item: what is refused is told, what is unknown is sent again, the rest is taken', async () => {
+    const publisher = open({}, async (url, init) => {
+      const response = await fetch(url, init);
+      if (calls.length > 0) return response;
+      const body = (await response.json()) as { results: unknown[] };
+      body.results[3] = { event_id: 'an-3', code: 'temporarily_unavailable', msg: 'unknown' };
+      return Response.json(body, { status: 202 });
+    });
+    const results = await Promise.allSettled([
+      publisher.send(event(0)),
+      publisher.send(event(1, { client_token: 'NOBODY' })),
+      publisher.send(event(2, { segments: [''] })),
+      publisher.send(event(3, { event_id: 'an-3' })),
+    ]);
+    assert.deepEqual(
+      results.map((one) => (one.status === 'fulfilled' ? one.value.notification : one.reason.code)),
+      ['queued', 'unknown_client', 'invalid_event', 'queued'],
+    );
+    assert.deepEqual(
+      calls.map((call) => call.events.length),
+      [4, 1],
+    );
+    await assertEachOnce(2);
+  });
+
+  it('cuts a call below 1 MiB', async () => {
+    const segments = Array.from({ length: 200 }, (_, n) => `${n}-`.padEnd(128, '界'));
+    const publisher = open();
+    await Promise.all(Array.from({ length: 20 }, (_, n) => publisher.send(event(n, { segments }))));
+    assert.ok(calls.length > 1);
+    await assertEachOnce(20);
+  });
+
+  it('a token that is ended: asks for a new one', async () => {
+    const publisher = open();
+    await publisher.send(event(0));
+    // Enabling an account revives no token.
+    for (const disabled of [true, false]) await setDisabled(to.api.deps.db, to.account.account_id, disabled);
+    await publisher.send(event(1));
+    assert.deepEqual(
+      calls.map(({ status }) => status),
+      [202, 401, 202],
+    );
+  });
+
+  it('refused credentials: every event is refused with the code of the service', async () => {
+    const publisher = open({ clientSecret: 'wrong' });
+    const results = await Promise.allSettled(events(3).map((one) => publisher.send(one)));
+    for (const one of results) refusal('invalid_client')(one.status === 'rejected' && one.reason);
+  });
+
+  it('back-pressure: ready() waits while maxQueued events wait for their answer', async () => {
+    const publisher = open({ maxQueued: 10, concurrency: 1, batchSize: 5 });
+    await publisher.send(event(0));
+    to.redis.hang();
+    let sent = 0;
+    const done = (async () => {
+      const all = [];
+      for (const one of events(40)) {
+        await publisher.ready();
+        all.push(publisher.send(one));
+        sent++;
+      }
+      await Promise.all(all);
+    })();
+    await until('a call was answered 503', () => calls.some((call) => call.status === 503));
+    assert.equal(sent, 10);
+    assert.equal(publisher.queued, 10);
+    to.redis.release();
+    await done;
+    await assertEachOnce(40);
+  });
+
+  it('close() sends all that waits, then takes no more; the process ends by itself', async () => {
+    const script = join(import.meta.dirname, 'publishAndEnd.ts');
+    const { client_id, client_secret } = to.account;
+    const args = ['--import', 'tsx', script, to.api.url, client_id, client_secret, to.clientToken, '300'];
+    const { stdout } = await promisify(execFile)(process.execPath, args);
+    assert.equal(stdout.trim(), '300');
+    await assertEachOnce(300);
+
+    const publisher = open();
+    await publisher.close();
+    await assert.rejects(publisher.send(event(1)), refusal('closed'));
+    await publisher.ready();
+  });
+
+  it('close(ms) gives up what has no answer by then, with its id, so that it can be sent again', async () => {
+    const publisher = open({ concurrency: 1, batchSize: 2 });
+    await publisher.send(event(0));
+    to.redis.hang();
+    const results = Promise.allSettled(events(7).map((one) => publisher.send(one)));
+    await until('a call was answered 503', () => calls.some((call) => call.status === 503));
+    await publisher.close(1);
+    const left: EnrichmentEvent[] = [];
+    for (const one of await results) {
+      assert.ok(one.status === 'rejected' && refusal('closed')(one.reason));
+      left.push(one.reason.event);
+    }
+    to.redis.release();
+    const next = open();
+    await Promise.all(left.map((one) => next.send(one)));
+    await assertEachOnce(7);
+  });
+
+  it('knows the members of an event that the OpenAPI description has, and stays small', () => {
+    const all: Required<EnrichmentEvent> = { ...event(1), event_id: 'a', priority: 'live', notify: true };
+    const { properties } = openapi.components.schemas.EnrichmentEvent as { properties: object };
+    assert.deepEqual(Object.keys(all).sort(), Object.keys(properties).sort());
+    const sources = ['accessToken', 'call', 'client'].map((name) =>
+      readFileSync(join(import.meta.dirname, `../../clients/node/src/${name}.ts`), 'utf8'),
+    );
+    const code = sources
+      .join('\n')
+      .split('\n')
+      .filter((line) => !/^\s*($|\/\/|\/\*|\*)/.test(line));
+    assert.ok(code.length < 250, `${code.length}`);
+    assert.doesNotMatch(sources.join('\n'), /from '(?!\.\/|node:)/);
+  });
+});

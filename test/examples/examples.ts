@@ -1,0 +1,132 @@
+/** How each receiver under `examples/` is prepared and run, as its first line says, beside what the tests need. */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cp, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectDir } from '../../src/operator/running/projectDir.js';
+
+const run = promisify(execFile);
+const examples = join(projectDir, 'examples');
+
+export interface Example {
+  /** Its folder under `examples/`. */
+  name: string;
+  source: string;
+  /** Succeeds where it can run; the same as in test/skips.json. */
+  runtime: [command: string, ...args: string[]];
+  /** @returns the program to run and its arguments, and where. @throws Error where it cannot be prepared */
+  prepare(port: number): Promise<{ command: string; args: string[]; cwd: string }>;
+}
+
+export const allExamples: Example[] = [
+  {
+    name: 'node',
+    source: 'receiver.mjs',
+    runtime: ['npm', '--version'],
+    async prepare() {
+      const cwd = await installed('node', ['package.json', 'package-lock.json'], async (home) => {
+        await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: home });
+      });
+      // Node looks for packages beside the file.
+      await cp(join(examples, 'node/receiver.mjs'), join(cwd, 'receiver.mjs'));
+      return { command: process.execPath, args: ['receiver.mjs'], cwd };
+    },
+  },
+  {
+    name: 'python',
+    source: 'receiver.py',
+    runtime: ['python3', '-c', 'import sys; sys.exit(sys.version_info < (3, 11))'],
+    async prepare(port) {
+      const requirements = '../../test/examples/requirements.txt';
+      const home = await installed('python', [requirements], async (home) => {
+        await run('python3', ['-m', 'venv', home]);
+        await run(join(home, 'bin/python3'), [
+          ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
+          ...['--only-binary', ':all:', '--require-hashes', '-r', join(examples, 'python', requirements)],
+        ]);
+      });
+      const args = ['-B', '-m', 'uvicorn', 'receiver:app', '--port', String(port)];
+      return { command: join(home, 'bin/python3'), args, cwd: join(examples, 'python') };
+    },
+  },
+  {
+    name: 'go',
+    source: 'receiver.go',
+    runtime: ['go', 'version'],
+    async prepare() {
+      const cwd = await mkdtemp(join(tmpdir(), 'example-go-'));
+      const program = join(cwd, 'receiver');
+      await run('go', ['build', '-mod=readonly', '-o', program, '.'], { cwd: join(examples, 'go') });
+      return { command: program, args: [], cwd };
+    },
+  },
+  {
+    name: 'php',
+    source: 'receiver.php',
+    runtime: ['php', '-r', "exit(extension_loaded('pdo_sqlite') ? 0 : 1);"],
+    async prepare(port) {
+      const cwd = await mkdtemp(join(tmpdir(), 'example-php-'));
+      const args = ['-S', `127.0.0.1:${port}`, join(examples, 'php/receiver.php')];
+      return { command: 'php', args, cwd };
+    },
+  },
+  {
+    name: 'java',
+    source: 'Receiver.java',
+    runtime: ['javac', '--version'],
+    async prepare() {
+      return { command: 'java', args: ['Receiver.java'], cwd: join(examples, 'java') };
+    },
+  },
+  {
+    name: 'csharp',
+    source: 'Receiver.cs',
+    runtime: ['dotnet', '--version'],
+    async prepare(port) {
+      const cwd = await mkdtemp(join(tmpdir(), 'example-csharp-'));
+      await run('dotnet', [
+        'publish',
+        join(examples, 'csharp'),
+        '-o',
+        cwd,
+        '--artifacts-path',
+        `${cwd}/build`,
+      ]);
+      return { command: 'dotnet', args: ['Receiver.dll', '--urls', `http://127.0.0.1:${port}`], cwd };
+    },
+  },
+];
+
+/** A folder under `.cache/` with the files of an example and what `install` puts there, once for each content. */
+async function installed(
+  name: string,
+  files: string[],
+  install: (home: string) => Promise<void>,
+): Promise<string> {
+  const hash = createHash('sha256');
+  for (const file of files) hash.update(await readFile(join(examples, name, file)));
+  const cache = join(projectDir, '.cache');
+  const key = `${process.platform}-${process.arch}-${hash.digest('hex').slice(0, 8)}`;
+  const home = join(cache, `example-${name}-${key}`);
+  if (await exists(home)) return home;
+  await mkdir(cache, { recursive: true });
+  const work = await mkdtemp(join(cache, `example-${name}-`));
+  try {
+    for (const file of files) await cp(join(examples, name, file), join(work, file.split('/').at(-1) ?? ''));
+    await install(work);
+    await rename(work, home).catch(async (err: unknown) => {
+      if (!(await exists(home))) throw err;
+    });
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+  return home;
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );

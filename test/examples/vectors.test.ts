@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { Webhook } from 'standardwebhooks';
+import { sign } from '../../src/outgoing/signature.js';
+import { recordedVectors, recordedVectorsFile } from './recordedVectors.js';
+import type { Vector } from './vectors.js';
+
+const text = readFileSync(recordedVectorsFile, 'utf8');
+const { vectors } = JSON.parse(text) as { vectors: Vector[] };
+
+describe('docs/reference/signature-vectors.json', () => {
+  it('is what the signer makes today (else: npx tsx test/examples/recordVectors.ts)', () => {
+    assert.equal(text, recordedVectors());
+  });
+
+  it('has names of its own for each, yes and no', () => {
+    assert.equal(new Set(vectors.map(({ name }) => name)).size, vectors.length);
+    assert.ok(vectors.filter(({ valid }) => valid).length >= 5);
+    assert.ok(vectors.filter(({ valid }) => !valid).length >= 10);
+  });
+
+  for (const vector of vectors) {
+    it(`${vector.name}: the public library ${vector.valid ? 'takes' : 'refuses'} it`, () => {
+      const body = Buffer.from(vector.body_base64, 'base64');
+      assert.equal(body.toString(), vector.body);
+      const taken = vector.secrets.some((secret) => isTaken(secret, body, vector));
+      assert.equal(taken, vector.valid, vector.why);
+    });
+
+    if (!vector.valid) continue;
+    it(`${vector.name}: one of its signatures is the signer's`, () => {
+      const {
+        'webhook-id': id = '',
+        'webhook-timestamp': time,
+        'webhook-signature': given = '',
+      } = vector.headers;
+      const expected = vector.secrets.map((secret) => sign([secret], id, Number(time), vector.body));
+      assert.ok(given.split(' ').some((signature) => expected.includes(signature)));
+    });
+  }
+});
+
+/** The library knows no clock but `Date.now`. */
+function isTaken(secret: string, body: Buffer, { now, headers }: Vector): boolean {
+  const clock = Date.now;
+  Date.now = () => now * 1000;
+  try {
+    new Webhook(secret).verify(body, headers);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    Date.now = clock;
+  }
+}
