@@ -5,6 +5,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json ./
 COPY src ./src
+COPY local ./local
 COPY workflows ./workflows
 COPY activities ./activities
 RUN npm run build && npm prune --omit=dev --ignore-scripts

@@ -21,7 +21,7 @@ const results = versions
   .map((version) => {
     const node = nodeOf(version);
     console.log(`== Node ${version}`);
-    const { status } = spawnSync(node, [join(projectDir, 'src/embedded/launch.mjs'), 'test', ...args], {
+    const { status } = spawnSync(node, [join(projectDir, 'local/launch.mjs'), 'test', ...args], {
       cwd: projectDir,
       stdio: 'inherit',
       // What a test starts by name is this Node too.

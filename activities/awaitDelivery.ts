@@ -3,8 +3,8 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
 import { deliveryOf } from '../src/delivery/work.js';
-import type { ClaimedEvent } from '../src/store/claim.js';
-import type { ActivityDeps } from './deps.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 /** What is due within this time is waited for here; the rest is Temporal's to time. */
 const soonMs = 1000;

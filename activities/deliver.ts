@@ -1,9 +1,9 @@
 import type { Outcome } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
 import { deliveryOf } from '../src/delivery/work.js';
-import type { ClaimedEvent } from '../src/store/claim.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { withTimeout } from '../src/withTimeout.js';
-import type { ActivityDeps } from './deps.js';
 
 /** A local activity keeps its workflow's task open: what is under way after this time is awaited by a regular one. */
 const waitMs = 500;

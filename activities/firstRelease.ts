@@ -1,7 +1,7 @@
 /** Activities of enrichment workflows that the first release began: what they still hold is claimed and handed over. */
-import { type Claim, type ClaimableEvent, claimAgain } from '../src/store/claim.js';
-import { announceClaims } from '../src/store/owed.js';
-import type { ActivityDeps } from './deps.js';
+import { type Claim, type ClaimableEvent, claimAgain } from '../src/redis/owed/claim.js';
+import { announceClaims } from '../src/redis/owed/owed.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 /** What the first release's workflow reads. */
 export type FirstReleaseOutcome =

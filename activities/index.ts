@@ -1,21 +1,33 @@
 import type { Waiting } from '../src/delivery/outcome.js';
-import type { ClaimedEvent } from '../src/store/claim.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';
-import type { ActivityDeps } from './deps.js';
 import { drain } from './drain.js';
 import { firstReleaseActivities } from './firstRelease.js';
 import { attemptRedelivery, type Redelivery } from './redelivery.js';
 import { sweepOwedClients } from './sweep.js';
 
-/** Every activity, closed over what it needs. */
-export function createActivities(deps: ActivityDeps) {
+/**
+ * Every activity, closed over what it needs.
+ * @param slots activities beside `enrichment`'s that one process runs at a time
+ */
+export function createActivities(deps: ActivityDeps, slots = Number.POSITIVE_INFINITY) {
+  let drains = 0;
+  const isCrowded = () => drains > slots / 2;
   return {
     ...firstReleaseActivities(deps),
     deliver: (events: ClaimedEvent[]) => deliver(deps, events),
     awaitDelivery: (events: ClaimedEvent[], known: Waiting[]) => awaitDelivery(deps, events, known),
     handOver: (clientTokens: string[]) => handOver(deps, clientTokens),
-    drain: (clientToken: string) => drain(deps, clientToken),
+    drain: async (clientToken: string) => {
+      drains++;
+      try {
+        return await drain(deps, clientToken, isCrowded);
+      } finally {
+        drains--;
+      }
+    },
     attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),
     sweepOwedClients: () => sweepOwedClients(deps),
   };

@@ -1,5 +1,5 @@
 import type { Outcome } from '../src/delivery/outcome.js';
-import type { ActivityDeps } from './deps.js';
+import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 export interface Redelivery {
   clientToken: string;

@@ -1,7 +1,7 @@
 import { request } from 'undici';
-import { createAccount, platformScope } from '../src/store/accounts.js';
-import { createClient } from '../src/store/clients.js';
-import { createSigningSecret } from '../src/store/signingSecrets.js';
+import { createAccount, platformScope } from '../src/redis/records/accounts.js';
+import { createClient } from '../src/redis/records/clients.js';
+import { createSigningSecret } from '../src/redis/records/signingSecrets.js';
 import type { Stack } from './stack.js';
 
 /** Who takes part in a run: a publisher account with its clients, and the platform. */

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { projectDir } from '../src/embedded/projectDir.js';
+import { projectDir } from '../src/operator/running/projectDir.js';
 import { describeMachine, type Machine } from './machine.js';
 
 /** When, how and where figures were made. */

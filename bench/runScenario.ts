@@ -1,4 +1,4 @@
-import { freePort } from '../src/embedded/ports.js';
+import { freePort } from '../local/ports.js';
 import type { Job } from './jobs.js';
 import { measure, type Round } from './measure.js';
 import type { ScenarioResult } from './report.js';

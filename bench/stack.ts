@@ -4,17 +4,17 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { answersOk } from '../local/answersOk.js';
+import { type Child, startChild, waitUntilReady } from '../local/child.js';
+import { nodeFlags } from '../local/nodeFlags.js';
+import { freePort } from '../local/ports.js';
+import { startRedis } from '../local/redis.js';
+import { startTemporal } from '../local/temporal.js';
 import { readConfig } from '../src/config.js';
-import { answersOk } from '../src/embedded/answersOk.js';
-import { type Child, startChild, waitUntilReady } from '../src/embedded/child.js';
-import { nodeFlags } from '../src/embedded/nodeFlags.js';
-import { freePort } from '../src/embedded/ports.js';
-import { projectDir } from '../src/embedded/projectDir.js';
-import { startRedis } from '../src/embedded/redis.js';
-import { startTemporal } from '../src/embedded/temporal.js';
 import { createLogger } from '../src/log.js';
-import { type Db, openDb, waitForRedis } from '../src/store/db.js';
-import { createSecretBox, type SecretBox } from '../src/store/secretBox.js';
+import { projectDir } from '../src/operator/running/projectDir.js';
+import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
+import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.js';
 import type { Pids } from './processUsage.js';
 
 export interface StackOptions {

@@ -5,6 +5,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
@@ -49,7 +50,7 @@ const secretsKey = list
   .refine((l) => l.length > 0 && l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
     message: 'must be <key id>:<base64 of 32 bytes>, older keys after a comma',
   })
-  // Secrets that are stored as they are carry this name in the place of a key's (store/secretBox.ts).
+  // Secrets that are stored as they are carry this name in the place of a key's (redis/records/secretBox.ts).
   .refine((l) => l.every((k) => !k.startsWith('plain:')), { message: 'must not have a key id "plain"' })
   // A secret says under which id it lies: of two keys with one id only the first would ever be tried.
   .refine((l) => new Set(l.map((k) => k.split(':')[0])).size === l.length, {
@@ -74,16 +75,24 @@ export const environmentSchema = z.object({
     .regex(/^rediss?:\/\//, 'must start with redis:// or rediss://')
     .default('redis://127.0.0.1:6379'),
   KEY_PREFIX: z.string().max(64).default(''),
+  /** With what follows Temporal's standard client settings, read by `temporalSettings.ts`. */
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
-  /** Where people look workflows up: the operator's commands lead there. */
-  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
+  TEMPORAL_CONFIG_FILE: z.string().optional(),
+  TEMPORAL_PROFILE: z.string().optional(),
   TEMPORAL_API_KEY: z.string().optional(),
   TEMPORAL_TLS: flag.optional(),
   TEMPORAL_TLS_CLIENT_CERT_PATH: z.string().optional(),
+  TEMPORAL_TLS_CLIENT_CERT_DATA: z.string().optional(),
   TEMPORAL_TLS_CLIENT_KEY_PATH: z.string().optional(),
+  TEMPORAL_TLS_CLIENT_KEY_DATA: z.string().optional(),
   TEMPORAL_TLS_SERVER_CA_CERT_PATH: z.string().optional(),
+  TEMPORAL_TLS_SERVER_CA_CERT_DATA: z.string().optional(),
   TEMPORAL_TLS_SERVER_NAME: z.string().optional(),
+  /** A module with payload codecs (`temporal/payloadCodecs.ts`). */
+  TEMPORAL_PAYLOAD_CODEC: z.string().optional(),
+  /** Where people look workflows up: the operator's commands lead there. */
+  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
   TASK_QUEUE: z.string().default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
@@ -112,6 +121,8 @@ export const environmentSchema = z.object({
   SECRETS_KEY: secretsKey.optional(),
   /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
+  /** Where browsers reach this service, for links of the console; without it a call's own Host says. */
+  PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   /** Ports of this machine no notification may be sent to, beside the service's own; `npm start` fills it. */
@@ -120,7 +131,8 @@ export const environmentSchema = z.object({
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
-export type Config = z.output<typeof environmentSchema>;
+/** `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` are what a profile says where the environment does not. */
+export type Config = z.output<typeof environmentSchema> & { temporalConnection: TemporalConnectionOptions };
 
 export class ConfigError extends Error {
   override name = 'ConfigError';
@@ -131,13 +143,29 @@ export class ConfigError extends Error {
  * @throws ConfigError naming every wrong setting, one per line, never its value.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
-  const given = Object.fromEntries(Object.entries(env).filter(([, v]) => v !== undefined && v !== ''));
+  const given = givenIn(env);
   const parsed = environmentSchema.safeParse(given);
-  if (!parsed.success) {
-    const lines = parsed.error.issues.map((i) => `  ${i.path.join('.')}: ${i.message}`);
-    throw new ConfigError(`wrong settings:\n${lines.join('\n')}`);
+  const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
+  try {
+    const { connection, ...its } = readClientSettings(given);
+    if (parsed.success) {
+      const address = its.address ?? parsed.data.TEMPORAL_ADDRESS;
+      return {
+        ...parsed.data,
+        TEMPORAL_ADDRESS: address,
+        TEMPORAL_NAMESPACE: its.namespace ?? parsed.data.TEMPORAL_NAMESPACE,
+        temporalConnection: { address, ...connection },
+      };
+    }
+  } catch (err) {
+    wrong.push(err instanceof Error ? err.message : String(err));
   }
-  return parsed.data;
+  throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
+}
+
+function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {
+  const all = Object.entries(env);
+  return Object.fromEntries(all.filter((entry): entry is [string, string] => (entry[1] ?? '') !== ''));
 }
 
 /** The same, with `defaults` for what the environment does not say. @throws ConfigError */
@@ -145,8 +173,7 @@ export function readConfigBeside(
   defaults: Readonly<Record<string, string>>,
   env: NodeJS.ProcessEnv = process.env,
 ): Config {
-  const given = Object.fromEntries(Object.entries(env).filter(([, v]) => v !== undefined && v !== ''));
-  return readConfig({ ...defaults, ...given });
+  return readConfig({ ...defaults, ...givenIn(env) });
 }
 
 /** Whether the environment itself names this. */
@@ -155,6 +182,11 @@ export function isGiven(
   env: NodeJS.ProcessEnv = process.env,
 ): boolean {
   return (env[name] ?? '') !== '';
+}
+
+/** Whether the environment itself says which Temporal it is, by its address or by a profile. */
+export function isTemporalGiven(env: NodeJS.ProcessEnv = process.env): boolean {
+  return namesTemporal(env);
 }
 
 /** Under which name the operator's commands are recorded, where `--as` does not say. */

@@ -7,14 +7,11 @@ export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;
   answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
   tokenMinted(): void;
-  /** Reads a number at each scrape; a read that fails leaves the metric out of that scrape. */
-  watch(name: WatchedMetric, read: () => number | Promise<number>): void;
+  /** Reads a number of this process at each scrape; undefined leaves the metric out of that scrape. */
+  watch(name: WatchedMetric, read: () => number | undefined): void;
 }
 
 const watched = {
-  asset_update_owed_notifications: 'Notifications that clients are owed',
-  asset_update_catch_ups_running: 'Catch-up workflows that run',
-  asset_update_unaccounted: 'Accepted events that are neither ended nor owed nor in progress; must stay 0',
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
   asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow to be started',
   asset_update_queued_attempts: "Notifications that wait in this process for one of their client's places",
@@ -23,9 +20,12 @@ const watched = {
   asset_update_upkeep_under_way:
     'Sweeps, probes and drains, redeliveries and late claims under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
+  asset_update_sweep_schedule_paused:
+    "Whether the sweep's schedule is paused (1), as this process last saw it",
 } as const;
 
 export type WatchedMetric = keyof typeof watched;
+export const watchedMetrics = Object.keys(watched) as WatchedMetric[];
 
 const latencyBuckets = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
@@ -103,11 +103,8 @@ export function createMetrics(): Metrics {
         name,
         help: watched[name],
         registers,
-        async collect() {
-          this.reset();
-          const value = await Promise.resolve()
-            .then(read)
-            .catch(() => undefined);
+        collect() {
+          const value = read();
           if (value === undefined) this.remove();
           else this.set(value);
         },

@@ -1,34 +1,36 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
-import type { ActivityDeps } from '../activities/deps.js';
 import { listenAdmin } from './api/admin.js';
 import { createApi } from './api/app.js';
 import { createReadiness, lookEveryMs } from './api/readiness.js';
 import { listen } from './api/server.js';
+import { type Role, startDelivering } from './compose.js';
 import type { Config } from './config.js';
-import { type Role, startDelivering } from './delivery/compose.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
 import { targetPolicyOf } from './outgoing/targetPolicy.js';
-import { closeDb, openDb, waitForRedis } from './store/db.js';
-import { unaccountedNow } from './store/findings.js';
-import { checkLayout } from './store/layout.js';
-import { owedInAll } from './store/owed.js';
-import { createSecretBox } from './store/secretBox.js';
+import { closeDb, openDb, waitForRedis } from './redis/connection/db.js';
+import { checkLayout } from './redis/connection/layout.js';
+import { createSecretBox } from './redis/records/secretBox.js';
+import { readCounts } from './redis/sweep/counts.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
+import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
-import { ensureSweepSchedule } from './temporal/sweepSchedule.js';
-import { installRuntime, type Running, startWorkers } from './temporal/worker.js';
+import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
+import type { ActivityDeps } from './upkeep/deps.js';
+import { watchCounts } from './upkeep/watchCounts.js';
+import { installRuntime, type Running, startWorkers } from './worker.js';
 
-export type { Role } from './delivery/compose.js';
+export type { Role } from './compose.js';
 
 /** Runs a role until SIGTERM or SIGINT, then ends it in order: no new work, what is under way finishes, connections close. */
 export async function run(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   installRuntime(log);
   const stop = stopSignal(log);
+  const dataConverter = await loadDataConverter(config);
   const metrics = createMetrics();
   const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log });
   await waitForRedis(db, 60_000);
@@ -36,7 +38,7 @@ export async function run(role: Role, config: Config): Promise<void> {
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);
-  const temporal = clientOf(connection, config);
+  const temporal = clientOf(connection, config, dataConverter);
   const targetPolicy = targetPolicyOf(config);
   const sender = createSender({
     policy: targetPolicy,
@@ -55,10 +57,11 @@ export async function run(role: Role, config: Config): Promise<void> {
 
   const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
   const { accepting, catchUps, durability, engine, outbox } = delivering;
+  const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || engine === undefined
       ? undefined
-      : await startWorkersAndSweep(config, native, delivering.activityDeps(engine));
+      : await startWorkersAndSweep(config, native, delivering.activityDeps(engine), schedule);
 
   let ending = false;
   const readiness = createReadiness({
@@ -66,7 +69,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     temporal: () => askServer(connection, lookEveryMs),
     ending: () => ending,
   });
-  metrics.watch('asset_update_owed_notifications', () => owedInAll(db));
+  watchCounts(metrics, () => readCounts(db));
   metrics.watch('asset_update_claims_under_way', () => accepting.underWay());
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
@@ -75,9 +78,12 @@ export async function run(role: Role, config: Config): Promise<void> {
   if (workers !== undefined) {
     metrics.watch('asset_update_retries_under_way', () => workers.inUse().retries);
     metrics.watch('asset_update_upkeep_under_way', () => workers.inUse().upkeep);
-    metrics.watch('asset_update_unaccounted', () => unaccountedNow(db));
-    metrics.watch('asset_update_catch_ups_running', async () => (await catchUps.running()).size);
+    metrics.watch('asset_update_sweep_schedule_paused', () => {
+      const paused = schedule.isPaused();
+      return paused === undefined ? undefined : Number(paused);
+    });
   }
+  const closing = new AbortController();
   const app = createApi({
     config,
     db,
@@ -91,6 +97,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     metrics,
     targetPolicy,
     readiness,
+    closing: closing.signal,
   });
   const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness);
@@ -100,6 +107,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   ending = true;
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
+  closing.abort();
   await api?.close();
   await outbox.close();
   workers?.shutdown();
@@ -118,18 +126,19 @@ async function startWorkersAndSweep(
   config: Config,
   connection: NativeConnection,
   deps: ActivityDeps,
+  schedule: SweepSchedule,
 ): Promise<Running> {
   const { log } = deps;
-  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
-  await ensureSweepSchedule(deps.temporal, config.TASK_QUEUE);
+  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
+  await schedule.ensure();
   const running = await startWorkers(config, connection, deps);
-  // Temporal's store may be lost and made anew while workers run.
-  const schedule = setInterval(() => {
-    ensureSweepSchedule(deps.temporal, config.TASK_QUEUE).catch((err: unknown) => {
+  // Temporal's store may be lost and made anew while workers run, and anybody may change the schedule in its UI.
+  const guard = setInterval(() => {
+    schedule.ensure().catch((err: unknown) => {
       log.warn({ err }, 'it is not known whether the sweep is scheduled');
     });
   }, scheduleEveryMs);
-  const ended = running.ended.finally(() => clearInterval(schedule));
+  const ended = running.ended.finally(() => clearInterval(guard));
   ended.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
   return { ...running, ended };
 }

@@ -20,6 +20,8 @@ export interface Proxy {
   forget(): void;
   /** New connections get through again. */
   reach(): void;
+  /** New connections lead to another server; what is connected now stays where it is, as after a failover. */
+  lead(targetUrl: string): void;
   /** Both ways, for what is connected and for what will be. */
   slow(line: { latencyMs?: number; bytesPerSecond?: number }): void;
   /** While true every answer ends half way in a reset. */
@@ -28,7 +30,7 @@ export interface Proxy {
 }
 
 export async function startProxy(targetUrl: string): Promise<Proxy> {
-  const target = new URL(targetUrl);
+  let target = new URL(targetUrl);
   const sockets = new Set<Socket>();
   const pairs = new Set<{ forgotten: boolean }>();
   let cut: { text: string; done: () => void } | undefined;
@@ -123,6 +125,9 @@ export async function startProxy(targetUrl: string): Promise<Proxy> {
     },
     reach() {
       unreachable = false;
+    },
+    lead(targetUrl) {
+      target = new URL(targetUrl);
     },
     slow(wanted) {
       line = wanted;

@@ -7,14 +7,17 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
-import { timeSkippingServerBinary } from '../src/embedded/binaries.js';
-import { type RedisServer, startRedis } from '../src/embedded/redis.js';
-import { startTemporal, type TemporalServer } from '../src/embedded/temporal.js';
+import { timeSkippingServerBinary } from '../local/binaries.js';
+import { type RedisServer, startRedis } from '../local/redis.js';
+import { startTemporal, type TemporalServer } from '../local/temporal.js';
+import { createLogger } from '../src/log.js';
+import { installRuntime } from '../src/worker.js';
 
 interface Run {
   dir?: string;
   redis?: RedisServer;
   temporal?: TemporalServer;
+  timeSkippingBinary?: Promise<string>;
   timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
 
@@ -46,25 +49,30 @@ export function uniquePrefix(): string {
   return `t${randomBytes(6).toString('hex')}-`;
 }
 
-/** A Temporal server whose clock jumps to the next timer: one for the run, started at first use. */
+/** A Temporal server whose clock jumps to the next timer: one for the run, started at first use. @throws where there is none */
 export function startTimeSkippingServer(): Promise<TestWorkflowEnvironment> {
-  run.timeSkipping ??= timeSkippingServerBinary().then((path) =>
+  if (!run.timeSkippingBinary) throw new Error('the servers run only under mocha (see .mocharc.json)');
+  run.timeSkipping ??= run.timeSkippingBinary.then((path) =>
     TestWorkflowEnvironment.createTimeSkipping({ server: { executable: { type: 'existing-path', path } } }),
   );
   return run.timeSkipping;
 }
 
 export async function mochaGlobalSetup(): Promise<void> {
+  installRuntime(createLogger(process.env.TEST_LOG ?? 'silent', 'test'));
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
   run.dir = dir;
+  run.timeSkippingBinary = timeSkippingServerBinary();
   [run.redis, run.temporal] = await Promise.all([
     startRedis({ dir: join(dir, 'redis') }),
     startTemporal({ dir: join(dir, 'temporal') }),
+    // No test's time limit is for a download; where there is none, the tests that need it fail and say why.
+    run.timeSkippingBinary.catch(() => undefined),
   ]);
 }
 
 export async function mochaGlobalTeardown(): Promise<void> {
-  await (await run.timeSkipping)?.teardown();
+  await (await run.timeSkipping?.catch(() => undefined))?.teardown();
   await Promise.all([run.redis?.stop(), run.temporal?.stop()]);
   if (run.dir) await rm(run.dir, { recursive: true, force: true });
   endEvenWithOpenHandles();

@@ -12,8 +12,8 @@ import {
 } from '@temporalio/workflow';
 import type { DrainResult } from '../activities/drain.js';
 import type { Activities } from '../activities/index.js';
-import { notificationStateKey } from './searchAttributes.js';
-import { upkeepQueueOf } from './upkeepQueue.js';
+import { notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
+import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
 export const wakeSignal = defineSignal('wake');
 
@@ -28,7 +28,8 @@ const longestSleepMs = 3_600_000;
 export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
   const { drain } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    startToCloseTimeout: '2m',
+    // While it may send little, a drain uses most of this: a new one costs Temporal more than one that sleeps.
+    startToCloseTimeout: '6m',
     heartbeatTimeout: '15s',
     summary: 'probe or drain what is owed',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },

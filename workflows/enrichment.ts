@@ -10,10 +10,11 @@ import {
 import type { Activities } from '../activities/index.js';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import type { Report } from '../src/delivery/report.js';
-import type { ClaimedEvent } from '../src/store/claim.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import type { EnrichmentInput, FirstReleaseInput } from '../src/temporal/enrichmentInput.js';
+import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';
-import { enrichmentOfFirstRelease, type FirstReleaseInput, isOfFirstRelease } from './firstRelease.js';
-import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
+import { enrichmentOfFirstRelease, isOfFirstRelease } from './firstRelease.js';
 
 const { deliver } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
@@ -28,10 +29,6 @@ const { awaitDelivery, handOver } = proxyActivities<Activities>({
   heartbeatTimeout: '30s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
 });
-
-export interface EnrichmentInput {
-  events: ClaimedEvent[];
-}
 
 /**
  * One event, or a group of them, each claimed already: delivered, retried for some minutes, then handed to catch-up.

@@ -1,7 +1,7 @@
 /** What the Temporal UI shows as an enrichment's result. */
 import type { Outcome } from '../src/delivery/outcome.js';
 import type { Report } from '../src/delivery/report.js';
-import type { ClaimedEvent } from '../src/store/claim.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 
 /** Of one event, or of a group. Waiting events are catch-up's. */
 export type EnrichmentResult = OneResult | GroupResult;

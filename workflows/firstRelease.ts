@@ -13,9 +13,10 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { FirstReleaseOutcome, LeftToCatchUp } from '../activities/firstRelease.js';
-import type { ClaimableEvent } from '../src/store/claim.js';
-import { httpStatusKey, listsOf, notificationStateKey } from './searchAttributes.js';
-import { upkeepQueueOf } from './upkeepQueue.js';
+import type { ClaimableEvent } from '../src/redis/owed/claim.js';
+import type { FirstReleaseInput } from '../src/temporal/enrichmentInput.js';
+import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
+import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
 type OwedOutcome = Extract<FirstReleaseOutcome, { kind: 'owed' }>;
 
@@ -24,10 +25,6 @@ interface FirstReleaseActivities {
   attempt(events: (ClaimableEvent & { claim: number })[]): Promise<FirstReleaseOutcome[]>;
   claimAgain(events: ClaimableEvent[]): Promise<FirstReleaseOutcome[]>;
   leaveToCatchUp(left: LeftToCatchUp): Promise<number[] | undefined>;
-}
-
-export interface FirstReleaseInput {
-  events: ClaimableEvent[];
 }
 
 export function isOfFirstRelease(input: { events: object[] }): input is FirstReleaseInput {

@@ -7,8 +7,8 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import { shortRetries } from '../src/delivery/outcome.js';
-import { httpStatusKey, notificationStateKey } from './searchAttributes.js';
-import { upkeepQueueOf } from './upkeepQueue.js';
+import { httpStatusKey, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
+import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
 export interface RedeliverInput {
   clientToken: string;

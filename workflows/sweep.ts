@@ -1,6 +1,6 @@
 import { proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { upkeepQueueOf } from './upkeepQueue.js';
+import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
 /** Run by a schedule, every minute: starts catch-up for clients that are owed something overdue. */
 export async function sweep(): Promise<void> {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { nodeFlags } from '../../src/embedded/nodeFlags.js';
+import { nodeFlags } from '../../local/nodeFlags.js';
 import { type Child, startChild } from '../child.js';
 import type { Pids } from '../processUsage.js';
 import type { Theatre } from '../theatre.js';

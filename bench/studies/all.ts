@@ -1,7 +1,9 @@
 import { backfill } from './backfill.js';
 import { backlog } from './backlog.js';
 import { bounds } from './bounds.js';
+import { claims } from './claims.js';
 import { curves } from './curves.js';
+import { drains } from './drains.js';
 import { kills } from './kills.js';
 import { memory } from './memory.js';
 import { origins } from './origins.js';
@@ -18,10 +20,12 @@ export const studies: readonly Study[] = [
   outage,
   slowClient,
   backfill,
+  drains,
   bounds,
   kills,
   memory,
   scripts,
+  claims,
   curves,
   backlog,
   origins,

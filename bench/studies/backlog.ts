@@ -1,11 +1,8 @@
-import { notificationId } from '../../src/ids.js';
-import { type ArrivedEvent, claimEvents } from '../../src/store/claim.js';
-import type { Db } from '../../src/store/db.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
-import { announceClaims } from '../../src/store/owed.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Usages, usageOf } from '../processUsage.js';
 import { startEndpoint } from './endpoint.js';
 import { latencyHead, latencyRow, liveTraffic, ratioRow } from './liveTraffic.js';
+import { owe } from './owe.js';
 import { publishEvents } from './publishEvents.js';
 import { runningWorkflows } from './runningWorkflows.js';
 import type { Study } from './study.js';
@@ -51,7 +48,7 @@ export const backlog: Study<Size> = {
     const alone = await live('alone');
     const before = usageOf(stack.pids);
     stage.say(`${sizes.assets} assets become owed`);
-    await owe(stack.db, down, sizes.assets);
+    await owe(stack.db, down, sizes.assets, 'live');
     const owing = usageOf(stack.pids);
     const beside = await live('beside');
     const after = usageOf(stack.pids);
@@ -89,22 +86,3 @@ export const backlog: Study<Size> = {
     };
   },
 };
-
-/** By the store's own claim, not through API and worker: what these hold afterwards is the backlog's alone. */
-async function owe(db: Db, clientToken: string, assets: number): Promise<void> {
-  await announceClaims(db, [clientToken]);
-  for (let from = 0; from < assets; from += 200) {
-    const page = Array.from({ length: Math.min(200, assets - from) }, (_, k): ArrivedEvent => {
-      const name = `owed-${from + k}`;
-      const event = { clientToken, platformId: name, eventId: name, segments: [`iab:${from + k}`] };
-      return {
-        ...event,
-        notificationId: notificationId(event),
-        priority: 'live',
-        notify: true,
-        acceptedAt: Date.now(),
-      };
-    });
-    await claimEvents(db, clientToken, page);
-  }
-}

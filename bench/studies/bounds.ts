@@ -1,5 +1,5 @@
-import { setClient } from '../../src/store/clients.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import type { Theatre } from '../theatre.js';
 import { type Endpoint, startEndpoint } from './endpoint.js';
 import { publishEvents } from './publishEvents.js';

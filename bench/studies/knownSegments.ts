@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { notificationId } from '../../src/ids.js';
-import { type ArrivedEvent, claimEvents } from '../../src/store/claim.js';
-import type { Db } from '../../src/store/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
+import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
 
 export const segmentsOf = (i: number, count: number): string[] =>
   Array.from({ length: count }, (_, s) => `iab:${(i * 7 + s * 13) % 700}:${s}`);

@@ -1,6 +1,6 @@
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
-import { freePort } from '../../src/embedded/ports.js';
+import { freePort } from '../../local/ports.js';
 import { monotonicMs } from '../monotonicMs.js';
 
 /** Many endpoints in this process, each an origin of its own: an address of 127.1.0.0/16 each, one port. */

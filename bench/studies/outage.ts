@@ -1,6 +1,6 @@
 import { createLogger } from '../../src/log.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
-import { installRuntime } from '../../src/temporal/worker.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { installRuntime } from '../../src/worker.js';
 import { type Harness, type Receiver, startHarness, startReceiver } from '../../test/delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown } from '../../test/servers.js';
 import { lineChart } from '../lineChart.js';

@@ -1,5 +1,5 @@
 import { request } from 'undici';
-import { getEndpoint } from '../../src/store/endpoint.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { monotonicMs } from '../monotonicMs.js';
 import { usageOf } from '../processUsage.js';
 import type { Theatre } from '../theatre.js';

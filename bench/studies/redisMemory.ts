@@ -1,4 +1,4 @@
-import type { Db } from '../../src/store/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
 
 /** `used_memory` without what connections and the log's buffer hold at the moment, bytes. */
 export async function usedMemory(db: Db): Promise<number> {

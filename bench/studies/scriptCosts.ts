@@ -1,4 +1,4 @@
-import type { Db } from '../../src/store/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
 import { processUsage } from '../processUsage.js';
 
 /** A way to have events claimed, taken and settled. */

@@ -1,4 +1,4 @@
-import { getEndpoint } from '../../src/store/endpoint.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { monotonicMs } from '../monotonicMs.js';
 import { startEndpoint } from './endpoint.js';
 import { latencyHead, latencyRow, liveTraffic, ratioRow } from './liveTraffic.js';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
-import { createAccount } from '../../src/store/accounts.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
 import { measure, type Round } from '../measure.js';
 import { monotonicMs } from '../monotonicMs.js';
 import { percentile } from '../percentile.js';

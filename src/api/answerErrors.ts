@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import { TooBusy } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
-import { isRedisUnavailable } from '../store/db.js';
+import { isRedisUnavailable } from '../redis/connection/db.js';
 import { ApiError, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './endpoint.js';
 import { problemOf } from './problem.js';
@@ -29,7 +29,8 @@ function answer(ctx: Context, err: ApiError): void {
   ctx.body = problemOf(err, ctx.path, ctx.state.requestId);
 }
 
-function toApiError(err: unknown): ApiError | undefined {
+/** undefined for what is nobody's mistake but ours. */
+export function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ApiError) return err;
   if (isRedisUnavailable(err)) return unavailable();
   if (err instanceof ResolverUnavailable) {

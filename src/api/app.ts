@@ -1,27 +1,28 @@
 import Router from '@koa/router';
 import Koa from 'koa';
-import { accessTokenEndpoint } from './accessToken.js';
 import { answerErrors } from './answerErrors.js';
-import { assetEndpoint } from './asset.js';
 import { checkHead } from './checkHead.js';
-import { clientsEndpoint } from './clients.js';
+import { mountConsole } from './console/mount.js';
 import type { ApiDeps } from './deps.js';
-import { docsEndpoint } from './docs.js';
-import { enrichmentsEndpoint } from './enrichments.js';
-import { healthzEndpoint, readyzEndpoint } from './health.js';
+import { accessTokenEndpoint } from './endpoints/accessToken.js';
+import { assetEndpoint } from './endpoints/asset.js';
+import { clientsEndpoint } from './endpoints/clients.js';
+import { enrichmentsEndpoint } from './endpoints/enrichments.js';
+import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
+import { notificationEndpoint } from './endpoints/notification.js';
+import { notificationsEndpoint } from './endpoints/notifications.js';
+import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
+import { recoverEndpoint } from './endpoints/recover.js';
+import { redeliverEndpoint } from './endpoints/redeliver.js';
+import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
+import { resumeEndpointEndpoint } from './endpoints/resume.js';
+import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
+import { testNotificationEndpoint } from './endpoints/testNotification.js';
 import { literalRoutes } from './literalRoutes.js';
-import { notificationEndpoint } from './notification.js';
-import { notificationsEndpoint } from './notifications.js';
 import { observe } from './observe.js';
-import { openapiEndpoint } from './openapi.js';
-import { pushNotificationsEndpoint } from './pushNotifications.js';
-import { recoverEndpoint } from './recover.js';
-import { redeliverEndpoint } from './redeliver.js';
-import { registerPushNotificationsEndpoint } from './registerPushNotifications.js';
+import { docsEndpoint } from './reference/docs.js';
+import { openapiEndpoint } from './reference/openapi.js';
 import { nameRequest } from './requestId.js';
-import { resumeEndpointEndpoint } from './resume.js';
-import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './signingSecret.js';
-import { testNotificationEndpoint } from './testNotification.js';
 
 export type { ApiDeps } from './deps.js';
 
@@ -47,6 +48,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/readyz', ...readyzEndpoint(deps));
   router.get('/openapi.json', ...openapiEndpoint);
   router.get('/docs', ...docsEndpoint);
+  mountConsole(router, deps);
 
   const app = new Koa();
   app.use(nameRequest as Koa.Middleware);

@@ -6,9 +6,9 @@ import type { Metrics } from '../metrics.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Lookup } from '../outgoing/target.js';
-import type { Db } from '../store/db.js';
-import type { Durability } from '../store/durable.js';
-import type { SecretBox } from '../store/secretBox.js';
+import type { Db } from '../redis/connection/db.js';
+import type { Durability } from '../redis/connection/durable.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Readiness } from './readiness.js';
 
@@ -28,6 +28,8 @@ export interface ApiDeps {
   targetPolicy: TargetPolicy;
   /** What /readyz says; not ready once the process has been told to end, and whoever balances sends no more. */
   readiness: () => Promise<Readiness>;
+  /** Aborted when the server is about to close: what would stay open by itself ends. */
+  closing?: AbortSignal;
   /** Resolves the names of URLs to register; tests hand in their own. */
   lookup?: Lookup;
 }

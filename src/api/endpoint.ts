@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa';
-import type { Parameters } from './parameters.js';
+import type { Parameters } from './steps/parameters.js';
 
 /** What every request carries. */
 export interface ApiState {

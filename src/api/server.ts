@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import type Koa from 'koa';
 import type { Config } from '../config.js';
-import { refuseBytes } from './refuseBytes.js';
+import { refuseBytes } from './steps/body/refuseBytes.js';
 
 export interface ListeningServer {
   port: number;
@@ -12,7 +12,7 @@ export interface ListeningServer {
   close(): Promise<void>;
 }
 
-/** How long a caller may take and how much it may hold; docs/limits.md says it to people. */
+/** How long a caller may take and how much it may hold; docs/reference/limits.md says it to people. */
 export const connectionLimits = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,

@@ -1,6 +1,7 @@
 /** The way of an event into the service: claimed, on Redis' disk, answered. Its delivery and its workflow follow. */
-import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } from '../store/claim.js';
-import type { Durability } from '../store/durable.js';
+
+import type { Durability } from '../redis/connection/durable.js';
+import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } from '../redis/owed/claim.js';
 import type { Engine } from './engine.js';
 import type { Outbox } from './outbox.js';
 import { deliveryOf } from './work.js';

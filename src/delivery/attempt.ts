@@ -2,11 +2,11 @@
 import type { Logger } from '../log.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import type { Place, PostResult, Sender } from '../outgoing/post.js';
-import type { Db } from '../store/db.js';
-import type { SecretBox } from '../store/secretBox.js';
-import type { AttemptRecord, Verdict } from '../store/settle.js';
-import { createSigningSecret, decodeSigningSecrets } from '../store/signingSecrets.js';
-import type { Taken } from '../store/take.js';
+import type { Db } from '../redis/connection/db.js';
+import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
+import type { Taken } from '../redis/owed/take.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
+import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 
 export interface AttemptDeps {
   db: Db;
@@ -41,7 +41,8 @@ export async function makeAttempt(
 ): Promise<Attempted> {
   const place = await placeUnderLease(deps.sender, item, take, keep);
   if (place === undefined) return { kind: 'lost' };
-  const at = Date.now() + deps.db.clockOffsetMs();
+  const sentAt = Date.now();
+  const at = sentAt + deps.db.clockOffsetMs();
   let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
   if (secrets.length === 0) {
     try {
@@ -53,7 +54,7 @@ export async function makeAttempt(
   }
   const { clientToken, platformId, notificationId } = item;
   // Named one by one: a delivery's own `event` is not the body's.
-  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, Date.now());
+  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
   const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
   const target = withoutQuery(take.url);

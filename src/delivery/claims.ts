@@ -5,11 +5,11 @@
  */
 
 import type { Logger } from '../log.js';
-import { turnAttempts } from '../store/attempts.js';
-import { type ArrivedEvent, type Claim, claimEvents } from '../store/claim.js';
-import { type Db, isRedisUnavailable } from '../store/db.js';
-import { announceClaims } from '../store/owed.js';
-import { untilRedisAnswers } from '../store/untilRedisAnswers.js';
+import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
+import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
+import { turnAttempts } from '../redis/owed/attempts.js';
+import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
+import { announceClaims, forgetAnnouncement } from '../redis/owed/owed.js';
 import { newNonce } from './clientAttempts.js';
 import type { DeliverySettings } from './settings.js';
 
@@ -95,6 +95,7 @@ export function createClaims(options: ClaimsOptions): (event: ArrivedEvent) => P
         if (claim.kind !== 'claimed') undelivered = Math.min(undelivered + 1, undeliveredAtMost);
         resolve(claim);
       }
+      if (claims.some(({ kind }) => kind === 'unknown_client')) forgetAnnouncement(db, clientToken);
       if (wakeCatchUp) options.wakeCatchUp(clientToken);
     } catch (err) {
       for (const { reject } of some) reject(err);

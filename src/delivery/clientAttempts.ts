@@ -5,26 +5,26 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../log.js';
 import type { PostResult, Sender } from '../outgoing/post.js';
-import { type Turned, turnAttempts } from '../store/attempts.js';
-import { claimAgain } from '../store/claim.js';
-import type { Db } from '../store/db.js';
-import type { SecretBox } from '../store/secretBox.js';
-import type { Settled, Verdict } from '../store/settle.js';
-import type { Take, Taken } from '../store/take.js';
-import { untilRedisAnswers } from '../store/untilRedisAnswers.js';
+import type { Db } from '../redis/connection/db.js';
+import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
+import { type Turned, turnAttempts } from '../redis/owed/attempts.js';
+import { claimAgain } from '../redis/owed/claim.js';
+import type { Settled, Verdict } from '../redis/owed/settle.js';
+import type { Take, Taken } from '../redis/owed/take.js';
+import type { AttemptHistory } from '../redis/records/attemptHistory.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
 import { tellStateChange } from '../tellStateChange.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import { Asking, takenAtOnce } from './asking.js';
 import { type Attempted, makeAttempt } from './attempt.js';
 import type { Outcome } from './outcome.js';
 import type { DeliverySettings } from './settings.js';
 import type { Delivery, Work } from './work.js';
 
-/** What one turn takes at most: its script must not hold up Redis for others. */
-const takenAtOnce = 64;
 /** Where both wait, one place in so many goes to backfill. */
 const backfillTurn = 4;
-/** Other processes hold all places, or the asset's lease: asked again after a time that grows up to this. */
-const longestPauseMs = 1000;
+/** Another process holds the asset's lease: asked again after a time that grows up to this. */
+const longestParkMs = 1000;
 
 interface Answered {
   work: Work;
@@ -55,6 +55,7 @@ export interface AttemptsDeps {
   delivery: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
+  history: Pick<AttemptHistory, 'count'>;
   /** Neither rejects: what is not woken the sweep finds. */
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
   /** A newer notification of an asset whose attempt has ended. */
@@ -70,10 +71,7 @@ export class ClientAttempts {
   #extensions: { platformId: string; token: string; resolve: (isHeld: boolean) => void }[] = [];
   /** Attempts under way in this process. */
   #underWay = 0;
-  /** All places are taken: asked again as attempts of this process end, or after a pause. */
-  #isFull = false;
-  #pauseMs = 0;
-  #pausing: NodeJS.Timeout | undefined;
+  readonly #asking = new Asking(() => this.#turnSoon());
   #picks = 0;
   #turning = false;
   #closed = false;
@@ -97,6 +95,7 @@ export class ClientAttempts {
     const queue = this.#waiting[work.delivery.priority];
     if (isNext) queue.unshift(work);
     else queue.push(work);
+    if (isLive(work)) this.#asking.liveCame();
     this.#turnSoon();
   }
 
@@ -119,7 +118,7 @@ export class ClientAttempts {
   /** Takes nothing more; what waits stays owed. */
   close(): Work[] {
     this.#closed = true;
-    clearTimeout(this.#pausing);
+    this.#asking.close();
     for (const timer of this.#parked.values()) clearTimeout(timer);
     const parked = [...this.#parked.keys()];
     this.#parked.clear();
@@ -143,10 +142,12 @@ export class ClientAttempts {
       attempted = { kind: 'own_failure', cause: 'the signing secret' };
     }
     this.#underWay--;
+    this.#asking.attemptEnded();
     switch (attempted.kind) {
       case 'answered': {
         const { verdict, result, target } = attempted;
         this.deps.metrics.attempted(result, result.milliseconds);
+        this.deps.history.count(this.clientToken, result, result.milliseconds);
         this.#answered.push({ work, verdict, result, target });
         break;
       }
@@ -160,7 +161,8 @@ export class ClientAttempts {
         work.end({ state: 'waiting', reason: 'own_failure', inMs: ownFailurePauseMs, failures: 0 });
         break;
       case 'lost':
-        work.end({ state: 'waiting', reason: 'leased', inMs: longestPauseMs, failures: 0 });
+        this.#asking.full(this.#underWay > 0, this.#isLiveWaiting);
+        work.end({ state: 'waiting', reason: 'leased', inMs: longestParkMs, failures: 0 });
         break;
     }
     this.#turnSoon();
@@ -189,7 +191,7 @@ export class ClientAttempts {
   #hasSomethingToDo(): boolean {
     return (
       this.#answered.length + this.#givenBack.length + this.#extensions.length > 0 ||
-      (this.queued > 0 && !this.#closed && !this.#isFull && this.#pausing === undefined)
+      (this.queued > 0 && !this.#closed && this.#asking.isAllowed)
     );
   }
 
@@ -221,21 +223,21 @@ export class ClientAttempts {
       // What was sent is sent again after its lease; what was not is owed all the same.
       const lost: Outcome = { state: 'waiting', reason: 'leased', inMs: delivery.leaseMs, failures: 0 };
       for (const { work } of [...answered, ...wanted]) work.end(lost);
+      this.#asking.full(this.#underWay > 0, this.#isLiveWaiting);
       return;
     }
     for (const [i, { resolve }] of extensions.entries()) resolve(turned.extended[i] === true);
     for (const [i, one] of answered.entries()) this.#conclude(one, turned.settled[i] as Settled);
-    this.#isFull = false;
     const back = wanted.filter(({ work }, i) => this.#begin(work, turned.takes[i] as Take) === 'waits');
+    this.#asking.answered(wanted.length, back.length);
     for (const { work } of back.reverse()) this.#waiting[work.delivery.priority].unshift(work);
     if (turned.wakeCatchUp) this.deps.catchUps.signal(this.clientToken);
   }
 
-  /** As many as may find a place: those of attempts that have ended, and others while places are not known to be full. */
+  /** As many as may find a place. @param places of attempts that have ended */
   #pick(places: number): { work: Work; share: boolean }[] {
-    if (this.#closed || this.#pausing !== undefined) return [];
-    // One more than have become free: another process may have let go of places too.
-    const most = this.#isFull ? places + 1 : takenAtOnce;
+    if (this.#closed) return [];
+    const most = this.#asking.most(places);
     const { live, backfill } = this.#waiting;
     const picked: { work: Work; share: boolean }[] = [];
     while (picked.length < most) {
@@ -275,14 +277,14 @@ export class ClientAttempts {
   ): 'waits' | undefined {
     switch (reason) {
       case 'full':
-        this.#isFull = true;
-        if (this.#underWay === 0) this.#pause(this.#grownPauseMs());
+        this.#asking.full(this.#underWay > 0, this.#isLiveWaiting);
         return 'waits';
       case 'rate':
-        this.#pause(Math.min(Math.max(inMs, 5), longestPauseMs));
+        this.#asking.rate(inMs, this.#isLiveWaiting);
         return 'waits';
       case 'leased':
-        if (work.mode === 'retry') break;
+        // Who plans what is retried or drained looks again; the others would not hear of its end.
+        if (work.mode === 'retry' || work.mode === 'drain') break;
         this.#park(work, inMs);
         return undefined;
       default:
@@ -300,7 +302,7 @@ export class ClientAttempts {
 
   /** An earlier attempt holds its asset: whoever settles that one says so, or has died. */
   #park(work: Work, inMs: number): void {
-    const pauseMs = Math.min(Math.max(inMs, 1), longestPauseMs, 50 * 2 ** work.timesLeased++);
+    const pauseMs = Math.min(Math.max(inMs, 1), longestParkMs, 50 * 2 ** work.timesLeased++);
     this.#parked.set(
       work,
       setTimeout(() => this.proceed(work), pauseMs),
@@ -316,22 +318,10 @@ export class ClientAttempts {
     this.enqueue(work, true);
   }
 
-  #grownPauseMs(): number {
-    this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, 20), longestPauseMs);
-    return this.#pauseMs;
-  }
-
-  #pause(ms: number): void {
-    this.#pausing ??= setTimeout(() => {
-      this.#pausing = undefined;
-      this.#isFull = false;
-      this.#turnSoon();
-    }, ms);
-  }
+  readonly #isLiveWaiting = (): boolean => this.#waiting.live.some(isLive);
 
   #conclude({ work, result, target }: Answered, settled: Settled): void {
     const { notificationId, platformId, priority } = work.delivery;
-    this.#pauseMs = 0;
     this.#tell(work, result, settled);
     const status = result.status === undefined ? {} : { status: result.status };
     switch (settled.outcome) {
@@ -382,7 +372,7 @@ export class ClientAttempts {
       else work.end({ state: claim.kind === 'not_needed' ? 'not_needed' : 'unknown' });
     } catch (err) {
       this.deps.log.error({ err, client_token: this.clientToken }, 'a lost claim could not be made again');
-      work.end({ state: 'waiting', reason: 'leased', inMs: longestPauseMs, failures: 0 });
+      work.end({ state: 'waiting', reason: 'leased', inMs: longestParkMs, failures: 0 });
     }
   }
 
@@ -403,6 +393,11 @@ export class ClientAttempts {
 }
 
 const ownFailurePauseMs = 1000;
+
+/** Not what a drain has found. */
+function isLive({ delivery, mode }: Work): boolean {
+  return delivery.priority === 'live' && mode !== 'drain';
+}
 
 function endedState(state: string | undefined): Exclude<Outcome['state'], 'waiting'> {
   switch (state) {

@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Take, TakeMode } from '../store/take.js';
+import type { Take, TakeMode } from '../redis/owed/take.js';
 import { type AttemptsDeps, ClientAttempts } from './clientAttempts.js';
 import type { Outcome } from './outcome.js';
 import { type Delivery, Work } from './work.js';
@@ -29,7 +29,7 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** Of each priority, so that a full queue of the one refuses nothing of the other: in all, and of one client. */
+/** Events of each priority, so that a full queue of the one refuses nothing of the other: in all, and of one client. */
 const queuedInAll = 20_000;
 const queuedPerClient = 5_000;
 const wakeWithinMs = 2000;
@@ -47,7 +47,7 @@ export function createEngine(options: EngineOptions): Engine {
     ended = new Map();
   }, keptMs);
   dropping.unref();
-  const queued = { live: 0, backfill: 0 };
+  const queued = { live: 0, backfill: 0, planned: 0 };
   let closed = false;
 
   const deps: AttemptsDeps = {
@@ -91,13 +91,15 @@ export function createEngine(options: EngineOptions): Engine {
 
   function enqueue(attempts: ClientAttempts, work: Work, take: Take | undefined, isNext: boolean): void {
     const { priority, clientToken } = work.delivery;
-    if (queued[priority] >= queuedInAll || attempts.queuedIn(priority) >= queuedPerClient) {
+    // A drain plans a few at a time, and would find them again at once.
+    const lane = work.mode === 'drain' || work.mode === 'probe' ? 'planned' : priority;
+    if (lane !== 'planned' && (queued[lane] >= queuedInAll || attempts.queuedIn(lane) >= queuedPerClient)) {
       work.end({ state: 'waiting', reason: 'queue_full', inMs: 0, failures: 0 });
       void options.catchUps.wake(clientToken, 0);
       return;
     }
-    queued[priority]++;
-    void work.outcome.then(() => queued[priority]--);
+    queued[lane]++;
+    void work.outcome.then(() => queued[lane]--);
     if (take === undefined) attempts.enqueue(work, isNext);
     else attempts.enqueueAnswered(work, take);
   }
@@ -124,7 +126,7 @@ export function createEngine(options: EngineOptions): Engine {
       }
     },
     isQueueing: (clientToken) => (clients.get(clientToken)?.queued ?? 0) > 0,
-    queued: () => queued.live + queued.backfill,
+    queued: () => queued.live + queued.backfill + queued.planned,
     async close() {
       closed = true;
       clearInterval(dropping);

@@ -1,8 +1,8 @@
 /** One enrichment event as the platform sends it (contract, section 4), checked. */
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
+import type { ArrivedEvent } from '../redis/owed/claim.js';
 import { shortened } from '../shortened.js';
-import type { ArrivedEvent } from '../store/claim.js';
 
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
@@ -18,10 +18,14 @@ const plainText = (maxLength: number) =>
     })
     .refine(noControl, 'must not have control characters');
 
+const platformId = plainText(256);
+
+export const isPlatformId = (value: string): boolean => platformId.safeParse(value).success;
+
 const schema = z.strictObject({
   event_id: z.string().regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
   client_token: z.string().regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
-  platform_id: plainText(256),
+  platform_id: platformId,
   segments: z.array(plainText(128)).max(200),
   priority: z.enum(['live', 'backfill']).optional(),
   notify: z.boolean().optional(),

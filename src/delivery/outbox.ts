@@ -6,11 +6,11 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
-import type { EnrichmentInput } from '../../workflows/enrichment.js';
-import { listsOf, notificationStateKey } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
-import type { ArrivedEvent, ClaimedEvent } from '../store/claim.js';
-import { isTemporalUnavailable } from '../temporal/unavailable.js';
+import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
+import type { EnrichmentInput } from '../temporal/enrichmentInput.js';
+import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
+import { isOverLimit, isTemporalUnavailable } from '../temporal/unavailable.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 
 export interface OutboxOptions {
@@ -43,7 +43,7 @@ export interface Ticket {
 }
 
 export interface Outbox {
-  /** The workflow that this event will be in; undefined where more events wait than the outbox holds. */
+  /** The workflow that this event will be in, or waits for already; undefined where more events wait than the outbox holds. */
   reserve(event: ArrivedEvent): Ticket | undefined;
   /** Events that wait for their workflow. */
   waiting(): number;
@@ -83,6 +83,8 @@ export function createOutbox(options: OutboxOptions): Outbox {
   /** They have a place and wait for their start, while Temporal is slow or away. */
   const ready: Start[] = [];
   const starting = new Set<Promise<void>>();
+  /** Where each event waits: given again, it takes no second place. */
+  const startOf = new Map<string, Start>();
   let waiting = 0;
   let failures = 0;
   let pumping: NodeJS.Timeout | undefined;
@@ -98,6 +100,8 @@ export function createOutbox(options: OutboxOptions): Outbox {
   const mayStart = (): boolean => places >= 1 && ready.length === 0 && failures === 0;
 
   function reserve(event: ArrivedEvent): Ticket | undefined {
+    const known = startOf.get(event.notificationId);
+    if (known !== undefined) return { group: known.group, fill() {}, leave() {} };
     if (waiting >= waitingAtMost) {
       options.metrics.withoutWorkflow(1);
       return undefined;
@@ -130,6 +134,7 @@ export function createOutbox(options: OutboxOptions): Outbox {
       fill(event) {
         its.open--;
         its.events.push(event);
+        startOf.set(event.notificationId, its);
         startIfComplete(its);
       },
       leave() {
@@ -184,16 +189,16 @@ export function createOutbox(options: OutboxOptions): Outbox {
     try {
       await startWorkflow(options, its.workflowId, its.events);
       failures = 0;
-      waiting -= its.events.length;
+      letGo(its);
       options.metrics.started(its.events.length);
     } catch (err) {
       if (!isTemporalUnavailable(err)) {
-        waiting -= its.events.length;
+        letGo(its);
         options.metrics.withoutWorkflow(its.events.length);
         options.log.error({ err, workflow_id: its.workflowId }, 'a workflow cannot be started');
         return;
       }
-      if (failures++ === 0) options.log.warn('Temporal is away: events are delivered, their workflows wait');
+      if (failures++ === 0) options.log.warn(`${reasonOf(err)}: events are delivered, their workflows wait`);
       ready.unshift(its);
       pausing ??= setTimeout(
         () => {
@@ -203,6 +208,11 @@ export function createOutbox(options: OutboxOptions): Outbox {
         Math.min(pauseMs.first * 2 ** (failures - 1), pauseMs.longest),
       );
     }
+  }
+
+  function letGo({ events }: Start): void {
+    waiting -= events.length;
+    for (const { notificationId } of events) startOf.delete(notificationId);
   }
 
   return {
@@ -243,6 +253,12 @@ async function startWorkflow(
     staticSummary: summaryOf(events),
     typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
   });
+}
+
+function reasonOf(err: unknown): string {
+  return isOverLimit(err)
+    ? 'Temporal starts no workflow for now, a limit of its namespace is used up (RESOURCE_EXHAUSTED)'
+    : 'Temporal is away';
 }
 
 function summaryOf(events: ClaimedEvent[]): string {

@@ -1,5 +1,5 @@
 /** What became of a notification, as attempts, workflows and their results tell each other. Ids, counts and words only. */
-import type { RefusedReason } from '../store/take.js';
+import type { RefusedReason } from '../redis/owed/take.js';
 
 export type Outcome = Ended | Waiting;
 

@@ -1,5 +1,5 @@
 import type { Config } from '../config.js';
-import type { DeliverySchedule } from '../store/settle.js';
+import type { DeliverySchedule } from '../redis/owed/settle.js';
 
 /** Every setting that decides when and how notifications are sent. */
 export interface DeliverySettings extends DeliverySchedule {

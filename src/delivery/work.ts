@@ -1,5 +1,5 @@
-import type { ClaimedEvent } from '../store/claim.js';
-import type { TakeMode } from '../store/take.js';
+import type { ClaimedEvent } from '../redis/owed/claim.js';
+import type { TakeMode } from '../redis/owed/take.js';
 import type { Attemptable } from './attempt.js';
 import type { Outcome } from './outcome.js';
 

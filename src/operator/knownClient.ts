@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
 import { type ClientToken, isClientToken } from '../ids.js';
-import { type Client, getClient } from '../store/clients.js';
+import { type Client, getClient } from '../redis/records/clients.js';
 import type { Operator } from './operator.js';
 import { Refused } from './refused.js';
 

@@ -1,7 +1,7 @@
 /** What a command is handed: the servers, opened when first needed, the way to answer, and the audit. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
-import type { Db } from '../store/db.js';
+import type { Db } from '../redis/connection/db.js';
 
 export interface Operator {
   readonly config: () => Config;
@@ -15,6 +15,10 @@ export interface Operator {
   readonly admin: () => string | undefined;
   /** With `--json` the one value, else the text. Called once by each command, at its end. */
   readonly answer: (value: unknown, forPeople: () => string) => void;
+  /** One of many answers, as `watch` gives: with `--json` a line of its own. `answer` is not called then. */
+  readonly next: (value: unknown, forPeople: () => string) => void;
+  /** Whether a person looks on at a terminal: what is shown may be drawn over. */
+  readonly isWatched: () => boolean;
   /** A line on the way, for people only. */
   readonly tell: (line: string) => void;
   /** On stderr, whatever the form of the answer. */

@@ -1,6 +1,6 @@
-import { presentWithAttempts } from '../api/presentNotification.js';
-import { withoutWorkflow } from '../store/claim.js';
-import type { NotificationRecord } from '../store/notifications.js';
+import { presentWithAttempts } from '../api/endpoints/presentNotification.js';
+import type { NotificationRecord } from '../redis/notifications/notifications.js';
+import { withoutWorkflow } from '../redis/owed/claim.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 import type { Operator } from './operator.js';
 

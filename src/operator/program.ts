@@ -1,17 +1,22 @@
 /** The command line: its groups, its help, what counts as wrong usage. */
 import { Command } from 'commander';
-import { addAccountCommands } from './account.js';
-import { addAuditCommand } from './auditTrail.js';
-import { addClientCommands } from './client.js';
-import { addDemoCommand } from './demo.js';
-import { addExplainCommand } from './explain.js';
-import { addExportCommands } from './exportImport.js';
-import { addNotificationCommands } from './notification.js';
+import { addAccountCommands } from './commands/account.js';
+import { addAuditCommand } from './commands/auditTrail.js';
+import { addClientCommands } from './commands/client.js';
+import { addCompletionCommand } from './commands/completion.js';
+import { addConsoleCommand } from './commands/console.js';
+import { addDemoCommand } from './commands/demo.js';
+import { addDoctorCommand } from './commands/doctor.js';
+import { addExplainCommand } from './commands/explain.js';
+import { addExportCommands } from './commands/exportImport.js';
+import { addNotificationCommands } from './commands/notification.js';
+import { addReconcileCommand } from './commands/reconcile.js';
+import { addRegistrationCommands } from './commands/registration.js';
+import { addSecretsCommands } from './commands/secrets.js';
+import { addStatusCommand } from './commands/status.js';
+import { addWatchCommand } from './commands/watch.js';
 import type { Operator } from './operator.js';
-import { addReconcileCommand } from './reconcile.js';
-import { addRegistrationCommands } from './registration.js';
-import { addSecretsCommands } from './secrets.js';
-import { addStatusCommand } from './status.js';
+import { styled } from './terminal/colour.js';
 
 export interface GlobalOptions {
   json?: boolean;
@@ -30,7 +35,13 @@ export function createProgram(operator: (program: Command) => Operator): Command
     .description('What operators see and change: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({
+      showGlobalOptions: true,
+      styleTitle: (text) => styled('bold', text),
+      styleCommandText: (text) => styled('cyan', text),
+      styleSubcommandText: (text) => styled('cyan', text),
+      styleOptionText: (text) => styled('cyan', text),
+    })
     .showHelpAfterError()
     .addHelpText('after', afterHelp)
     .exitOverride();
@@ -43,10 +54,14 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addNotificationCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);
+  addWatchCommand(program, handed);
+  addDoctorCommand(program, handed);
   addReconcileCommand(program, handed);
   addAuditCommand(program, handed);
+  addConsoleCommand(program, handed);
   addExportCommands(program, handed);
   addSecretsCommands(program, handed);
   addDemoCommand(program, handed);
+  addCompletionCommand(program, handed);
   return program;
 }

@@ -1,8 +1,8 @@
 import { ConfigError } from '../config.js';
 import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
-import { isRedisUnavailable } from '../store/db.js';
-import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../store/refusals.js';
-import { SecretUnreadable } from '../store/secretBox.js';
+import { isRedisUnavailable } from '../redis/connection/db.js';
+import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../redis/records/refusals.js';
+import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { Refused } from './refused.js';
 
 /** Why a command was not done, for the person who typed it. */

@@ -1,16 +1,16 @@
 /** One run of the command line: where the servers are, connections opened when first needed, the answer. */
 import type { Connection } from '@temporalio/client';
-import { isGiven, readConfigBeside } from '../config.js';
-import { projectDir } from '../embedded/projectDir.js';
-import { type RunState, readRunState } from '../embedded/runState.js';
+import { isGiven, isTemporalGiven, readConfigBeside } from '../config.js';
 import { createLogger } from '../log.js';
-import { recordChange } from '../store/audit.js';
-import { closeDb, type Db, openDb, waitForRedis } from '../store/db.js';
-import { getEndpoint } from '../store/endpoint.js';
-import { addressAndTls } from '../temporal/addressAndTls.js';
+import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
+import { recordChange } from '../redis/records/audit.js';
+import { getEndpoint } from '../redis/records/endpoint.js';
+import { loadDataConverter } from '../temporal/payloadCodecs.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
+import { projectDir } from './running/projectDir.js';
+import { type RunState, readRunState } from './running/runState.js';
 import { isUnnamed, whoOf } from './who.js';
 
 export interface Session extends Operator {
@@ -29,7 +29,8 @@ export function openSession(options: () => GlobalOptions): Session {
   let store: Db | undefined;
 
   const db = once(async () => {
-    const url = addressOf('REDIS_URL', running()?.redisUrl, config().REDIS_URL);
+    const given = isGiven('REDIS_URL') && config().REDIS_URL;
+    const url = addressOf('REDIS_URL', given, running()?.redisUrl);
     store = openDb({
       url,
       prefix: config().KEY_PREFIX,
@@ -37,23 +38,27 @@ export function openSession(options: () => GlobalOptions): Session {
       commandTimeoutMs: redisTimeoutMs,
     });
     try {
-      await waitForRedis(store, redisThereWithinMs);
+      await untilThere(store);
     } catch {
       throw new Refused(`Redis does not answer at ${withoutPassword(url)}.`);
     }
     return store;
   });
 
-  const temporal = once(async () => {
+  const temporal = onceDone(async () => {
     // Loaded where it is needed: it would be half of the time in which a command starts.
     const { Client, Connection } = await import('@temporalio/client');
-    const address = addressOf('TEMPORAL_ADDRESS', running()?.temporalAddress, config().TEMPORAL_ADDRESS);
+    const dataConverter = await loadDataConverter(config());
+    const given = isTemporalGiven() && config().TEMPORAL_ADDRESS;
+    const address = addressOf('TEMPORAL_ADDRESS', given, running()?.temporalAddress);
     connection = Connection.connect({
-      ...addressAndTls(config(), address),
+      ...config().temporalConnection,
+      address,
       connectTimeout: connectTimeoutMs,
     });
     try {
-      return new Client({ connection: await connection, namespace: config().TEMPORAL_NAMESPACE });
+      const namespace = config().TEMPORAL_NAMESPACE;
+      return new Client({ connection: await connection, namespace, dataConverter });
     } catch {
       connection = undefined;
       throw new Refused(`Temporal does not answer at ${address}.`);
@@ -77,6 +82,10 @@ export function openSession(options: () => GlobalOptions): Session {
       const shown = options().json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
+    next(value, forPeople) {
+      process.stdout.write(`${options().json ? JSON.stringify(value) : forPeople()}\n`);
+    },
+    isWatched: () => process.stdout.isTTY === true && !options().json,
     tell(line) {
       if (!options().json) process.stdout.write(`${line}\n`);
     },
@@ -111,21 +120,32 @@ export function openSession(options: () => GlobalOptions): Session {
   };
 }
 
+/** A port that nobody listens on is told from a server that is slow. */
+async function untilThere(store: Db): Promise<void> {
+  try {
+    await waitForRedis(store, redisThereWithinMs);
+  } catch (err) {
+    if (!['connect', 'ready'].includes(store.redis.status)) throw err;
+    await waitForRedis(store, redisTimeoutMs);
+  }
+}
+
 /** Not looked for when the environment names both servers: they may be quite others. */
 function runningHere(): RunState | undefined {
-  if (isGiven('REDIS_URL') && isGiven('TEMPORAL_ADDRESS')) return undefined;
+  if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
   return readRunState(projectDir);
 }
 
 function addressOf(
   name: 'REDIS_URL' | 'TEMPORAL_ADDRESS',
+  given: string | false,
   running: string | undefined,
-  configured: string,
 ): string {
-  if (isGiven(name)) return configured;
+  if (given !== false) return given;
   if (running !== undefined) return running;
   throw new Refused(
-    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.`,
+    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
+      'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
   );
 }
 
@@ -143,5 +163,17 @@ function once<T>(make: () => T): () => T {
   return () => {
     made ??= { value: make() };
     return made.value;
+  };
+}
+
+/** Tried anew after a failure: a command that goes on finds a server that is back. */
+function onceDone<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make().catch((err: unknown) => {
+      made = undefined;
+      throw err;
+    });
+    return made;
   };
 }

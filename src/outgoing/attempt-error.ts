@@ -1,5 +1,5 @@
+import { dnsCode } from './names/resolve.js';
 import { type Ours, oursByCode } from './ours.js';
-import { dnsCode } from './resolve.js';
 
 /** Why an attempt failed, in the words of the contract. */
 export type AttemptError =

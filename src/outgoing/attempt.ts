@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { AttemptFailed, attemptFailed, saysStale } from './attempt-error.js';
 import { Clock } from './clock.js';
-import type { Connection } from './connection.js';
+import type { Connection } from './connections/connection.js';
+import type { Origin } from './connections/origin.js';
 import { excerptBytes, excerptOf } from './excerpt.js';
-import type { Origin } from './origin.js';
 import type { PostResult } from './place.js';
 import { retryAfterMs } from './retry-after.js';
 

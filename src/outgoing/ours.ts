@@ -1,4 +1,4 @@
-import type { HasRoute } from './routes.js';
+import type { HasRoute } from './connections/routes.js';
 
 /**
  * What a failure says about this process or its host:

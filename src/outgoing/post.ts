@@ -1,12 +1,12 @@
 import { checkPolicy, type TargetPolicy } from './address.js';
 import type { AttemptError } from './attempt-error.js';
-import { Connections } from './connections.js';
-import { systemNames } from './names.js';
-import { type Ledger, OriginPlace } from './origin-place.js';
+import { Connections } from './connections/connections.js';
+import { type Ledger, OriginPlace } from './connections/origin-place.js';
+import { type HasRoute, hasRoute } from './connections/routes.js';
+import { systemNames } from './names/names.js';
+import type { Names } from './names/resolve.js';
 import { parseUrl } from './parseUrl.js';
 import type { Place, PostResult } from './place.js';
-import type { Names } from './resolve.js';
-import { type HasRoute, hasRoute } from './routes.js';
 import { hostOf, portOf } from './target.js';
 
 export type { AttemptError } from './attempt-error.js';

@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import { withTimeout } from '../withTimeout.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
-import { systemNames } from './names.js';
+import { systemNames } from './names/names.js';
+import { type Lookup, saysUnknownHost } from './names/resolve.js';
 import { parseUrl } from './parseUrl.js';
-import { type Lookup, saysUnknownHost } from './resolve.js';
 
-export type { Lookup } from './resolve.js';
+export type { Lookup } from './names/resolve.js';
 
 export type TargetRefusal =
   | 'not_absolute'

@@ -1,8 +1,8 @@
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { clientTokenKey, notificationStateKey } from '../../workflows/searchAttributes.js';
 import type { Logger } from '../log.js';
-import type { Db } from '../store/db.js';
-import { forgetWakeUp, mustWakeCatchUp } from '../store/owed.js';
+import type { Db } from '../redis/connection/db.js';
+import { forgetWakeUp, mustWakeCatchUp } from '../redis/owed/owed.js';
+import { clientTokenKey, notificationStateKey } from './searchAttributeKeys.js';
 import { workflowIds } from './workflowIds.js';
 
 /** The catch-up workflows of an installation, one for each client that is owed something. */

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
 import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
-import { addressAndTls } from './addressAndTls.js';
 
 /**
  * For workers; a client over it may start workflows eagerly. Waits until the server answers. Not compressed: the server
@@ -11,7 +11,7 @@ import { addressAndTls } from './addressAndTls.js';
  */
 export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
   const options = {
-    ...addressAndTls(config, config.TEMPORAL_ADDRESS),
+    ...config.temporalConnection,
     grpcCompression: { codec: 'none' as const },
   };
   // It fails at once on a closed port: starting up waits, and says for whom.
@@ -32,7 +32,7 @@ export async function connectNative(config: Config, log: Logger): Promise<Native
  */
 export function connect(config: Config): Connection {
   return Connection.lazy({
-    ...addressAndTls(config, config.TEMPORAL_ADDRESS),
+    ...config.temporalConnection,
     channelArgs: {
       // After a long outage the next try must not be minutes away.
       'grpc.initial_reconnect_backoff_ms': 250,
@@ -46,6 +46,11 @@ export function connect(config: Config): Connection {
   });
 }
 
-export function clientOf(connection: Connection | NativeConnection, config: Config): Client {
-  return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE });
+/** @param dataConverter of {@link loadDataConverter}; workers and whoever reads payloads take it from the client */
+export function clientOf(
+  connection: Connection | NativeConnection,
+  config: Config,
+  dataConverter: DataConverter,
+): Client {
+  return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, dataConverter });
 }

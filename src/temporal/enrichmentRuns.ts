@@ -1,9 +1,8 @@
 /** Runs of the workflow `enrichment` as Temporal lists them, and the events that each was started with. */
 import type { Client } from '@temporalio/client';
-import { defaultPayloadConverter } from '@temporalio/common';
-import type { EnrichmentInput } from '../../workflows/enrichment.js';
-import type { FirstReleaseInput } from '../../workflows/firstRelease.js';
-import type { ClaimableEvent } from '../store/claim.js';
+import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
+import type { ClaimableEvent } from '../redis/owed/claim.js';
+import type { EnrichmentInput, FirstReleaseInput } from './enrichmentInput.js';
 
 export interface EnrichmentRun {
   workflowId: string;
@@ -81,12 +80,37 @@ export async function eventsOf(
       execution: { workflowId: run.workflowId, runId: run.runId },
       maximumPageSize: 1,
     });
-    const [payload] = history?.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
-    if (payload === undefined) throw new Error(`${run.workflowId} has no input`);
-    const { events } = defaultPayloadConverter.fromPayload<EnrichmentInput | FirstReleaseInput>(payload);
+    const payloads = history?.events?.[0]?.workflowExecutionStartedEventAttributes?.input?.payloads ?? [];
+    if (payloads.length === 0) throw new Error(`${run.workflowId} has no input`);
+    const { events } = await inputOf(temporal, run.workflowId, payloads);
     return events.map((event) => ('claim' in event ? { ...event, lookedUpClaim: event.claim - 1 } : event));
   } catch (err) {
     if ((err as { code?: unknown }).code === notFound) return undefined;
     throw err;
+  }
+}
+
+type Payloads = Parameters<typeof decodeFromPayloadsAtIndex>[2];
+
+/** As a worker reads it, through the codecs of the service. */
+async function inputOf(
+  temporal: Client,
+  workflowId: string,
+  payloads: Payloads,
+): Promise<EnrichmentInput | FirstReleaseInput> {
+  const { loadedDataConverter, namespace } = temporal.options;
+  try {
+    return await decodeFromPayloadsAtIndex(loadedDataConverter, 0, payloads, {
+      type: 'workflow',
+      namespace,
+      workflowId,
+    });
+  } catch (cause) {
+    throw new Error(
+      `the input of ${workflowId} cannot be decoded: is TEMPORAL_PAYLOAD_CODEC the service's?`,
+      {
+        cause,
+      },
+    );
   }
 }

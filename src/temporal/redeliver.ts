@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { clientTokenKey, platformIdKey } from '../../workflows/searchAttributes.js';
+import { clientTokenKey, platformIdKey } from './searchAttributeKeys.js';
 import { workflowIds } from './workflowIds.js';
 
 /** Sends an ended notification again; a second call while one is under way joins it. */

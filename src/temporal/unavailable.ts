@@ -1,11 +1,23 @@
 /** gRPC codes that say nothing against a call: cancelled, deadline, exhausted, aborted, internal, unavailable. */
 const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
 
+const resourceExhausted = 8;
+
 /** Whether a call failed because Temporal is away or busy: it may be made again. */
 export function isTemporalUnavailable(err: unknown): boolean {
+  const code = codeOf(err);
+  return code !== undefined && unavailableCodes.has(code);
+}
+
+/** Whether Temporal refused a call because a limit on calls or actions is used up. */
+export function isOverLimit(err: unknown): boolean {
+  return codeOf(err) === resourceExhausted;
+}
+
+function codeOf(err: unknown): number | undefined {
   for (let e = err; e instanceof Error; e = e.cause) {
     const { code } = e as Error & { code?: unknown };
-    if (typeof code === 'number') return unavailableCodes.has(code);
+    if (typeof code === 'number') return code;
   }
-  return false;
+  return undefined;
 }

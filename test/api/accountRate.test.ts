@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createClient } from '../../src/store/clients.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';

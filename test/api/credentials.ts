@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { mintAccessToken } from '../../src/store/accessTokens.js';
-import type { Db } from '../../src/store/db.js';
+import type { Db } from '../../src/redis/connection/db.js';
+import { mintAccessToken } from '../../src/redis/records/accessTokens.js';
 
 export interface Credentials {
   client_id: string;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
-import { markAnswered, register } from '../../src/store/registrations.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';

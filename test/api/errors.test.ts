@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createApi } from '../../src/api/app.js';
 import { type ErrorCode, errorCodes, errors, oauthErrorOf } from '../../src/api/errors.js';
-import { openapi } from '../../src/api/openapi.js';
+import { openapi } from '../../src/api/reference/openapi.js';
 import { connectionLimits, listen } from '../../src/api/server.js';
 import { callRaw, statusesIn } from './rawCaller.js';
 import { type RunningApi, startApi } from './runningApi.js';
@@ -116,8 +116,8 @@ describe('errors', () => {
     for (const one of errorCodes) assert.ok(error.enum.includes(oauthErrorOf(one)));
   });
 
-  it('docs/errors.md has a row for each code, as the catalogue has it, and no other', () => {
-    const page = readFileSync(join(import.meta.dirname, '../../docs/errors.md'), 'utf8');
+  it('docs/reference/errors.md has a row for each code, as the catalogue has it, and no other', () => {
+    const page = readFileSync(join(import.meta.dirname, '../../docs/reference/errors.md'), 'utf8');
     const rows = page
       .split('\n')
       .filter((line) => line.startsWith('| `') && line.split('|').length === 6)

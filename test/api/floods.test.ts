@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { RefusedUntil } from '../../src/api/refusedUntil.js';
-import { createTokenLimits } from '../../src/api/tokenLimits.js';
+import { RefusedUntil } from '../../src/api/steps/refusedUntil.js';
+import { createTokenLimits } from '../../src/api/steps/tokenLimits.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';

@@ -3,9 +3,9 @@ import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
 import Koa from 'koa';
 import { connectionLimits, listen } from '../../src/api/server.js';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { until } from '../delivery/harness.js';
 import { type Service, startService } from '../e2e/service.js';
 import { servers } from '../servers.js';

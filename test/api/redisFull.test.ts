@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type RedisServer, startRedis } from '../../src/embedded/redis.js';
-import { isRedisUnavailable } from '../../src/store/db.js';
+import { type RedisServer, startRedis } from '../../local/redis.js';
+import { isRedisUnavailable } from '../../src/redis/connection/db.js';
 import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
-import { setDisabled } from '../../src/store/accounts.js';
-import { createClient, deleteClient } from '../../src/store/clients.js';
-import { changeRegistration, getRegistration, resetRegistration } from '../../src/store/registrations.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
+import { createClient, deleteClient } from '../../src/redis/records/clients.js';
+import {
+  changeRegistration,
+  getRegistration,
+  resetRegistration,
+} from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';

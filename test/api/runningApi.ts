@@ -5,15 +5,15 @@ import { createApi } from '../../src/api/app.js';
 import type { ApiDeps } from '../../src/api/deps.js';
 import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
 import { listen } from '../../src/api/server.js';
+import { startDelivering } from '../../src/compose.js';
 import { readConfig } from '../../src/config.js';
-import { startDelivering } from '../../src/delivery/compose.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { createMetrics } from '../../src/metrics.js';
 import { createSender } from '../../src/outgoing/post.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import { openDb, waitForRedis } from '../../src/store/db.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { askServer } from '../../src/temporal/askServer.js';
 import { servers, uniquePrefix } from '../servers.js';
 
@@ -70,6 +70,7 @@ export async function startApi(
     metrics,
   });
   const { accepting, catchUps, durability } = delivering;
+  const closing = new AbortController();
   const deps: ApiDeps = {
     config,
     db,
@@ -87,6 +88,7 @@ export async function startApi(
       temporal: () => askServer(connection, lookEveryMs),
       ending: () => false,
     }),
+    closing: closing.signal,
     ...(options.lookup && { lookup: options.lookup }),
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
@@ -95,6 +97,7 @@ export async function startApi(
     prefix,
     deps,
     async close() {
+      closing.abort();
       await server.close();
       await delivering.outbox.close();
       await delivering.close();

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { Redis } from 'ioredis';
-import { createAccount, rotateSecret, setDisabled } from '../../src/store/accounts.js';
-import { createClient, deleteClient } from '../../src/store/clients.js';
+import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { createClient, deleteClient } from '../../src/redis/records/clients.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 

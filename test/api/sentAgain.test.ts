@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { pauseEndpoint } from '../../src/store/endpoint.js';
-import { cancelNotification, makeDue } from '../../src/store/notifications.js';
-import { changeRegistration, resetRegistration } from '../../src/store/registrations.js';
+import { cancelNotification, makeDue } from '../../src/redis/notifications/notifications.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { setScopes } from '../../src/store/accounts.js';
-import { previousSigningSecretsAtMost } from '../../src/store/signingSecrets.js';
+import { setScopes } from '../../src/redis/records/accounts.js';
+import { previousSigningSecretsAtMost } from '../../src/redis/records/signingSecrets.js';
 import { mintedToken } from './credentials.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 

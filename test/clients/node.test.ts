@@ -9,8 +9,8 @@ import {
   EnrichmentsClient,
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
-import { openapi } from '../../src/api/openapi.js';
-import { setDisabled } from '../../src/store/accounts.js';
+import { openapi } from '../../src/api/reference/openapi.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../delivery/harness.js';
 import { type PublishedTo, startPublishedTo } from './service.js';
 

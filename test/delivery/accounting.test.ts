@@ -4,11 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
-import { createPace } from '../../src/accounting/pace.js';
-import { type Reconciliation, reconcile } from '../../src/accounting/reconcile.js';
 import { assetSlot } from '../../src/ids.js';
-import { getEndpoint, pauseEndpoint, resumeEndpoint } from '../../src/store/endpoint.js';
-import { unaccountedNow } from '../../src/store/findings.js';
+import { createPace } from '../../src/operator/pace.js';
+import { getEndpoint, pauseEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
+import { unaccountedNow } from '../../src/redis/sweep/findings.js';
+import { type Reconciliation, reconcile } from '../../src/upkeep/reconcile.js';
 import { fateOf } from '../faults/accounting.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 

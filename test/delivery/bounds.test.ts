@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient, setClient } from '../../src/store/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient, setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { mintedToken } from '../api/credentials.js';
 import { type Service, startService } from '../e2e/service.js';
 import { servers, uniquePrefix } from '../servers.js';

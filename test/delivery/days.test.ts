@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { getEndpoint } from '../../src/store/endpoint.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 const hourMs = 3_600_000;

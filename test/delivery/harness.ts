@@ -6,28 +6,24 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
-import type { ActivityDeps } from '../../activities/deps.js';
+import { type Delivering, type DeliveryOptions, type Role, startDelivering } from '../../src/compose.js';
 import { readConfig } from '../../src/config.js';
-import {
-  type Delivering,
-  type DeliveryOptions,
-  type Role,
-  startDelivering,
-} from '../../src/delivery/compose.js';
 import type { Engine } from '../../src/delivery/engine.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { getNotification, type NotificationRecord } from '../../src/store/notifications.js';
-import { markAnswered, register } from '../../src/store/registrations.js';
-import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { getNotification, type NotificationRecord } from '../../src/redis/notifications/notifications.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { markAnswered, register } from '../../src/redis/records/registrations.js';
+import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { clientOf } from '../../src/temporal/connection.js';
+import { loadDataConverter } from '../../src/temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
-import { type Running, type Slots, startWorkers } from '../../src/temporal/worker.js';
 import { type WorkflowIds, workflowIds } from '../../src/temporal/workflowIds.js';
+import type { ActivityDeps } from '../../src/upkeep/deps.js';
+import { type Running, type Slots, startWorkers } from '../../src/worker.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export interface Received {
@@ -164,9 +160,9 @@ export async function startHarness(
   let offsetMs = 0;
   const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log, clockOffsetMs: () => offsetMs });
   await waitForRedis(db, 5000);
-  const connection = await NativeConnection.connect({ address: config.TEMPORAL_ADDRESS });
-  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE);
-  const temporal = clientOf(connection, config);
+  const connection = await NativeConnection.connect(config.temporalConnection);
+  await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
+  const temporal = clientOf(connection, config, await loadDataConverter(config));
   const plain = createSecretBox(undefined);
   const secretBox = given.secretBox ?? plain;
   const real = createSender({

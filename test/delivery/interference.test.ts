@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { CancelledFailure } from '@temporalio/common';
-import { getEndpoint, pauseEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import {
+  getEndpoint,
+  pauseEndpoint,
+  resumeEndpoint,
+  unpauseEndpoint,
+} from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Terminating, cancelling or resetting any workflow loses nothing', () => {

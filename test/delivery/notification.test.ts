@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
-import { changeRegistration, resetRegistration } from '../../src/store/registrations.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
-import { createSigningSecret } from '../../src/store/signingSecrets.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('3. The notification', () => {
@@ -156,7 +156,7 @@ describe('3. The notification', () => {
     assert.equal(receiver.received.length, 1);
     assert.equal((await getEndpoint(h.db, client)).owed, 2);
     receiver.answer = () => 200;
-    const { resumeEndpoint } = await import('../../src/store/endpoint.js');
+    const { resumeEndpoint } = await import('../../src/redis/records/endpoint.js');
     assert.equal(await resumeEndpoint(h.db, client), true);
     await h.wake(client);
     await stateOf(client, first.id, 'delivered');

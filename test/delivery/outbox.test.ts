@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { startTemporal, type TemporalServer } from '../../local/temporal.js';
 import { createAccepting } from '../../src/delivery/accept.js';
 import { createClaims } from '../../src/delivery/claims.js';
 import { createOutbox } from '../../src/delivery/outbox.js';
-import { startTemporal, type TemporalServer } from '../../src/embedded/temporal.js';
 import { notificationId } from '../../src/ids.js';
-import type { ArrivedEvent } from '../../src/store/claim.js';
+import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
 interface Published {
   client: string;
@@ -156,6 +156,34 @@ describe('Temporal away changes no answer and delays no delivery', function () {
       new Set(receiver.received.map((r) => r.headers['webhook-id'])).size,
       receiver.received.length,
     );
+  });
+
+  it('an event that is given again while it waits for its workflow takes no second place', async () => {
+    const { outbox } = h.delivering;
+    await until('nothing waits', () => outbox.waiting() === 0);
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    process.kill(temporal.pid, 'SIGSTOP');
+    const given = Array.from({ length: 12 }, (_, i) => ({
+      ...{ client, asset: `again-${i}` },
+      ...{ eventId: `again-${i}`, segments: ['x'] },
+    }));
+    let published: Published[];
+    try {
+      published = await Promise.all(given.map(async (one) => ({ client, id: (await h.publish(one)).id })));
+      for (let i = 0; i < 3; i++) for (const one of given) await h.publish(one);
+      assert.equal(outbox.waiting(), given.length);
+    } finally {
+      process.kill(temporal.pid, 'SIGCONT');
+      gate.open();
+    }
+    await inWorkflows(published);
+    const all = [...(await idsByWorkflow(h)).values()].flat();
+    for (const { id } of published) assert.equal(all.filter((other) => other === id).length, 1);
+    assert.equal(outbox.waiting(), 0);
   });
 
   it('what the outbox cannot hold is delivered all the same, and counted as without a workflow', async () => {

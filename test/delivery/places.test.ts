@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { setClient } from '../../src/store/clients.js';
-import { isRedisUnavailable } from '../../src/store/db.js';
-import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
+import { createLogger } from '../../src/log.js';
+import { isRedisUnavailable } from '../../src/redis/connection/db.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
@@ -72,9 +73,10 @@ describe("A client's places are a queue", () => {
     this.timeout(120_000);
     const gate = await fillPlaces(1);
     await publishAll(assetsOf('backfill', 5001), 'backfill');
-    await until('the queue is full', () => engine().queued() === 5000);
+    // Catch-up, which sees to the one that is too many, may have planned it.
+    const full = await until('the queue is full', () => engine().queued() >= 5000 && engine().queued());
     const { id } = await h.publish({ client, asset: 'live' });
-    assert.equal(engine().queued(), 5001);
+    assert.ok(engine().queued() > full);
     await setClient(h.db, client, { maxInFlight: 64 });
     gate.open();
     await until('the live event is delivered', async () => {
@@ -236,12 +238,17 @@ describe('Claims by one process, deliveries by another', () => {
 
 describe('Where Redis’ answer is lost with the connection', () => {
   let line: Line;
+  let givenUp = 0;
   let h: Harness;
   let receiver: Receiver;
 
   before(async () => {
     line = await startProxy(servers().redisUrl);
-    h = await startHarness({ REDIS_URL: line.url });
+    const log = createLogger('silent', 'test');
+    log.warn = (_: unknown, words?: string) => {
+      if (words === 'attempts could not be settled or taken') givenUp++;
+    };
+    h = await startHarness({ REDIS_URL: line.url }, 'all', { log });
     receiver = await startReceiver();
   });
   after(async () => {
@@ -270,6 +277,31 @@ describe('Where Redis’ answer is lost with the connection', () => {
     assert.ok(at - givenAt < h.deps.delivery.leaseMs / 2, `after ${at - givenAt} ms`);
     await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
     assert.equal(receiver.received.length, 1);
+  });
+
+  it('to a turn, for longer than it is made again: what waits for the places goes on all the same', async () => {
+    const client = await h.newClient(receiver.url);
+    await setClient(h.db, client, { maxInFlight: 1 });
+    receiver.received.length = 0;
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    await h.publish({ client, asset: 'holds' });
+    await until('the place is taken', () => receiver.received.length === 1);
+    for (const asset of assetsOf('waits', 6)) await h.publish({ client, asset });
+    await until('they wait', () => h.deps.engine.queued() === 6);
+    line.forget();
+    gate.open();
+    await until('the verdict was given up', () => givenUp > 0);
+    line.reach();
+    h.skip(h.deps.delivery.leaseMs);
+    // What that turn wanted is owed, and catch-up's; all others still wait for their place.
+    const left = h.deps.engine.queued();
+    assert.ok(left > 0);
+    await until('they are sent', () => receiver.received.length === 1 + left);
+    receiver.answer = () => 200;
   });
 
   it('to a turn: it is made again, and what it took is sent once, long before a lease could end', async () => {

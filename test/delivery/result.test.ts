@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
-import { pauseEndpoint } from '../../src/store/endpoint.js';
-import { httpStatusKey, notificationStateKey } from '../../workflows/searchAttributes.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
 describe('What Temporal says of an event', () => {

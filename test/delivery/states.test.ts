@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Logger } from '../../src/log.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
-import { listStateChanges } from '../../src/store/stateChanges.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { listStateChanges } from '../../src/redis/records/stateChanges.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
@@ -130,7 +130,9 @@ describe('each change of a registration’s state is logged, counted, audited an
     await cli.json('account', 'enable', customer.account_id);
     await cli.json('registration', 'change', client(), '--url', `${receiver.url}/next`);
     await cli.json('registration', 'reset', client());
-    const byOperator = (await listStateChanges(h.db)).filter((change) => change.by === 'operator');
+    const byOperator = (await listStateChanges(h.db, { onBroken: (client) => assert.fail(client) })).filter(
+      (change) => change.by === 'operator',
+    );
     assert.deepEqual(
       byOperator.map(({ from, to, why }) => [from, to, why]),
       [

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
-import { createPace } from '../../src/accounting/pace.js';
-import { reconcile } from '../../src/accounting/reconcile.js';
 import { notificationId } from '../../src/ids.js';
-import { getClient } from '../../src/store/clients.js';
-import { getEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
-import { checkLayout } from '../../src/store/layout.js';
+import { createPace } from '../../src/operator/pace.js';
+import { checkLayout } from '../../src/redis/connection/layout.js';
+import { getClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { reconcile } from '../../src/upkeep/reconcile.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 type Value = string | { base64: string };

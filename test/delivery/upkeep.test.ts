@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { pauseEndpoint, unpauseEndpoint } from '../../src/store/endpoint.js';
+import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 

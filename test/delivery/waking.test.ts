@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { getEndpoint, pauseEndpoint, setHeld } from '../../src/store/endpoint.js';
+import { getEndpoint, pauseEndpoint, setHeld } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Catch-up is woken once for a client that may not be sent anything', () => {

@@ -8,7 +8,7 @@ import { Ajv } from 'ajv';
 import { parse } from 'yaml';
 import { environmentSchema, readConfig } from '../../src/config.js';
 import { deliveryOf } from '../../src/delivery/settings.js';
-import { listsOf } from '../../workflows/searchAttributes.js';
+import { listsOf } from '../../src/temporal/searchAttributeKeys.js';
 import { servers } from '../servers.js';
 import { MissingVariable, readCompose } from './compose.js';
 

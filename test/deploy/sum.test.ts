@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { projectDir } from '../../src/embedded/projectDir.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 
 interface Counts {
   passed: number;

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openapi } from '../../src/api/openapi.js';
+import { openapi } from '../../src/api/reference/openapi.js';
 import { environmentSchema, readConfig } from '../../src/config.js';
-import { notificationStates } from '../../src/store/notifications.js';
-import { endpointStates } from '../../src/store/stateChanges.js';
+import { notificationStates } from '../../src/redis/notifications/notifications.js';
+import { endpointStates } from '../../src/redis/records/stateChanges.js';
 
-const page = readFileSync(join(import.meta.dirname, '../../docs/delivery.md'), 'utf8');
+const page = readFileSync(join(import.meta.dirname, '../../docs/reference/delivery.md'), 'utf8');
 const sorted = (names: Iterable<string>) => [...new Set(names)].sort();
 
-describe('docs/delivery.md', () => {
+describe('docs/reference/delivery.md', () => {
   /** The states that a diagram names: at either end of an arrow. */
   function statesUnder(heading: string): string[] {
     const section = page.split(`## ${heading}\n`)[1] ?? '';

@@ -7,7 +7,7 @@ const docs = join(import.meta.dirname, '../../docs');
 const page = readFileSync(join(docs, 'receivers.md'), 'utf8');
 const links = [...page.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)].map(([, target = '']) => target);
 
-describe('docs/receivers.md', () => {
+describe('docs/guides/receivers.md', () => {
   it('links each example, and each is tried by a test', () => {
     const folders = readdirSync(join(docs, '../examples')).sort();
     assert.deepEqual(allExamples.map(({ name }) => name).sort(), folders);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { getNotification } from '../../src/store/notifications.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { mintedToken } from '../api/credentials.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { createSecretBox } from '../../src/store/secretBox.js';
-import { createSigningSecret } from '../../src/store/signingSecrets.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { newToken, type RunningApi, startApi } from '../api/runningApi.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from '../operator/cli.js';

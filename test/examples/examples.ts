@@ -5,7 +5,7 @@ import { cp, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectDir } from '../../src/embedded/projectDir.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 
 const run = promisify(execFile);
 const examples = join(projectDir, 'examples');

@@ -9,7 +9,7 @@ const recordedAt = 1_795_348_800;
 /** The text of the file. */
 export function recordedVectors(): string {
   const file = {
-    about: 'Requests to a receiver, and whether it may take them. See docs/receivers.md.',
+    about: 'Requests to a receiver, and whether it may take them. See docs/guides/receivers.md.',
     signature: 'Standard Webhooks 1.0.0: v1, HMAC-SHA256 of <webhook-id>.<webhook-timestamp>.<body>',
     tolerance_seconds: toleranceSeconds,
     vectors: vectors(recordedAt),

@@ -1,5 +1,5 @@
-import type { Db } from '../../src/store/db.js';
-import { getNotification, type NotificationRecord } from '../../src/store/notifications.js';
+import type { Db } from '../../src/redis/connection/db.js';
+import { getNotification, type NotificationRecord } from '../../src/redis/notifications/notifications.js';
 import type { Acknowledged } from './publisher.js';
 import type { Receiver } from './receiver.js';
 

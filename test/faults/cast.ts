@@ -1,8 +1,8 @@
-import { createAccount, platformScope } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import type { Db } from '../../src/store/db.js';
-import type { SecretBox } from '../../src/store/secretBox.js';
-import { createSigningSecret } from '../../src/store/signingSecrets.js';
+import type { Db } from '../../src/redis/connection/db.js';
+import { createAccount, platformScope } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import type { SecretBox } from '../../src/redis/records/secretBox.js';
+import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
 
 /** Who takes part: a publisher with registered clients, and the platform. */
 export interface Cast {

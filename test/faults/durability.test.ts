@@ -1,18 +1,18 @@
-/** What Redis and Temporal keep when they are killed, cut off or lost, and what comes back how (docs/operations.md). */
+/** What Redis and Temporal keep when they are killed, cut off or lost, and what comes back how (docs/guides/operations.md). */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import { logTail } from '../../src/embedded/child.js';
-import { startRedis } from '../../src/embedded/redis.js';
+import { logTail } from '../../local/child.js';
+import { startRedis } from '../../local/redis.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { createClient } from '../../src/store/clients.js';
-import { RedisUnavailable, waitForRedis } from '../../src/store/db.js';
-import { openDurability } from '../../src/store/durable.js';
-import { pauseEndpoint } from '../../src/store/endpoint.js';
-import { getRegistration } from '../../src/store/registrations.js';
+import { RedisUnavailable, waitForRedis } from '../../src/redis/connection/db.js';
+import { openDurability } from '../../src/redis/connection/durable.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { appendOnlyFile, damage, sizeOf, tearOff } from './appendOnlyFile.js';
 import { mint, register } from './cast.js';

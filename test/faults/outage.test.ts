@@ -3,9 +3,9 @@
  * itself when it is over, and what had piled up is sent at a bounded rate.
  */
 import assert from 'node:assert/strict';
-import { logTail } from '../../src/embedded/child.js';
-import { createClient } from '../../src/store/clients.js';
-import { getEndpoint } from '../../src/store/endpoint.js';
+import { logTail } from '../../local/child.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { register } from './cast.js';
 import { assertKept, type FaultRun, inFlightPerClient, startFaultRun } from './faultRun.js';
 import { form } from './form.js';

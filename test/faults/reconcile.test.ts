@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
-import { projectDir } from '../../src/embedded/projectDir.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type FaultRun, startFaultRun } from './faultRun.js';
 import { drawFaults, kills } from './faults.js';
 import { form } from './form.js';

@@ -1,8 +1,8 @@
 /** Registers new clients all the time, each at two URLs at once, of which exactly one may be told 200. */
 import { request } from 'undici';
-import { createClient } from '../../src/store/clients.js';
-import type { Db } from '../../src/store/db.js';
-import { getRegistration } from '../../src/store/registrations.js';
+import type { Db } from '../../src/redis/connection/db.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { getRegistration } from '../../src/redis/records/registrations.js';
 import { pause } from './pause.js';
 
 export interface Registered {

@@ -1,8 +1,8 @@
 /** A running system with its cast, and nothing going on yet. */
 import { readConfig } from '../../src/config.js';
 import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { type Cast, createCast } from './cast.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 

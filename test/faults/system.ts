@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { answersOk } from '../../src/embedded/answersOk.js';
-import { type Child, logTail, startChild, waitUntilReady } from '../../src/embedded/child.js';
-import { nodeFlags } from '../../src/embedded/nodeFlags.js';
-import { freePort } from '../../src/embedded/ports.js';
-import { projectDir } from '../../src/embedded/projectDir.js';
-import { startRedis } from '../../src/embedded/redis.js';
-import { startTemporal } from '../../src/embedded/temporal.js';
+import { answersOk } from '../../local/answersOk.js';
+import { type Child, logTail, startChild, waitUntilReady } from '../../local/child.js';
+import { nodeFlags } from '../../local/nodeFlags.js';
+import { freePort } from '../../local/ports.js';
+import { startRedis } from '../../local/redis.js';
+import { startTemporal } from '../../local/temporal.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { createReceiver, type Receiver } from './receiver.js';
 

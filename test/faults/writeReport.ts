@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { projectDir } from '../../src/embedded/projectDir.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 
 /** Writes docs/reliability.md around the table and its figures. */
 export async function writeReport(commands: readonly string[], text: string): Promise<void> {

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { createLogger } from '../../src/log.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { type Receiver, startReceiver, until } from '../delivery/harness.js';
 import { type Service, startService } from '../e2e/service.js';
 import { servers } from '../servers.js';
@@ -166,9 +166,9 @@ expected-statuses = ["4xx", 503]
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", 401, 404, 429, 431, 503]
 # What no schema can say: a URL that is registered already or not allowed, a scope that the account does not have, a
-# form with a field that is given twice.
+# form with a field that is given twice, a cursor of a list in another order.
 [[operations]]
-include-path = ["/register_push_notifications", "/push_notifications/test", "/oauth/access_token"]
+include-path = ["/register_push_notifications", "/push_notifications/test", "/oauth/access_token", "/notifications"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 404, 429, 503]
 # Without a token it is a parameter that is missing, by contract: 400.
 [[operations]]

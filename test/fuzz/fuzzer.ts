@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectDir } from '../../src/embedded/projectDir.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 
 const run = promisify(execFile);
 const requirements = join(import.meta.dirname, 'requirements.txt');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { userInfo } from 'node:os';
-import { findAccessToken } from '../../src/store/accessTokens.js';
+import { findAccessToken } from '../../src/redis/records/accessTokens.js';
 import { isTaken, mintedToken } from '../api/credentials.js';
 import { type Cli, openCli } from './cli.js';
 

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/store/db.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 export interface Ran {

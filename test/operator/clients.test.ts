@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createAccount } from '../../src/store/accounts.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
 import { type Cli, openCli } from './cli.js';
 
 describe('operator: client', () => {

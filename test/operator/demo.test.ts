@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { freePort } from '../../src/embedded/ports.js';
+import { freePort } from '../../local/ports.js';
+import { uniquePrefix } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -72,11 +73,32 @@ describe('operator: demo', () => {
     assert.equal(typeof status.rates.delivered_per_second, 'number');
   });
 
-  it('demo where the service does not answer: refused', async () => {
-    const ran = await cli.run(['demo', '--json'], { env: { PORT: String(await freePort()) } });
-    assert.deepEqual([ran.status, ran.stdout], [1, '']);
-    assert.match(ran.stderr, /The service does not answer/);
+  it('demo where the service does not answer: refused, and nothing is made', async () => {
+    const refused = await refusedDemo({ PORT: String(await freePort()) });
+    assert.match(refused, /The service does not answer/);
   });
+
+  it('demo where its URL may not be registered: refused, saying what it needs, and nothing is made', async () => {
+    for (const env of [{ ALLOW_HTTP_TARGETS: '' }, { ALLOWED_TARGET_CIDRS: '' }]) {
+      const refused = await refusedDemo(env);
+      assert.match(refused, /(The|the) url must (start|have)/);
+      assert.match(
+        refused,
+        /Nothing was made\. .*ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127\.0\.0\.0\/8/,
+      );
+    }
+  });
+
+  /** In an installation of its own, where whatever it made would show. */
+  async function refusedDemo(env: NodeJS.ProcessEnv): Promise<string> {
+    const empty = { KEY_PREFIX: uniquePrefix() };
+    const ran = await cli.run(['demo', '--json'], { env: { ...empty, ...env } });
+    assert.deepEqual([ran.status, ran.stdout], [1, '']);
+    for (const list of [['account', 'list'], ['client', 'list'], ['audit']]) {
+      assert.equal((await cli.run([...list, '--json'], { env: empty })).stdout, '[]\n');
+    }
+    return ran.stderr;
+  }
 });
 
 async function isReady(url: string): Promise<boolean> {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { claimAgain } from '../../src/store/claim.js';
-import { createClient } from '../../src/store/clients.js';
-import { pauseEndpoint } from '../../src/store/endpoint.js';
-import { announceClaims } from '../../src/store/owed.js';
-import { markAnswered, register } from '../../src/store/registrations.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { announceClaims } from '../../src/redis/owed/owed.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { markAnswered, register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { type Cli, openCli } from './cli.js';
 
 describe('operator: notification, explain, status', () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { claimAgain } from '../../src/store/claim.js';
-import { createClient } from '../../src/store/clients.js';
-import { announceClaims } from '../../src/store/owed.js';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { announceClaims } from '../../src/redis/owed/owed.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { type Cli, openCli } from './cli.js';
 
 describe('operator: reconcile', () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import type { ClientToken } from '../../src/ids.js';
-import { createAccount } from '../../src/store/accounts.js';
-import { createClient } from '../../src/store/clients.js';
-import { markAnswered, register } from '../../src/store/registrations.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { markAnswered, register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { type Cli, openCli } from './cli.js';
 
 const url = 'http://127.0.0.1:4999/hook?key=receivers-own-secret';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { createSecretBox, type SecretBox } from '../../src/store/secretBox.js';
+import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import {
   createSigningSecret,
   previousSigningSecretsAtMost,
   rotateSigningSecret,
   signingSecrets,
-} from '../../src/store/signingSecrets.js';
+} from '../../src/redis/records/signingSecrets.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 

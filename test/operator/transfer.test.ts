@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict';
-import { createAccount, getAccount, rotateSecret } from '../../src/store/accounts.js';
-import { createClient, getClient } from '../../src/store/clients.js';
-import { getEndpoint, pauseEndpoint } from '../../src/store/endpoint.js';
-import { getRegistration, markAnswered, register } from '../../src/store/registrations.js';
-import { createSecretBox } from '../../src/store/secretBox.js';
-import { createSigningSecret, rotateSigningSecret, signingSecrets } from '../../src/store/signingSecrets.js';
-import { compareFact, exportFacts, type Fact, importFact } from '../../src/store/transfer.js';
+import { createAccount, getAccount, rotateSecret } from '../../src/redis/records/accounts.js';
+import { createClient, getClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getRegistration, markAnswered, register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import {
+  createSigningSecret,
+  rotateSigningSecret,
+  signingSecrets,
+} from '../../src/redis/records/signingSecrets.js';
+import { compareFact, exportFacts, type Fact, importFact } from '../../src/redis/records/transfer.js';
 import { isTaken } from '../api/credentials.js';
 import { type Cli, openCli } from './cli.js';
 

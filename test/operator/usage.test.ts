@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { markProcess } from '../../src/embedded/processMark.js';
-import { writeRunState } from '../../src/embedded/runState.js';
+import { markProcess } from '../../src/operator/running/processMark.js';
+import { writeRunState } from '../../src/operator/running/runState.js';
 import { servers } from '../servers.js';
 import { type Cli, commandLine, openCli, type Ran } from './cli.js';
 
@@ -26,11 +26,14 @@ describe('operator: usage', () => {
       'notification',
       'explain',
       'status',
+      'watch',
+      'doctor',
       'reconcile',
       'audit',
       'export',
       'import',
       'demo',
+      'completion',
     ]) {
       assert.match(ran.stdout, new RegExp(`^ {2}${command}\\b`, 'm'));
     }
@@ -42,6 +45,7 @@ describe('operator: usage', () => {
       ['no command', [], /Usage: operator/],
       ['a group without its command', ['account'], /Usage: operator account/],
       ['a typo, with what was meant', ['acount', 'list'], /Did you mean account\?/],
+      ['a typo, with the nearest command', ['docter'], /Did you mean doctor\?/],
       ['a typo within a group', ['registration', 'rest', 'X'], /Did you mean (reset|list)\?/],
       ['a missing option', ['account', 'create'], /--name/],
       ['an unknown option, with what was meant', ['account', 'list', '--jsn'], /Did you mean --json\?/],
@@ -80,6 +84,7 @@ describe('operator: usage', () => {
       });
       assert.equal(ran.status, 1);
       assert.match(ran.stderr, /REDIS_URL is not set and "npm start" does not run/);
+      assert.match(ran.stderr, /\nRun "npm start", or set REDIS_URL and TEMPORAL_ADDRESS\.\n$/);
       assert.equal(ran.stdout, '');
     } finally {
       await rm(dir, { recursive: true });

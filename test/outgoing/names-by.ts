@@ -1,4 +1,4 @@
-import type { Lookup, Names } from '../../src/outgoing/resolve.js';
+import type { Lookup, Names } from '../../src/outgoing/names/resolve.js';
 
 /** Names by a test's own lookup, whose resolver is never to blame. */
 export function namesBy(lookup: Lookup): Names {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { SystemNames } from '../../src/outgoing/names.js';
+import { SystemNames } from '../../src/outgoing/names/names.js';
 import { oursWhileConnecting } from '../../src/outgoing/ours.js';
 import { createSender, type PostResult, type SenderSettings } from '../../src/outgoing/post.js';
 import { canIsolateNetwork, isolated, runChild } from './children/run.js';

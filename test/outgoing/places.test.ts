@@ -163,6 +163,18 @@ describe('a place for a post', () => {
     await until(() => receiver.open() === 0);
   });
 
+  it('closes connections that are idle, however long the receiver would keep them', async () => {
+    const keeps = 'HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=600\r\n\r\n';
+    const receiver = await start((socket) => socket.write(keeps));
+    const sender = sending();
+    const post = () => sender.post({ url: receiver.url, client: 'A', ...request });
+    await Promise.all([post(), post(), post()]);
+    assert.equal(receiver.open(), 3);
+    await until(() => receiver.open() === 0);
+    assert.equal((await post()).ok, true);
+    assert.equal(receiver.accepted(), 4);
+  });
+
   describe('where the sockets of the process are used up', () => {
     const startThree = (): Promise<RawReceiver[]> => Promise.all([start(), start(), start()]);
 

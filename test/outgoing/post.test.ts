@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
-import { newSigningSecret } from '../../src/store/signingSecrets.js';
+import { newSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { loopbackNames } from './names-by.js';
 import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './raw-receiver.js';
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import { sign } from '../../src/outgoing/signature.js';
-import { newSigningSecret } from '../../src/store/signingSecrets.js';
+import { newSigningSecret } from '../../src/redis/records/signingSecrets.js';
 
 const platformId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 256 });
 const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/);

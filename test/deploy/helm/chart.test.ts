@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { environmentSchema, readConfig } from '../../../src/config.js';
 import { deliveryOf } from '../../../src/delivery/settings.js';
+import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
-import { chartDir, hasGo, helm, kubeconform, kubernetesVersions } from './tools.js';
+import { chartDir, helm, kubeconform, kubernetesVersions } from './tools.js';
 
 const examples = readdirSync(join(chartDir, 'examples')).map((file) => join(chartDir, 'examples', file));
 const everyShape = [[], ...examples.map((file) => ['-f', file])];
@@ -18,12 +19,20 @@ const wrongService = 'apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: 
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
 const forcedAfterGraceMs = 10_000;
 
+/** What a volume would bring: the service looks whether a certificate can be read. */
+function withFiles(environment: Record<string, string>): Record<string, string> {
+  const given = Object.entries(environment);
+  return Object.fromEntries(
+    given.map(([name, value]) => [name, name.endsWith('_PATH') ? import.meta.filename : value]),
+  );
+}
+
 describe('the Helm chart', function () {
   // Building Helm takes minutes the first time.
   this.timeout(30 * 60_000);
 
   before(async function () {
-    if (!hasGo()) this.skip();
+    if (!isBuilt()) this.skip();
     await helm('version');
   });
 
@@ -49,7 +58,7 @@ describe('the Helm chart', function () {
         const environment = environmentOf(containers[0], secrets);
         const unknown = Object.keys(environment).filter((name) => !(name in environmentSchema.shape));
         assert.deepEqual(unknown, [], `${role} ${args}`);
-        const config = readConfig(environment);
+        const config = readConfig(withFiles(environment));
         const ports = containers[0].ports.map(({ containerPort }) => containerPort);
         assert.deepEqual(ports, role === 'worker' ? [config.ADMIN_PORT] : [config.PORT, config.ADMIN_PORT]);
         for (const { name, value } of containers[0].env) {
@@ -94,7 +103,7 @@ describe('the Helm chart', function () {
     for (const args of [...everyShape, slow]) {
       for (const pod of podsOf(await rendered(...args)).values()) {
         const [container] = pod.containers;
-        const config = readConfig(environmentOf(container, secrets));
+        const config = readConfig(withFiles(environmentOf(container, secrets)));
         const endsMs = config.SHUTDOWN_DELAY_SECONDS * 1000 + deliveryOf(config).leaseMs + forcedAfterGraceMs;
         assert.ok(pod.terminationGracePeriodSeconds * 1000 >= endsMs + 10_000, String(args));
         assert.deepEqual(container.startupProbe.httpGet, { path: '/healthz', port: 'admin' });

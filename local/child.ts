@@ -1,0 +1,129 @@
+/**
+ * A child process that never outlives its parent, however that ends.
+ *
+ * It leads a process group of its own, so that Ctrl-C reaches only the parent, which then stops its children in
+ * order. Beside it waits a shell whose standard input is a pipe from the parent: when the parent is killed the pipe
+ * closes and the shell ends the child.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { withTimeout } from '../src/withTimeout.js';
+
+export interface ChildOptions {
+  name: string;
+  command: string;
+  args: readonly string[];
+  /** Takes its standard output and error; appended to. */
+  logFile: string;
+  env?: NodeJS.ProcessEnv;
+  cwd?: string;
+  /** Told at once, long before the child is ready. */
+  onStart?: ((child: Child) => void) | undefined;
+}
+
+export interface Child {
+  name: string;
+  pid: number;
+  logFile: string;
+  /** Set once it has ended: the exit status or signal in words. */
+  ended: string | undefined;
+  /** Resolves with `ended`; never rejects. */
+  exited: Promise<string>;
+  /** SIGTERM, then SIGKILL after `graceMs`; resolves when it is gone. */
+  stop(graceMs?: number): Promise<void>;
+}
+
+/** @throws Error when it could not be started at all */
+export async function startChild(options: ChildOptions): Promise<Child> {
+  mkdirSync(dirname(options.logFile), { recursive: true });
+  const log = openSync(options.logFile, 'a', 0o600);
+  const child = spawn(options.command, options.args, {
+    stdio: ['ignore', log, log],
+    detached: true,
+    env: options.env ?? process.env,
+    cwd: options.cwd,
+  });
+  closeSync(log);
+  const { pid } = child;
+  if (pid === undefined) throw new Error(`${options.name} did not start: ${await startError(child)}`);
+  const watcher = watch(pid);
+
+  const started: Child = {
+    name: options.name,
+    pid,
+    logFile: options.logFile,
+    ended: undefined,
+    exited: new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        watcher.kill('SIGKILL');
+        started.ended = signal ? `killed by ${signal}` : `exit status ${code}`;
+        resolve(started.ended);
+      });
+    }),
+    async stop(graceMs = 10_000) {
+      if (started.ended !== undefined) return;
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
+      await started.exited;
+      clearTimeout(timer);
+    },
+  };
+  options.onStart?.(started);
+  return started;
+}
+
+const answerWithinMs = 3000;
+
+/** Polls until `check` holds. @throws Error with the log's end when the child ends first, or after `timeoutMs` */
+export async function waitUntilReady(
+  child: Child,
+  check: () => Promise<boolean>,
+  timeoutMs: number,
+): Promise<void> {
+  const end = Date.now() + timeoutMs;
+  while (!(await answersInTime(child, check))) {
+    if (child.ended !== undefined)
+      throw new Error(`${child.name} ended: ${child.ended}\n${logTail(child.logFile)}`);
+    if (Date.now() > end) {
+      await child.stop();
+      throw new Error(`${child.name} was not ready after ${timeoutMs / 1000} s\n${logTail(child.logFile)}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
+/** An answer that never comes must hide neither that the child has ended nor that it is too late. */
+async function answersInTime(child: Child, check: () => Promise<boolean>): Promise<boolean> {
+  return (await withTimeout(Promise.race([check(), child.exited]), answerWithinMs, () => false)) === true;
+}
+
+/** The last lines of a log, indented. */
+export function logTail(logFile: string, lines = 15): string {
+  const all = readFileSync(logFile, 'utf8').trimEnd().split('\n');
+  return [`  ${logFile}:`, ...all.slice(-lines).map((line) => `  | ${line}`)].join('\n');
+}
+
+const watchScript = `
+read -r _
+kill -TERM "$1" 2>/dev/null || exit 0
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+  sleep 1
+  kill -0 "$1" 2>/dev/null || exit 0
+done
+kill -KILL "$1"`;
+
+function watch(pid: number): ChildProcess {
+  const watcher = spawn('/bin/sh', ['-c', watchScript, 'sh', String(pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  watcher.on('error', () => undefined);
+  watcher.stdin?.on('error', () => undefined);
+  watcher.unref();
+  return watcher;
+}
+
+function startError(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => child.once('error', (err) => resolve(err.message)));
+}

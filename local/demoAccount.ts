@@ -1,0 +1,112 @@
+/** The account that a first `npm start` makes for trying things out. */
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectDir } from '../src/operator/running/projectDir.js';
+import { freePort, isPortTaken } from './ports.js';
+
+const run = promisify(execFile);
+
+interface Credentials {
+  client_id: string;
+  client_secret: string;
+}
+
+export interface DemoAccount {
+  publisher: Credentials;
+  platform: Credentials;
+  clientToken: string;
+  /** Where the receiver of the lines to paste listens. */
+  receiverPort: number;
+}
+
+/** The one of an earlier start if the service still takes it, else a new one; kept in `.data/demo.json`. */
+export async function demoAccount(
+  dir: string,
+  apiUrl: string,
+  environment: Record<string, string>,
+): Promise<DemoAccount> {
+  const file = join(dir, 'demo.json');
+  const earlier = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as DemoAccount) : undefined;
+  if (earlier && (await isTaken(apiUrl, earlier.publisher))) return earlier;
+  const demo = await createDemo(environment);
+  const draft = `${file}.${process.pid}`;
+  writeFileSync(draft, `${JSON.stringify(demo, null, 2)}\n`, { mode: 0o600 });
+  renameSync(draft, file);
+  return demo;
+}
+
+/** A link to the demo account's console; undefined where none could be made. */
+export async function consoleLink(
+  environment: Record<string, string>,
+  { clientToken }: DemoAccount,
+): Promise<string | undefined> {
+  const link = await runOperator(environment, ['console', clientToken]).catch(() => undefined);
+  return link && String(link.url);
+}
+
+/** What to type to see a notification arrive. */
+export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
+  const { publisher, platform, clientToken, receiverPort } = demo;
+  const token = (who: Credentials, scope: string) =>
+    `curl -s ${apiUrl}/oauth/access_token -F grant_type=none -F client_id=${who.client_id}` +
+    ` -F client_secret=${who.client_secret} -F scope=${scope}` +
+    ` | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/'`;
+  const hook = encodeURIComponent(`http://127.0.0.1:${receiverPort}/hook`);
+  return [
+    'A receiver, in a terminal of its own:',
+    '',
+    `node -e 'require("http").createServer((q,s)=>{console.log(q.headers);q.pipe(process.stdout);q.on("end",()=>s.end())}).listen(${receiverPort},"127.0.0.1")'`,
+    '',
+    'A token, the registration (once), an enrichment event:',
+    '',
+    `TOKEN=$(${token(publisher, 'push_notifications')})`,
+    `curl -X POST "${apiUrl}/register_push_notifications?access_token=$TOKEN&client_token=${clientToken}&url=${hook}"`,
+    `curl ${apiUrl}/enrichments -H "Authorization: Bearer $(${token(platform, 'enrichments')})" -H 'Content-Type: application/json'` +
+      ` -d '{"client_token":"${clientToken}","platform_id":"video-1","segments":["demo:'$(date +%s)'"]}'`,
+    '',
+    'Or all of it by itself, with a receiver of its own:  npm run -s operator -- demo',
+  ].join('\n');
+}
+
+async function isTaken(apiUrl: string, who: Credentials): Promise<boolean> {
+  const response = await fetch(`${apiUrl}/oauth/access_token`, {
+    method: 'POST',
+    body: new URLSearchParams({ grant_type: 'none', scope: 'push_notifications', ...who }),
+  });
+  await response.body?.cancel();
+  return response.status !== 401;
+}
+
+async function createDemo(environment: Record<string, string>): Promise<DemoAccount> {
+  const operator = (...args: string[]) => runOperator(environment, args);
+  const [publisher, platform] = await Promise.all([
+    operator('account', 'create', '--name', 'Demo publisher'),
+    operator('account', 'create', '--name', 'Demo platform', '--platform'),
+  ]);
+  const client = ['client', 'create', '--account', String(publisher.account_id), '--name', 'Demo site'];
+  // A start that was killed between the two may have given the token out; it is never given out twice.
+  const { client_token } = await operator(...client, '--token', 'DEMO').catch(() => operator(...client));
+  return {
+    publisher: credentials(publisher),
+    platform: credentials(platform),
+    clientToken: String(client_token),
+    receiverPort: (await isPortTaken(4000)) ? await freePort() : 4000,
+  };
+}
+
+async function runOperator(
+  environment: Record<string, string>,
+  args: readonly string[],
+): Promise<Record<string, unknown>> {
+  const main = join(projectDir, 'dist/src/operator/main.js');
+  const { stdout } = await run(process.execPath, [main, ...args, '--json'], {
+    env: { ...process.env, ...environment },
+  });
+  return JSON.parse(stdout);
+}
+
+function credentials(account: Record<string, unknown>): Credentials {
+  return { client_id: String(account.client_id), client_secret: String(account.client_secret) };
+}

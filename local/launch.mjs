@@ -1,0 +1,215 @@
+/**
+ * What the npm scripts run: it needs nothing but Node, brings `node_modules` and `dist` up to date, then does what
+ * its first argument says. Progress goes to stderr, so that a command's output stays its own.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const projectDir = join(dirname(fileURLToPath(import.meta.url)), '..');
+const [task, ...args] = process.argv.slice(2);
+const tests = 'test/**/*.test.ts';
+const faults = 'test/faults/**/*.test.ts';
+const fuzz = 'test/fuzz/**/*.test.ts';
+
+checkNode();
+switch (task) {
+  case 'start':
+    prepare();
+    await become('dist/local/start.js');
+    break;
+  case 'build':
+    prepare();
+    break;
+  case 'operator':
+    if (!existsSync(join(projectDir, 'dist/src/operator/main.js'))) prepare();
+    await become('dist/src/operator/main.js');
+    break;
+  case 'test':
+    prepare();
+    mocha(tests, '--ignore', faults, '--ignore', fuzz);
+    break;
+  case 'faults':
+    prepare();
+    mocha(faults);
+    break;
+  case 'fuzz':
+    prepare();
+    mocha(fuzz);
+    break;
+  case 'bench':
+    prepare();
+    runModule('tsx/dist/cli.mjs', ['bench/main.ts', ...args]);
+    break;
+  default:
+    fail(`launch.mjs: no task ${task}`);
+}
+
+/** The files that were named, or all of it: without any mocha would take the whole of `test`. */
+function mocha(...all) {
+  const isNamed = args.some((arg) => arg.endsWith('.ts') || existsSync(join(projectDir, arg)));
+  runModule('mocha/bin/mocha.js', isNamed ? args : [...args, ...all]);
+}
+
+function checkNode() {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (major < 20 || (major === 20 && minor < 19))
+    fail(`Node 20.19 or newer is needed, this is ${process.version}`);
+}
+
+function prepare() {
+  const release = lock();
+  try {
+    install();
+    build();
+  } finally {
+    release();
+  }
+}
+
+/** `npm ci` where `node_modules` is not that of package-lock.json. */
+function install() {
+  const stamp = join(projectDir, 'node_modules', '.installed');
+  const wanted = digest([join(projectDir, 'package-lock.json')], `${process.platform} ${process.arch}`);
+  if (read(stamp) === wanted) return;
+  if (!isInstalledByHand()) {
+    say('installing dependencies');
+    const npm = process.env.npm_execpath;
+    const [command, ...before] = npm?.endsWith('.js') ? [process.execPath, npm] : ['npm'];
+    run(command, [
+      ...before,
+      'ci',
+      '--ignore-scripts',
+      '--include=dev',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+    ]);
+  }
+  writeFileSync(stamp, wanted);
+}
+
+/** npm writes this file last. */
+function isInstalledByHand() {
+  const done = join(projectDir, 'node_modules', '.package-lock.json');
+  return (
+    existsSync(done) && statSync(done).mtimeMs >= statSync(join(projectDir, 'package-lock.json')).mtimeMs
+  );
+}
+
+/** Compiles, then bundles the workflows, where a source is newer than `dist`. */
+function build() {
+  const stamp = join(projectDir, 'dist', '.built');
+  const folders = ['src', 'local', 'workflows', 'activities'].map((name) => join(projectDir, name));
+  const single = ['package-lock.json', 'tsconfig.json'].map((name) => join(projectDir, name));
+  const wanted = digest([...folders.flatMap(sourcesUnder), ...single], process.version);
+  if (read(stamp) === wanted) return;
+  say('building');
+  for (const name of ['.built', 'src', 'local', 'workflows', 'activities']) {
+    rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
+  }
+  run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
+  const assets = 'src/api/console/assets';
+  cpSync(join(projectDir, assets), join(projectDir, 'dist', assets), { recursive: true });
+  const bundle = join(projectDir, 'dist/src/temporal/bundle.js');
+  if (existsSync(bundle)) run(process.execPath, [bundle]);
+  writeFileSync(stamp, wanted);
+}
+
+function sourcesUnder(folder) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}
+
+function digest(files, salt) {
+  const hash = createHash('sha256').update(salt);
+  for (const file of files) {
+    const content = readFileSync(file);
+    hash.update(`\n${relative(projectDir, file)} ${content.length}\n`).update(content);
+  }
+  return hash.digest('hex');
+}
+
+/** Goes on as that program, in this process: signals need no forwarding. */
+async function become(program) {
+  const path = join(projectDir, program);
+  process.argv = [process.execPath, path, ...args];
+  await import(pathToFileURL(path).href);
+}
+
+/** Runs a program of a package to its end, and ends like it. */
+function runModule(program, programArgs) {
+  const child = spawn(process.execPath, [join(projectDir, 'node_modules', program), ...programArgs], {
+    stdio: 'inherit',
+    cwd: projectDir,
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('exit', (code, signal) => {
+    process.exitCode = signal ? 1 : (code ?? 1);
+  });
+}
+
+function run(command, commandArgs) {
+  const { status, error } = spawnSync(command, commandArgs, { cwd: projectDir, stdio: ['ignore', 2, 2] });
+  if (status !== 0) fail(`${[command, ...commandArgs].join(' ')} failed${error ? `: ${error.message}` : ''}`);
+}
+
+/** One at a time in this clone: a second one waits and then finds everything done. */
+function lock() {
+  const file = join(projectDir, '.cache', 'launch.lock');
+  mkdirSync(dirname(file), { recursive: true });
+  for (let told = false; ; told = true) {
+    try {
+      writeFileSync(file, String(process.pid), { flag: 'wx' });
+      break;
+    } catch (err) {
+      if (err.code !== 'EEXIST') throw err;
+    }
+    const holder = Number(read(file));
+    if (holder && !isAlive(holder)) rmSync(file, { force: true });
+    else if (!told) say(`waiting for another start in this folder (process ${holder}, ${file})`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+  }
+  const release = () => rmSync(file, { force: true });
+  process.once('exit', release);
+  return () => {
+    process.off('exit', release);
+    release();
+  };
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (err) {
+    return err.code === 'EPERM';
+  }
+}
+
+function read(file) {
+  return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+}
+
+function say(line) {
+  console.error(`  ${line}`);
+}
+
+function fail(line) {
+  console.error(line);
+  process.exit(1);
+}

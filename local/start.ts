@@ -1,0 +1,206 @@
+/**
+ * `npm start`: everything on this machine. Brings up Temporal, Redis and the service, one line of progress each, and
+ * ends all of it in order when it is told to, or when one of them ends.
+ */
+import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Config, ConfigError, isTemporalGiven, readConfig } from '../src/config.js';
+import { endProcess, markProcess } from '../src/operator/running/processMark.js';
+import { dataDir, projectDir } from '../src/operator/running/projectDir.js';
+import { claimRunState, type RunState } from '../src/operator/running/runState.js';
+import { answersOk } from './answersOk.js';
+import { redisBinary, temporalBinary } from './binaries.js';
+import { startChild, waitUntilReady } from './child.js';
+import { consoleLink, demoAccount, linesToPaste } from './demoAccount.js';
+import { nodeFlags } from './nodeFlags.js';
+import { PortPlan } from './portPlan.js';
+import { startRedis } from './redis.js';
+import { secretsKey } from './secretsKey.js';
+import { Supervisor } from './supervisor.js';
+import { startTemporal } from './temporal.js';
+
+/** Where `npm start`, and only it, lets notifications go beside public addresses. */
+const loopback = '127.0.0.0/8,::1/128';
+const say = (line: string) => console.log(`  ${line}`);
+const begun = Date.now();
+const dir = dataDir();
+
+// A closed terminal must not keep the servers from being stopped.
+process.stdout.on('error', () => undefined);
+process.stderr.on('error', () => undefined);
+
+try {
+  const config = readConfig();
+  const supervisor = new Supervisor(dir, await claim());
+  stopOnSignals(supervisor);
+  try {
+    await bringUp(config, supervisor);
+  } catch (err) {
+    await supervisor.stop(message(err), 1);
+  }
+} catch (err) {
+  console.error(message(err));
+  process.exit(1);
+}
+
+/** Becomes the one supervisor of the data folder; what an earlier one left running is ended first. */
+async function claim(): Promise<RunState> {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const supervisor = markProcess(process.pid);
+  if (!supervisor) throw new Error('this system tells nothing about its processes (/proc or ps is needed)');
+  const state: RunState = { supervisor, children: [] };
+  const claimed = claimRunState(dir, state);
+  if (claimed.kind === 'running') {
+    const { supervisor: other, apiUrl } = claimed.state;
+    throw new Error(
+      `it runs already for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
+    );
+  }
+  const left = claimed.leftBehind.filter((mark) => markProcess(mark.pid)?.identity === mark.identity);
+  if (left.length > 0) say(`ending ${left.length} processes that an earlier start left behind`);
+  await Promise.all(left.map((mark) => endProcess(mark, 10_000)));
+  return { supervisor, children: [] };
+}
+
+async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
+  const { state } = supervisor;
+  const ports = new PortPlan(say);
+  const port = await ports.exactly('PORT', config.PORT, config.HOST);
+  const adminPort = await ports.preferably('ADMIN_PORT', 9464);
+  const [redisUrl, temporal] = await Promise.all([
+    process.env.REDIS_URL || ownRedis(supervisor, await ports.preferably('REDIS_PORT', 6379)),
+    isTemporalGiven()
+      ? { address: config.TEMPORAL_ADDRESS, uiUrl: undefined }
+      : ownTemporal(supervisor, config, ports),
+  ]);
+
+  const apiUrl = `http://${urlHost(config.HOST)}:${port}`;
+  const environment = {
+    PORT: String(port),
+    ADMIN_PORT: String(adminPort),
+    REDIS_URL: redisUrl,
+    TEMPORAL_ADDRESS: temporal.address,
+    ALLOW_HTTP_TARGETS: 'true',
+    ALLOWED_TARGET_CIDRS: [process.env.ALLOWED_TARGET_CIDRS, loopback].filter(Boolean).join(','),
+    OWN_PORTS: [process.env.OWN_PORTS, ...ports.all()].filter(Boolean).join(','),
+    SECRETS_KEY: process.env.SECRETS_KEY || secretsKey(dir),
+  };
+  Object.assign(state, { redisUrl, temporalAddress: temporal.address, apiUrl, environment });
+  if (temporal.uiUrl) state.temporalUiUrl = temporal.uiUrl;
+  supervisor.save();
+
+  await step('service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
+  say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
+  const paste = await demo(apiUrl, environment);
+  if (supervisor.isStopping) return;
+  console.log(`
+ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
+
+  API          ${apiUrl}   (${apiUrl}/docs)
+  Temporal UI  ${temporal.uiUrl ?? `that of ${temporal.address}`}
+  metrics      http://${urlHost(config.ADMIN_HOST)}:${adminPort}/metrics
+  logs, data   ${dir}
+
+${paste}
+
+Ctrl-C stops all of it; the next start goes on where this one stopped.`);
+}
+
+async function ownRedis(supervisor: Supervisor, port: number): Promise<string> {
+  return step('redis', `redis://127.0.0.1:${port}`, async () => {
+    const binary = await redisBinary(say);
+    const options = { port, binary, dir: join(dir, 'redis'), logFile: logFile('redis') };
+    return (await startRedis({ ...options, onStart: supervisor.adopt, say })).url;
+  });
+}
+
+async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPlan) {
+  const port = await ports.preferably('TEMPORAL_PORT', 7233);
+  const uiPort = await ports.preferably('TEMPORAL_UI_PORT', 8233);
+  const uiUrl = `http://127.0.0.1:${uiPort}`;
+  return step('temporal', `127.0.0.1:${port}, UI at ${uiUrl}`, async () => {
+    const binary = await temporalBinary(say);
+    const options = {
+      port,
+      uiPort,
+      binary,
+      namespace: config.TEMPORAL_NAMESPACE,
+      dir,
+      logFile: logFile('temporal'),
+    };
+    return { address: (await startTemporal({ ...options, onStart: supervisor.adopt })).address, uiUrl };
+  });
+}
+
+/** API and worker in one process: a workflow that is started here can begin here, without a way through the server. */
+async function service(
+  supervisor: Supervisor,
+  environment: Record<string, string>,
+  readyUrl: string,
+): Promise<void> {
+  const child = await startChild({
+    name: 'service',
+    command: process.execPath,
+    args: [...nodeFlags, join(projectDir, 'dist/src/main.js'), 'all'],
+    env: { ...process.env, ...environment },
+    logFile: logFile('service'),
+    onStart: supervisor.adopt,
+  });
+  await waitUntilReady(child, () => answersOk(readyUrl), 60_000);
+}
+
+async function demo(apiUrl: string, environment: Record<string, string>): Promise<string> {
+  try {
+    const account = await demoAccount(dir, apiUrl, environment);
+    const link = await consoleLink(environment, account);
+    const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
+    return (toConsole ?? '') + linesToPaste(apiUrl, account);
+  } catch (err) {
+    return `The demo account could not be made: ${message(err)}`;
+  }
+}
+
+async function step<T>(name: string, where: string, work: () => Promise<T>): Promise<T> {
+  const from = Date.now();
+  const result = await work();
+  say(`${name.padEnd(10)} ${where} (${((Date.now() - from) / 1000).toFixed(1)} s)`);
+  return result;
+}
+
+/** One log per server, the earlier one kept beside it once it is long. */
+function logFile(name: string): string {
+  const file = join(dir, 'logs', `${name}.log`);
+  const longBytes = 32 * 1024 * 1024;
+  if (existsSync(file) && statSync(file).size > longBytes) renameSync(file, `${file}.1`);
+  return file;
+}
+
+function stopOnSignals(supervisor: Supervisor): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (supervisor.isStopping) supervisor.kill();
+      else void supervisor.stop(signal, 0);
+    });
+  }
+  process.on('uncaughtException', (err) => void supervisor.stop(String(err.stack), 1));
+  if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
+}
+
+/** A killed npm sends no signal; nobody would ever stop what it had started. */
+function stopWithoutParent(supervisor: Supervisor): void {
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent) void supervisor.stop('npm is gone', 1);
+  }, 500).unref();
+}
+
+function urlHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+function message(err: unknown): string {
+  if (err instanceof ConfigError) return err.message;
+  return err instanceof Error ? err.message : String(err);
+}

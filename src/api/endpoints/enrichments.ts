@@ -1,0 +1,152 @@
+import type { Middleware } from 'koa';
+import { TooBusy } from '../../delivery/accept.js';
+import { readEnrichmentEvent } from '../../delivery/event.js';
+import { eventIdPattern } from '../../ids.js';
+import { isRedisUnavailable } from '../../redis/connection/db.js';
+import type { Claim, Held } from '../../redis/owed/claim.js';
+import { withTimeout } from '../../withTimeout.js';
+import { ApiError, badParameter, unavailable } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import type { ErrorCode } from '../errors.js';
+import { requireToken, type TokenState } from '../steps/bearer.js';
+import { readBody } from '../steps/body/readBody.js';
+import { readJson } from '../steps/body/readJson.js';
+import { insufficientScope } from '../steps/insufficientScope.js';
+
+/** POST /enrichments: the platform says that analysis found segments (contract, section 4). */
+export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<EnrichmentState>(
+    requireToken(deps.db),
+    requireEnrichmentsScope,
+    requireJson,
+    readBody(bodyAtMostBytes),
+    readJson,
+    answerOne(deps),
+    answerBatch(deps),
+  );
+}
+
+interface EnrichmentState extends TokenState {
+  body: Buffer;
+  json: unknown;
+}
+
+const bodyAtMostBytes = 1024 * 1024;
+const eventsAtMost = 500;
+/** Everything an answer needs of Redis; then it is 503: unknown. */
+const answerWithinMs = 1900;
+
+const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
+  if (!ctx.state.token.scopes.includes('enrichments')) {
+    throw insufficientScope('enrichments');
+  }
+  await next();
+};
+
+const requireJson: Step<EnrichmentState> = async (ctx, next) => {
+  if (!ctx.is('application/json')) {
+    throw new ApiError('unsupported_media_type', 'The body must be application/json');
+  }
+  await next();
+};
+
+type ItemAnswer =
+  | { event_id: string; notification: 'queued'; notification_id: string; held?: Held }
+  | { event_id: string; notification: 'none'; reason: string }
+  | { event_id: string | null; code: ErrorCode; msg: string };
+
+const answerOne =
+  (deps: ApiDeps): Step<EnrichmentState> =>
+  async (ctx, next) => {
+    const body = bodyOf(ctx.state.json);
+    if ('events' in body) return await next();
+    const event = readEnrichmentEvent(body, '');
+    if ('problem' in event) throw badParameter(event.problem);
+    const answer = await takeInTime(deps, event);
+    if ('code' in answer) throw new ApiError(answer.code, answer.msg);
+    ctx.status = 202;
+    ctx.body = answer;
+  };
+
+const answerBatch =
+  (deps: ApiDeps): Step<EnrichmentState> =>
+  async (ctx) => {
+    const { events, ...rest } = bodyOf(ctx.state.json);
+    const [unknown] = Object.keys(rest);
+    if (unknown !== undefined) throw badParameter('body: only events is known beside events');
+    if (!Array.isArray(events)) throw badParameter('events: must be a list');
+    if (events.length === 0) throw badParameter('events: must hold at least one event');
+    if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
+    const results = await Promise.all(
+      events.map(async (raw, i): Promise<ItemAnswer> => {
+        const event = readEnrichmentEvent(raw, `events[${i}]`);
+        if ('problem' in event) {
+          return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
+        }
+        try {
+          return await takeInTime(deps, event);
+        } catch (err) {
+          if (!isUnknown(err)) throw err;
+          return {
+            event_id: event.eventId,
+            code: 'temporarily_unavailable',
+            msg: 'It is not known whether this event was taken; send it again',
+          };
+        }
+      }),
+    );
+    // 503 means that nothing is known to be taken; else each item says for itself.
+    const unavailableItems = results.filter((r) => 'code' in r && r.code === 'temporarily_unavailable');
+    if (unavailableItems.length > 0 && !results.some((r) => 'notification' in r)) throw unavailable();
+    ctx.status = 202;
+    ctx.body = { results };
+  };
+
+function bodyOf(body: unknown): Record<string, unknown> {
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw badParameter('body: must be an object');
+  return body as Record<string, unknown>;
+}
+
+/** The id of an event that cannot be taken; null where it gives none that could be one. */
+function givenEventId(raw: unknown): string | null {
+  const given = typeof raw === 'object' && raw !== null && 'event_id' in raw ? raw.event_id : undefined;
+  return typeof given === 'string' && eventIdPattern.test(given) ? given : null;
+}
+
+type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
+
+/** Answers once what was decided is durable. @throws ApiError 503 where that takes too long */
+async function takeInTime({ accepting, db }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
+  const accepted = accepting.accept({ ...event, acceptedAt: Date.now() + db.clockOffsetMs() });
+  const claim = await withTimeout(accepted, answerWithinMs, () => {
+    throw unavailable();
+  });
+  return answerOf(event, claim);
+}
+
+function answerOf(
+  { eventId: event_id, notificationId: notification_id }: GivenEvent,
+  claim: Claim,
+): ItemAnswer {
+  switch (claim.kind) {
+    case 'unknown_client':
+      return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
+    case 'none':
+      return { event_id, notification: 'none', reason: claim.reason };
+    case 'claimed':
+    case 'ended':
+      return { event_id, notification: 'queued', notification_id, ...heldOf(claim.held) };
+    case 'not_needed':
+      throw new Error('a new event cannot be claimed again');
+  }
+}
+
+function heldOf(held: Held | undefined): { held?: Held } {
+  return held === undefined ? {} : { held };
+}
+
+function isUnknown(err: unknown): boolean {
+  return isRedisUnavailable(err) || err instanceof TooBusy || (err instanceof ApiError && err.status === 503);
+}

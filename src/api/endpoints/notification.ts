@@ -1,0 +1,13 @@
+import type { Middleware } from 'koa';
+import type { ApiDeps } from '../deps.js';
+import { endpoint } from '../endpoint.js';
+import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
+import { publisherSteps } from '../steps/publisher.js';
+import { presentWithAttempts } from './presentNotification.js';
+
+/** GET /notifications/{id}: one notification and its attempts. */
+export function notificationEndpoint({ db }: ApiDeps): Middleware[] {
+  return endpoint<NotificationStepState>(...publisherSteps(db), requireOwnNotification(db), async (ctx) => {
+    ctx.body = presentWithAttempts(ctx.state.notification);
+  });
+}

@@ -1,0 +1,31 @@
+import type { Middleware } from 'koa';
+import { getEndpoint } from '../../redis/records/endpoint.js';
+import type { Registration } from '../../redis/records/registrations.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint } from '../endpoint.js';
+import { type PublisherState, publisherSteps, requireRegistration } from '../steps/publisher.js';
+import { presentOptionalTime, presentTime } from './presentTime.js';
+
+/** GET /push_notifications: the registration of a client and the health of its endpoint. */
+export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {
+  return endpoint<PublisherState & { registration: Registration }>(
+    ...publisherSteps(db),
+    requireRegistration(db),
+    async (ctx) => {
+      const { registration, client } = ctx.state;
+      const health = await getEndpoint(db, client.clientToken);
+      ctx.body = {
+        url: registration.url,
+        state: health.state,
+        state_since: presentOptionalTime(health.lastChange?.atMs),
+        state_reason: health.lastChange?.why ?? null,
+        registered_at: presentTime(registration.registeredAtMs),
+        owed: health.owed,
+        last_success_at: presentOptionalTime(health.lastSuccessAt),
+        last_failure_at: presentOptionalTime(health.lastFailureAt),
+        last_error: health.lastError ?? null,
+        next_attempt_at: presentOptionalTime(health.nextAttemptAt),
+      };
+    },
+  );
+}

@@ -1,0 +1,84 @@
+import type { Middleware } from 'koa';
+import { z } from 'zod';
+import { recoverFailed } from '../../redis/notifications/notifications.js';
+import { shortened } from '../../shortened.js';
+import { badParameter } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { limitAccount } from '../steps/accountRate.js';
+import { auditCall } from '../steps/auditCall.js';
+import { readBody } from '../steps/body/readBody.js';
+import { readJson } from '../steps/body/readJson.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
+import { readTime } from '../steps/readQuery.js';
+import { limitSends } from '../steps/sendLimit.js';
+import { presentTime } from './presentTime.js';
+import { wakeClient } from './wakeClient.js';
+
+/** POST /notifications/recover: what ended as failed in a time is owed again. */
+export function recoverEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<RecoverState>(
+    ...publisherSteps<RecoverState>(deps.db),
+    readBody(bodyAtMostBytes),
+    readJson,
+    ...recoverSteps(deps),
+  );
+}
+
+/** What follows once the caller and the client are known, and the body is read. */
+export function recoverSteps(deps: ApiDeps): Step<RecoverState>[] {
+  return [
+    readRange,
+    limitSends(deps.db),
+    limitAccount(deps, 'records'),
+    auditCall<RecoverState>(deps, {
+      what: 'notification recover',
+      about: ({ range }) => (range.dryRun ? undefined : sayRange(range)),
+    }),
+    recover(deps),
+  ];
+}
+
+export interface RecoverState extends PublisherState {
+  body: Buffer;
+  json: unknown;
+  range: { since: number; until: number; dryRun: boolean };
+}
+
+const bodyAtMostBytes = 16 * 1024;
+
+const bodySchema = z.strictObject({
+  since: z.string(),
+  until: z.string().optional(),
+  dry_run: z.boolean().optional(),
+});
+
+const readRange: Step<RecoverState> = async (ctx, next) => {
+  const parsed = bodySchema.safeParse(ctx.state.json ?? {});
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const where = issue?.path.join('.') || 'the body';
+    throw badParameter(shortened(`${where}: ${issue?.message ?? 'not valid'}`));
+  }
+  const { since, until, dry_run: dryRun = false } = parsed.data;
+  ctx.state.range = {
+    since: readTime('since', since) ?? 0,
+    until: readTime('until', until) ?? Number.MAX_SAFE_INTEGER,
+    dryRun,
+  };
+  await next();
+};
+
+const sayRange = ({ since, until }: RecoverState['range']) => ({
+  since: presentTime(since),
+  ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),
+});
+
+const recover =
+  (deps: ApiDeps): Step<RecoverState> =>
+  async (ctx) => {
+    const { client, range } = ctx.state;
+    const { count } = await recoverFailed(deps.db, client.clientToken, range);
+    if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
+    ctx.body = { count };
+  };

@@ -1,0 +1,49 @@
+import type { Middleware } from 'koa';
+import { makeDue } from '../../redis/notifications/notifications.js';
+import { startRedeliver } from '../../temporal/redeliver.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { auditCall } from '../steps/auditCall.js';
+import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
+import { publisherSteps, requireRegistration } from '../steps/publisher.js';
+import { limitSends } from '../steps/sendLimit.js';
+import { askTemporal } from './askTemporal.js';
+import { wakeClient } from './wakeClient.js';
+
+/** POST /notifications/{id}/redeliver: again now, same id. A waiting one is due at once, an ended one is tried anew. */
+export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<NotificationStepState>(
+    ...publisherSteps<NotificationStepState>(deps.db),
+    ...redeliverSteps(deps),
+  );
+}
+
+/** What follows once the caller and the client are known. */
+export function redeliverSteps(deps: ApiDeps): Step<NotificationStepState>[] {
+  return [
+    requireOwnNotification(deps.db),
+    requireRegistration(deps.db) as unknown as Step<NotificationStepState>,
+    limitSends(deps.db),
+    auditCall<NotificationStepState>(deps, {
+      what: 'notification redeliver',
+      about: ({ notification }) => ({ notification_id: notification.notificationId }),
+    }),
+    redeliver(deps),
+  ];
+}
+
+const redeliver =
+  (deps: ApiDeps): Step<NotificationStepState> =>
+  async (ctx) => {
+    const { clientToken, notificationId, platformId } = ctx.state.notification;
+    const outcome = await makeDue(deps.db, clientToken, notificationId);
+    if (outcome === 'due') {
+      await wakeClient(deps, clientToken);
+    } else {
+      const { temporal, config, log } = deps;
+      const start = startRedeliver(temporal, { clientToken, platformId, notificationId }, config.TASK_QUEUE);
+      await askTemporal(log, start);
+    }
+    ctx.status = 202;
+    ctx.body = { notification_id: notificationId, redelivery: outcome === 'due' ? 'due' : 'started' };
+  };

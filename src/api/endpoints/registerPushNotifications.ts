@@ -1,0 +1,157 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Context, Middleware } from 'koa';
+import { needsLookup } from '../../outgoing/target.js';
+import { isRedisUnavailable } from '../../redis/connection/db.js';
+import type { AccessToken } from '../../redis/records/accessTokens.js';
+import type { Client } from '../../redis/records/clients.js';
+import {
+  answerWithinMs,
+  getRegistration,
+  markAnswered,
+  register,
+} from '../../redis/records/registrations.js';
+import { tellStateChange } from '../../tellStateChange.js';
+import { urlWithoutQuery } from '../../urlWithoutQuery.js';
+import { withTimeout } from '../../withTimeout.js';
+import { ApiError, badParameter, unavailable } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { limitAccount } from '../steps/accountRate.js';
+import { auditCall } from '../steps/auditCall.js';
+import { bearerToken, tokenFinder, tokenOrRefuse } from '../steps/bearer.js';
+import { checkUrl } from '../steps/checkUrl.js';
+import { ownClientOrRefuse } from '../steps/ownClient.js';
+import type { Parameter } from '../steps/parameters.js';
+import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
+import { wakeClient } from './wakeClient.js';
+
+/** POST /register_push_notifications: the one URL of a client (contract, section 2). */
+export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<RegistrationState>(
+    readParameters,
+    checkAccessToken(deps),
+    checkClientToken(deps),
+    refuseRegistered(deps),
+    limitLookups(deps),
+    checkTheUrl(deps),
+    auditCall<RegistrationState>(deps, {
+      what: 'registration',
+      about: ({ given }) => ({ url: urlWithoutQuery(given.url.value) }),
+    }),
+    storeUrl(deps),
+  );
+}
+
+interface RegistrationState {
+  requestId: string;
+  given: { accessToken: string; clientToken: string; url: Parameter };
+  token: AccessToken;
+  client: Client;
+}
+
+const readParameters: Step<RegistrationState> = async (ctx, next) => {
+  const bearer = bearerToken(ctx as Context);
+  refuseUnknownParameters(ctx, ['access_token', 'client_token', 'url']);
+  if (bearer !== undefined && parametersOf(ctx).has('access_token')) {
+    throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
+  }
+  ctx.state.given = {
+    accessToken: bearer ?? required(ctx, 'access_token').value,
+    clientToken: required(ctx, 'client_token').value,
+    url: required(ctx, 'url'),
+  };
+  await next();
+};
+
+function checkAccessToken({ db }: ApiDeps): Step<RegistrationState> {
+  const find = tokenFinder(db);
+  return async (ctx, next) => {
+    ctx.state.token = await tokenOrRefuse(find, ctx.state.given.accessToken);
+    await next();
+  };
+}
+
+const checkClientToken =
+  ({ db }: ApiDeps): Step<RegistrationState> =>
+  async (ctx, next) => {
+    const { clientToken } = ctx.state.given;
+    ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
+    await next();
+  };
+
+/** Comes before the url is looked at; what only an equal unanswered call has stored is left to storeUrl. */
+const refuseRegistered =
+  ({ db, config }: ApiDeps): Step<RegistrationState> =>
+  async (ctx, next) => {
+    const there = await getRegistration(db, ctx.state.client.clientToken);
+    const mayBeOurs =
+      there &&
+      !there.answered &&
+      there.url === ctx.state.given.url.value &&
+      there.accountId === ctx.state.token.accountId;
+    if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
+    await next();
+  };
+
+const alreadyRegistered = (contact: string): ApiError =>
+  new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
+
+function limitLookups(deps: ApiDeps): Step<RegistrationState> {
+  const limit = limitAccount(deps, 'names');
+  return (ctx, next) => (needsLookup(ctx.state.given.url.value) ? limit(ctx, next) : next());
+}
+
+const checkTheUrl =
+  (deps: ApiDeps): Step<RegistrationState> =>
+  async (ctx, next) => {
+    await checkUrl(deps, ctx.state.given.url);
+    await next();
+  };
+
+const storeUrl =
+  (deps: ApiDeps): Step<RegistrationState> =>
+  async (ctx) => {
+    const { db, secretBox, config } = deps;
+    const url = ctx.state.given.url.value;
+    const { clientToken } = ctx.state.client;
+    const { accountId } = ctx.state.token;
+    const result = await register(db, secretBox, { clientToken, accountId, url });
+    if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
+    // From here on the caller hears 200, or 503 while a repeat may still take this over: never later.
+    await withTimeout(deps.durability.reached(), result.storingSinceMs + answerWithinMs - Date.now(), () => {
+      throw unavailable();
+    });
+    if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable();
+    tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
+    ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
+    if (result.wakeCatchUp) void wake(deps, clientToken);
+    ctx.body = { success: true, url };
+  };
+
+const markTries = 8;
+const markPauseMs = 100;
+
+/** The 200 is out; until this is written a repeat would hear 200 as well. */
+async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce: string): Promise<void> {
+  for (let tried = 1; ; tried++) {
+    try {
+      await markAnswered(db, clientToken, nonce);
+      return;
+    } catch (err) {
+      if (tried === markTries || !isRedisUnavailable(err)) {
+        log.warn({ client_token: clientToken }, 'a registration could not be marked as answered');
+        return;
+      }
+      await sleep(markPauseMs * tried);
+    }
+  }
+}
+
+/** What is owed goes to the new URL. Should this fail, the sweep finds it within two minutes. */
+async function wake(deps: ApiDeps, clientToken: string): Promise<void> {
+  try {
+    await wakeClient(deps, clientToken);
+  } catch {
+    deps.log.warn({ client_token: clientToken }, 'catch-up could not be woken');
+  }
+}

@@ -1,0 +1,36 @@
+import type { Middleware } from 'koa';
+import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
+import type { Registration } from '../../redis/records/registrations.js';
+import { tellStateChange } from '../../tellStateChange.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { auditCall } from '../steps/auditCall.js';
+import { type PublisherState, publisherSteps, requireRegistration } from '../steps/publisher.js';
+import { limitSends } from '../steps/sendLimit.js';
+import { wakeClient } from './wakeClient.js';
+
+/** POST /push_notifications/resume: a suspended or failing endpoint is probed now, then drained. */
+export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<ResumeState>(...publisherSteps<ResumeState>(deps.db), ...resumeSteps(deps));
+}
+
+type ResumeState = PublisherState & { registration: Registration };
+
+/** What follows once the caller and the client are known. */
+export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {
+  return [
+    requireRegistration(deps.db) as unknown as Step<ResumeState>,
+    limitSends(deps.db),
+    auditCall(deps, { what: 'resume' }),
+    async (ctx) => {
+      const { clientToken } = ctx.state.client;
+      const before = await getEndpoint(deps.db, clientToken);
+      await resumeEndpoint(deps.db, clientToken, 'publisher');
+      const { state, owed } = await getEndpoint(deps.db, clientToken);
+      tellStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
+      await wakeClient(deps, clientToken);
+      ctx.status = 202;
+      ctx.body = { state, owed };
+    },
+  ];
+}

@@ -1,0 +1,83 @@
+import type { Middleware } from 'koa';
+import type { Db } from '../../redis/connection/db.js';
+import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
+import {
+  createSigningSecret,
+  rotateSigningSecret,
+  rotationWaitMs,
+} from '../../redis/records/signingSecrets.js';
+import { tooMany } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { auditCall } from '../steps/auditCall.js';
+import type { TokenState } from '../steps/bearer.js';
+import { insufficientScope } from '../steps/insufficientScope.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
+import { presentOptionalTime } from './presentTime.js';
+
+/** GET /push_notifications/signing_secret: it belongs to the client, with or without a URL. */
+export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
+}
+
+/** What follows once the caller and the client are known. */
+export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
+  const { db, secretBox } = deps;
+  return [
+    requireSigningSecretsScope(db),
+    auditCall(deps, { what: 'signing secret read', isRead: true }),
+    async (ctx) => {
+      ctx.body = { signing_secret: await createSigningSecret(db, secretBox, ctx.state.client.clientToken) };
+    },
+  ];
+}
+
+/** POST /push_notifications/signing_secret: a new one; previous ones sign along for 24 h each, ten of them at most. */
+export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
+}
+
+/** What follows once the caller and the client are known. */
+export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
+  return [
+    requireSigningSecretsScope(deps.db),
+    refuseWhileTenSignAlong(deps.db),
+    auditCall(deps, { what: 'signing secret rotate' }),
+    rotate(deps),
+  ];
+}
+
+/** Comes before the audit: a flood of what is refused anyway must not push out what was done. */
+const refuseWhileTenSignAlong =
+  (db: Db): Step<PublisherState> =>
+  async (ctx, next) => {
+    const waitMs = await rotationWaitMs(db, ctx.state.client.clientToken);
+    if (waitMs > 0) throw tooManyRotations(waitMs);
+    await next();
+  };
+
+const rotate =
+  ({ db, secretBox }: ApiDeps): Step<PublisherState> =>
+  async (ctx) => {
+    const rotated = await rotateSigningSecret(db, secretBox, ctx.state.client.clientToken);
+    if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
+    ctx.body = {
+      signing_secret: rotated.signingSecret,
+      previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
+    };
+  };
+
+const tooManyRotations = (waitMs: number) =>
+  tooMany('Ten previous signing secrets are still valid for 24 h each', waitMs);
+
+/** Where the account has the scope, only a token that was minted with it may: tokens in use everywhere can't. */
+const requireSigningSecretsScope =
+  (db: Db): Step<TokenState> =>
+  async (ctx, next) => {
+    const { accountId, scopes } = ctx.state.token;
+    if (!scopes.includes(signingSecretsScope)) {
+      const account = await getAccount(db, accountId);
+      if (account?.scopes.includes(signingSecretsScope)) throw insufficientScope(signingSecretsScope);
+    }
+    await next();
+  };

@@ -1,0 +1,77 @@
+import { randomBytes } from 'node:crypto';
+import type { Middleware } from 'koa';
+import { idFromBytes } from '../../ids.js';
+import { notificationRequest } from '../../outgoing/notification.js';
+import { getRegistration } from '../../redis/records/registrations.js';
+import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
+import { urlWithoutQuery } from '../../urlWithoutQuery.js';
+import { badParameter } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { limitAccount } from '../steps/accountRate.js';
+import { auditCall } from '../steps/auditCall.js';
+import { checkUrl } from '../steps/checkUrl.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
+import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
+import { limitSends } from '../steps/sendLimit.js';
+
+/** POST /push_notifications/test: one test notification, now, and how it went. It counts for nothing else. */
+export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<TestState>(...publisherSteps<TestState>(deps.db), ...testSteps(deps));
+}
+
+/** What follows once the caller and the client are known. */
+export function testSteps(deps: ApiDeps): Step<TestState>[] {
+  return [
+    limitAccount(deps, 'names'),
+    chooseUrl(deps),
+    limitSends(deps.db),
+    auditCall<TestState>(deps, { what: 'test', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
+    sendTest(deps),
+  ];
+}
+
+export interface TestState extends PublisherState {
+  url: string;
+}
+
+const chooseUrl =
+  (deps: ApiDeps): Step<TestState> =>
+  async (ctx, next) => {
+    refuseUnknownParameters(ctx, ['client_token', 'url']);
+    const given = parametersOf(ctx).has('url') ? required(ctx, 'url') : undefined;
+    const registered = await getRegistration(deps.db, ctx.state.client.clientToken);
+    if (registered) {
+      if (given !== undefined && given.value !== registered.url) {
+        throw badParameter('The parameter url is only for a client that has no url registered');
+      }
+      ctx.state.url = registered.url;
+    } else {
+      if (given === undefined) {
+        throw badParameter('The parameter url is missing, and no url is registered');
+      }
+      await checkUrl(deps, given);
+      ctx.state.url = given.value;
+    }
+    await next();
+  };
+
+const sendTest =
+  ({ db, secretBox, sender }: ApiDeps): Step<TestState> =>
+  async (ctx) => {
+    const { clientToken } = ctx.state.client;
+    await createSigningSecret(db, secretBox, clientToken);
+    const secrets = await signingSecrets(db, secretBox, clientToken);
+    const request = notificationRequest(
+      { notificationId: idFromBytes(randomBytes(16)), clientToken, platformId: 'test', event: 'test' },
+      secrets,
+      Date.now(),
+    );
+    const result = await sender.post({ url: ctx.state.url, client: clientToken, ...request });
+    ctx.body = {
+      ...(result.status !== undefined && { status: result.status }),
+      milliseconds: Math.round(result.milliseconds),
+      ...(result.error !== undefined && { error: result.error }),
+      request,
+    };
+  };

@@ -1,0 +1,53 @@
+import { recordCall } from '../../redis/records/auditCalls.js';
+import { clientAddress } from '../clientAddress.js';
+import type { ApiDeps } from '../deps.js';
+import type { Step } from '../endpoint.js';
+import type { PublisherState } from './publisher.js';
+
+/** What is written down of a call, beside who makes it. */
+export interface Audited<State> {
+  /** In words, such as `signing secret read`. */
+  what: string;
+  /** True for a call that changes and sends nothing. */
+  isRead?: boolean;
+  /** What it is about: no secret, no query of a URL. undefined: there is nothing to write down. */
+  about?: (state: State) => Record<string, unknown> | undefined;
+}
+
+/**
+ * Writes who makes this call into the audit and the log. It comes last before the call is carried out: what was refused
+ * is not in it, and nothing is done that is not.
+ * @throws where Redis does not take it; then nothing is carried out
+ */
+export function auditCall<State extends PublisherState>(
+  { db, config, log }: ApiDeps,
+  { what, isRead = false, about = () => ({}) }: Audited<State>,
+): Step<State> {
+  return async (ctx, next) => {
+    const { token, client, requestId } = ctx.state;
+    const subject = about(ctx.state);
+    if (subject !== undefined) {
+      const call = {
+        accountId: token.accountId,
+        clientToken: client.clientToken,
+        what,
+        address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
+        tokenFingerprint: token.fingerprint,
+        requestId,
+        about: subject,
+      };
+      if (await recordCall(db, call, { isRead })) log.info(forLog(call), 'audited call');
+    }
+    await next();
+  };
+}
+
+const forLog = (call: Parameters<typeof recordCall>[1]) => ({
+  account_id: call.accountId,
+  client_token: call.clientToken,
+  what: call.what,
+  ...call.about,
+  address: call.address,
+  token_fingerprint: call.tokenFingerprint,
+  request_id: call.requestId,
+});

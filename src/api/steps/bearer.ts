@@ -1,0 +1,48 @@
+import type { Context } from 'koa';
+import type { Db } from '../../redis/connection/db.js';
+import { shareReads } from '../../redis/connection/shareReads.js';
+import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
+import { ApiError, badParameter } from '../apiError.js';
+import type { Step } from '../endpoint.js';
+import { parametersOf } from './readQuery.js';
+
+export interface TokenState {
+  token: AccessToken;
+}
+
+/** The token of `Authorization: Bearer`; undefined when the header is absent or of another scheme. */
+export function bearerToken(ctx: Context): string | undefined {
+  return /^bearer +(\S+) *$/i.exec(ctx.get('authorization'))?.[1];
+}
+
+export type FindToken = (token: string) => Promise<AccessToken | undefined>;
+
+/** Requests of one token at the same time share the look at it: a busy platform has one token. */
+export function tokenFinder(db: Db): FindToken {
+  return shareReads((token) => findAccessToken(db, token));
+}
+
+/** Whom the bearer token stands for, as state.token; anything else is a 401, a second token in the query a 400. */
+export function requireToken(db: Db): Step<TokenState> {
+  const find = tokenFinder(db);
+  return async (ctx, next) => {
+    const token = bearerToken(ctx as Context);
+    // RFC 6750, section 2: never more than one way in one request.
+    if (token !== undefined && parametersOf(ctx).has('access_token')) {
+      throw badParameter('The access_token must be given as a header only');
+    }
+    ctx.state.token = await tokenOrRefuse(find, token);
+    await next();
+  };
+}
+
+/** @throws ApiError 401 */
+export async function tokenOrRefuse(find: FindToken, token: string | undefined): Promise<AccessToken> {
+  const found = token === undefined ? undefined : await find(token);
+  if (found) return found;
+  // RFC 6750, section 3.1: no error code where no credentials were given.
+  const challenge = token === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
+  throw new ApiError('invalid_token', 'The access token is no longer valid', {
+    'WWW-Authenticate': challenge,
+  });
+}

@@ -1,0 +1,18 @@
+import { isUtf8 } from 'node:buffer';
+import { unreadableBody } from '../../apiError.js';
+import type { Step } from '../../endpoint.js';
+
+/**
+ * What state.body says, as state.json; undefined where there is no body. RFC 8259, section 8.1: only UTF-8. Bytes that
+ * are none would otherwise all become the same replacement character, and different names one name.
+ */
+export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next) => {
+  const { body } = ctx.state;
+  if (!isUtf8(body)) throw unreadableBody();
+  try {
+    ctx.state.json = body.length === 0 ? undefined : JSON.parse(body.toString());
+  } catch {
+    throw unreadableBody();
+  }
+  await next();
+};

@@ -1,0 +1,29 @@
+import { checkTarget, type TargetRefusal, TargetRefused } from '../../outgoing/target.js';
+import { ApiError } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import type { Parameter } from './parameters.js';
+
+/** Whether notifications may go to this URL. @throws ApiError 400 saying what to send instead; ResolverUnavailable */
+export async function checkUrl(
+  { targetPolicy, lookup }: Pick<ApiDeps, 'targetPolicy' | 'lookup'>,
+  url: Parameter,
+): Promise<void> {
+  try {
+    await checkTarget(url.value, targetPolicy, lookup && { lookup });
+  } catch (err) {
+    if (err instanceof TargetRefused)
+      throw new ApiError(`url_${err.reason}`, err.message + adviceOn(err.reason, url));
+    throw err;
+  }
+}
+
+function adviceOn(reason: TargetRefusal, { value, raw }: Parameter): string {
+  if (reason === 'not_absolute' && raw.includes('+') && value.includes(' ')) {
+    return '. A + in the query stands for a space: send a + of the url as %2B';
+  }
+  if (reason === 'scheme') return '. Send the https:// address of the same endpoint';
+  if (reason === 'credentials') {
+    return '. Leave user:password@ out: each notification is signed, and a secret may stand in the path or the query';
+  }
+  return '';
+}

@@ -1,0 +1,26 @@
+import type { Db } from '../../redis/connection/db.js';
+import { type Client, getClient } from '../../redis/records/clients.js';
+import { ApiError } from '../apiError.js';
+import type { Step } from '../endpoint.js';
+import type { TokenState } from './bearer.js';
+import { required } from './readQuery.js';
+
+export interface ClientState {
+  client: Client;
+}
+
+/** The client of the query's client_token, as state.client; it must be a child of the token's account. */
+export const requireOwnClient =
+  (db: Db): Step<TokenState & ClientState> =>
+  async (ctx, next) => {
+    const { value: clientToken } = required(ctx, 'client_token');
+    ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
+    await next();
+  };
+
+/** @throws ApiError 401, the same for a client that does not exist and for somebody else's */
+export async function ownClientOrRefuse(db: Db, clientToken: string, accountId: string): Promise<Client> {
+  const client = await getClient(db, clientToken);
+  if (client?.accountId === accountId) return client;
+  throw new ApiError('invalid_client_token', 'The client token is not valid for this account');
+}

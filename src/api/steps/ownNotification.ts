@@ -1,0 +1,21 @@
+import { isNotificationId } from '../../ids.js';
+import type { Db } from '../../redis/connection/db.js';
+import { getNotification, type NotificationRecord } from '../../redis/notifications/notifications.js';
+import { ApiError } from '../apiError.js';
+import type { Step } from '../endpoint.js';
+import type { PublisherState } from './publisher.js';
+
+export interface NotificationStepState extends PublisherState {
+  notification: NotificationRecord;
+}
+
+/** The client's notification of the path's id, as state.notification; 404 where it is not kept, or not this client's. */
+export const requireOwnNotification =
+  (db: Db): Step<NotificationStepState> =>
+  async (ctx, next) => {
+    const { id = '' } = (ctx as unknown as { params: Record<string, string> }).params;
+    const found = isNotificationId(id) && (await getNotification(db, ctx.state.client.clientToken, id));
+    if (!found) throw new ApiError('unknown_notification', 'There is no such notification of this client');
+    ctx.state.notification = found;
+    await next();
+  };

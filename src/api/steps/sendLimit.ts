@@ -1,0 +1,14 @@
+import type { Db } from '../../redis/connection/db.js';
+import { takeSendCall } from '../../redis/records/sendLimit.js';
+import { tooMany } from '../apiError.js';
+import type { Step } from '../endpoint.js';
+import type { ClientState } from './ownClient.js';
+
+/** Calls that send something, per client: one in 5 s, bursts of 5. */
+export function limitSends(db: Db): Step<ClientState> {
+  return async (ctx, next) => {
+    const waitMs = await takeSendCall(db, ctx.state.client.clientToken);
+    if (waitMs > 0) throw tooMany('Too many calls that send something for this client', waitMs);
+    await next();
+  };
+}

@@ -1,7 +1,0 @@
-import { askTemporal } from './askTemporal.js';
-import type { ApiDeps } from './deps.js';
-
-/** Has what the client is owed looked at now. @throws ApiError 503 */
-export async function wakeClient({ catchUps, log }: ApiDeps, clientToken: string): Promise<void> {
-  await askTemporal(log, catchUps.wakeNow(clientToken));
-}

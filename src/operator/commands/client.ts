@@ -1,0 +1,150 @@
+import type { Command } from 'commander';
+import { InvalidArgumentError } from 'commander';
+import type { ClientToken } from '../../ids.js';
+import {
+  type Client,
+  createClient,
+  deleteClient,
+  listClients,
+  setClient,
+} from '../../redis/records/clients.js';
+import { clearDeletedClient } from '../../redis/records/deletion.js';
+import { getRegistration } from '../../redis/records/registrations.js';
+import { createSecretBox } from '../../redis/records/secretBox.js';
+import { createSigningSecret } from '../../redis/records/signingSecrets.js';
+import { urlWithoutQuery } from '../../urlWithoutQuery.js';
+import { knownClient, parseClientToken } from '../knownClient.js';
+import type { Operator } from '../operator.js';
+import { facts, table } from '../terminal/table.js';
+
+export function addClientCommands(program: Command, operator: Operator): void {
+  const client = program.command('client').description('sites, apps and channels of an account');
+
+  client
+    .command('create')
+    .description('make a client')
+    .requiredOption('--account <id>', 'whose it is')
+    .requiredOption('--name <name>', 'what it is called')
+    .option('--token <token>', 'its client token (default: made up)', parseClientToken)
+    .action(async (wanted: { account: string; name: string; token?: ClientToken }) => {
+      const db = await operator.db();
+      const created = await createClient(db, {
+        accountId: wanted.account,
+        name: wanted.name,
+        ...(wanted.token !== undefined && { clientToken: wanted.token }),
+      });
+      await createSigningSecret(db, createSecretBox(operator.config().SECRETS_KEY), created.clientToken);
+      const answer = {
+        client_token: created.clientToken,
+        account_id: created.accountId,
+        name: created.name,
+      };
+      await operator.record({
+        what: 'client create',
+        target: answer.client_token,
+        before: null,
+        after: { account_id: answer.account_id, name: answer.name },
+      });
+      operator.answer(answer, () => facts(answer));
+    });
+
+  client
+    .command('list')
+    .description('every client, or those of one account')
+    .option('--account <id>', 'only of this account')
+    .action(async ({ account }: { account?: string }) => {
+      const clients = (await listClients(await operator.db(), account)).map(shown);
+      operator.answer(clients, () =>
+        table(
+          ['CLIENT', 'NAME', 'ACCOUNT', 'IN FLIGHT', 'PER SECOND'],
+          clients.map((c) => [c.client_token, c.name, c.account_id, c.max_in_flight, c.max_per_second]),
+          'There are no clients.',
+        ),
+      );
+    });
+
+  client
+    .command('set')
+    .description("change a client's bounds")
+    .argument('<token>', 'the client', parseClientToken)
+    .option('--max-in-flight <n>', 'attempts at once, or "default"', boundOrDefault)
+    .option('--max-per-second <n>', 'attempts a second, or "default" (no limit)', boundOrDefault)
+    .action(async (token: ClientToken, bounds: { maxInFlight?: Bound; maxPerSecond?: Bound }, command) => {
+      if (bounds.maxInFlight === undefined && bounds.maxPerSecond === undefined) {
+        (command as Command).error('error: give --max-in-flight, --max-per-second, or both');
+      }
+      const before = shown(await knownClient(operator, token));
+      const after = shown(
+        await setClient(await operator.db(), token, {
+          ...(bounds.maxInFlight !== undefined && { maxInFlight: bounds.maxInFlight.n }),
+          ...(bounds.maxPerSecond !== undefined && { maxPerSecond: bounds.maxPerSecond.n }),
+        }),
+      );
+      await operator.record({
+        what: 'client set',
+        target: token,
+        before: boundsOf(before),
+        after: boundsOf(after),
+      });
+      operator.answer(after, () => facts(after));
+    });
+
+  client
+    .command('delete')
+    .description(
+      'end a client: its URL, its signing secrets and what is known of its assets go, what it is still owed is cancelled; its client token is never given out again',
+    )
+    .argument('<token>', 'the client', parseClientToken)
+    .action(async (token: ClientToken) => {
+      const before = shown(await knownClient(operator, token));
+      const db = await operator.db();
+      const registration = await getRegistration(db, token);
+      await deleteClient(db, token);
+      await operator.record({
+        what: 'client delete',
+        target: token,
+        before: { ...before, url: registration && urlWithoutQuery(registration.url) },
+        after: null,
+      });
+      // Where it breaks off, the sweep goes on.
+      const { cancelled } = await clearDeletedClient(db, token);
+      const answer = {
+        client_token: token,
+        deleted: true,
+        ...(registration && { removed_url: registration.url }),
+        cancelled,
+      };
+      operator.answer(
+        answer,
+        () => `${token} is deleted. Notifications that it was still owed, now cancelled: ${cancelled}.`,
+      );
+    });
+}
+
+function shown(client: Client) {
+  return {
+    client_token: client.clientToken,
+    account_id: client.accountId,
+    name: client.name,
+    max_in_flight: client.maxInFlight ?? null,
+    max_per_second: client.maxPerSecond ?? null,
+  };
+}
+
+function boundsOf({ max_in_flight, max_per_second }: ReturnType<typeof shown>) {
+  return { max_in_flight, max_per_second };
+}
+
+/** null: the service's default holds. */
+interface Bound {
+  n: number | null;
+}
+
+function boundOrDefault(text: string): Bound {
+  if (text === 'default') return { n: null };
+  const n = Number(text);
+  if (!Number.isSafeInteger(n) || n < 1) {
+    throw new InvalidArgumentError('Give a whole number from 1 up, or "default".');
+  }
+  return { n };
+}

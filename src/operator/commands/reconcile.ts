@@ -1,0 +1,92 @@
+import { type Command, InvalidArgumentError } from 'commander';
+import { deliveryOf } from '../../delivery/settings.js';
+import type { ClientToken } from '../../ids.js';
+import { problems } from '../../upkeep/problem.js';
+import type { Reconciliation } from '../../upkeep/reconcile.js';
+import { knownClient, parseClientToken } from '../knownClient.js';
+import type { Operator } from '../operator.js';
+import { createPace } from '../pace.js';
+import { Refused } from '../refused.js';
+import { parseMoment, span } from '../terminal/moment.js';
+import { counted, withProgress } from '../terminal/progress.js';
+import { facts, table } from '../terminal/table.js';
+
+/** Calls to Temporal: what a walk costs it is a few per cent of what it can do. */
+const defaultPerSecond = 200;
+
+export function addReconcileCommand(program: Command, operator: Operator): void {
+  program
+    .command('reconcile')
+    .description('account for every accepted event; exit status 1 where one is unaccounted for')
+    .option('--since <when>', 'accepted since a date, or so long ago (15m, 2h, 3d)', parseMoment)
+    .option('--client <token>', 'of this client alone', parseClientToken)
+    .option('--per-second <n>', 'calls to Temporal', parsePerSecond, defaultPerSecond)
+    .action(async (options: { since?: number; client?: ClientToken; perSecond: number }) => {
+      if (options.client !== undefined) await knownClient(operator, options.client);
+      const { nothingYet, reconcile } = await import('../../upkeep/reconcile.js');
+      const looked = nothingYet();
+      const walk = {
+        db: await operator.db(),
+        temporal: await operator.temporal(),
+        taskQueue: operator.config().TASK_QUEUE,
+        delivery: deliveryOf(operator.config()),
+        since: options.since ?? 0,
+        ...(options.client !== undefined && { clientToken: options.client }),
+        pace: createPace(options.perSecond),
+      };
+      const found = await withProgress(
+        () =>
+          `Looking: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
+        () => reconcile(walk, looked),
+      );
+      operator.answer(shown(found), () => inWords(found));
+      if (found.unaccountedInAll > 0) throw new Refused(`${found.unaccountedInAll} are unaccounted for.`);
+    });
+}
+
+function shown({ counts, unaccounted, unaccountedInAll, looked, milliseconds }: Reconciliation) {
+  return {
+    events: { ...counts, unaccounted: unaccountedInAll },
+    looked_at: looked,
+    seconds: milliseconds / 1000,
+    unaccounted: unaccounted.map((u) => ({
+      client_token: u.clientToken,
+      platform_id: u.platformId ?? null,
+      notification_id: u.notificationId ?? null,
+      workflow_id: u.workflowId ?? null,
+      problem: u.problem,
+      because: problems[u.problem],
+    })),
+  };
+}
+
+function inWords({ counts, unaccounted, unaccountedInAll, looked, milliseconds }: Reconciliation): string {
+  const accounted = Object.values(counts).reduce((sum, n) => sum + n, 0);
+  return [
+    unaccountedInAll === 0
+      ? `Every accepted event is accounted for: ${accounted}.`
+      : `${unaccountedInAll} are unaccounted for, ${accounted} are accounted for.`,
+    '',
+    facts(Object.fromEntries(Object.entries(counts).map(([name, n]) => [name.replaceAll('_', ' '), n]))),
+    '',
+    `Looked at ${looked.notifications} notifications of ${looked.clients} clients and ${looked.workflows} workflows (${looked.histories} by their history) in ${span(milliseconds)}.`,
+    '',
+    table(
+      ['CLIENT', 'ASSET', 'NOTIFICATION', 'WORKFLOW', 'BECAUSE'],
+      unaccounted.map((u) => [
+        u.clientToken,
+        u.platformId,
+        u.notificationId,
+        u.workflowId,
+        problems[u.problem],
+      ]),
+      'Nothing is unaccounted for.',
+    ),
+  ].join('\n');
+}
+
+function parsePerSecond(text: string): number {
+  const perSecond = Number(text);
+  if (!Number.isFinite(perSecond) || perSecond <= 0) throw new InvalidArgumentError('Give a number above 0.');
+  return perSecond;
+}

@@ -1,0 +1,86 @@
+import type { Command } from 'commander';
+import type { ClientToken } from '../../ids.js';
+import type { Db } from '../../redis/connection/db.js';
+import { reencryptSigningSecrets } from '../../redis/records/reencrypt.js';
+import { createSecretBox, type SecretBox } from '../../redis/records/secretBox.js';
+import { replaceSigningSecret, rotateSigningSecret } from '../../redis/records/signingSecrets.js';
+import { knownClient, parseClientToken } from '../knownClient.js';
+import type { Operator } from '../operator.js';
+import { Refused } from '../refused.js';
+import { moment, span } from '../terminal/moment.js';
+import { counted, withProgress } from '../terminal/progress.js';
+
+export function addSecretsCommands(program: Command, operator: Operator): void {
+  const secrets = program.command('secrets').description('how signing secrets are encrypted at rest');
+
+  secrets
+    .command('reencrypt')
+    .description('put every signing secret under the first key of SECRETS_KEY')
+    .action(async () => {
+      const keys = operator.config().SECRETS_KEY;
+      const [newest] = keys ?? [];
+      if (newest === undefined) throw new Refused('SECRETS_KEY is not set: there is no key to encrypt with.');
+      const db = await operator.db();
+      let progress = '';
+      const counts = await withProgress(
+        () => `Reencrypting: ${progress}`,
+        () =>
+          reencryptSigningSecrets(db, createSecretBox(keys), (done, all) => {
+            progress = `${counted(done)} of ${counted(all)} clients`;
+          }),
+      );
+      await operator.record({
+        what: 'secrets reencrypt',
+        target: newest.id,
+        before: null,
+        after: { reencrypted: counts.reencrypted, unreadable: counts.unreadable },
+      });
+      if (counts.unreadable.length > 0) {
+        throw new Refused(
+          `${counts.reencrypted} are under key "${newest.id}" now. SECRETS_KEY has no key for those of: ` +
+            counts.unreadable.join(', '),
+        );
+      }
+      operator.answer(
+        { key_id: newest.id, reencrypted: counts.reencrypted, unchanged: counts.unchanged },
+        () =>
+          `${counts.reencrypted} signing secrets are under key "${newest.id}" now; ` +
+          `${counts.unchanged} were already.`,
+      );
+    });
+
+  secrets
+    .command('rotate')
+    .description("make a client's signing secret anew; the old one signs along for 24 h")
+    .argument('<token>', 'the client', parseClientToken)
+    .option('--now', 'the old one and every earlier one end at once')
+    .action(async (token: ClientToken, { now = false }: { now?: boolean }) => {
+      await knownClient(operator, token);
+      const db = await operator.db();
+      const box = createSecretBox(operator.config().SECRETS_KEY);
+      let until: string | undefined;
+      if (now) await replaceSigningSecret(db, box, token);
+      else until = await rotated(db, box, token);
+      await operator.record({
+        what: 'secrets rotate',
+        target: token,
+        before: null,
+        after: { old_ones_end: now ? 'now' : 'in 24 h' },
+      });
+      operator.answer(
+        { client_token: token, previous_valid_until: until ?? null },
+        () =>
+          `${token} has a new signing secret; its publisher reads it with GET /push_notifications/signing_secret. ` +
+          (now ? 'Every earlier one has ended.' : 'The old one signs along for 24 h.'),
+      );
+    });
+}
+
+async function rotated(db: Db, box: SecretBox, token: ClientToken): Promise<string | undefined> {
+  const done = await rotateSigningSecret(db, box, token);
+  if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
+  throw new Refused(
+    `Ten earlier signing secrets of ${token} still sign along; the oldest ends in ${span(done.waitMs)}. ` +
+      'With --now all of them end at once.',
+  );
+}

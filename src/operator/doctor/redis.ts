@@ -1,0 +1,174 @@
+/** Redis as it is set up and as it is. */
+import type { Redis } from 'ioredis';
+import type { Config } from '../../config.js';
+import type { Db } from '../../redis/connection/db.js';
+import { layoutVersion } from '../../redis/connection/layout.js';
+import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
+import { answerTimeOf, slowRedisMs } from '../health/ownHealth.js';
+import { span } from '../terminal/moment.js';
+import { clockFinding, readRedisClock } from './clocks.js';
+import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
+
+type Values = Record<string, string>;
+
+export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
+  const { redis } = db;
+  const answerMs = await answerTimeOf(db);
+  const info = await readInfo(redis);
+  const settings = await readSettings(redis);
+  return [
+    answerMs < slowRedisMs
+      ? ok('redis', `It answers in ${span(answerMs)}.`)
+      : fail('redis', `It takes ${span(answerMs)} to answer.`, 'Look at its host, its disk and SLOWLOG GET.'),
+    ofVersion(info),
+    clockFinding('redis clock', "Redis'", await readRedisClock(redis)),
+    ...ofSettings(settings, config),
+    ofMemory(info),
+    ofDisk(info),
+    ofRole(info, config),
+    ofLayout(await redis.get(db.global.layout)),
+    await ofSecrets(db, config),
+  ];
+}
+
+async function readInfo(redis: Redis): Promise<Values> {
+  const lines = (await redis.info()).split('\r\n').filter((line) => line.includes(':'));
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
+  );
+}
+
+/** undefined where CONFIG is forbidden, as by managed servers. */
+async function readSettings(redis: Redis): Promise<Values | undefined> {
+  try {
+    const found: Values = {};
+    for (const pattern of ['append*', 'no-appendfsync-on-rewrite', 'maxmemory*']) {
+      const flat = (await redis.config('GET', pattern)) as string[];
+      for (let i = 0; i + 1 < flat.length; i += 2) found[flat[i] as string] = flat[i + 1] as string;
+    }
+    return found;
+  } catch (err) {
+    if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) return undefined;
+    throw err;
+  }
+}
+
+function ofVersion(info: Values): Finding {
+  const version = info.redis_version ?? 'unknown';
+  const name = info.valkey_version === undefined ? `Redis ${version}` : `Valkey ${info.valkey_version}`;
+  if (isAtLeast(version, [7, 2])) return ok('redis version', `${name}.`);
+  return fail('redis version', `${name} is too old.`, 'Use Redis 7.2 or newer, or Valkey.');
+}
+
+function ofSettings(settings: Values | undefined, config: Config): Finding[] {
+  if (settings !== undefined) return [ofPersistence(settings, config), ofPolicy(settings)];
+  const todo =
+    'Make sure by its provider of: appendonly yes, appendfsync always, maxmemory-policy noeviction.';
+  return [warn('redis settings', 'CONFIG GET is forbidden, so they cannot be read.', todo)];
+}
+
+function ofPersistence(settings: Values, config: Config): Finding {
+  const check = 'redis persistence';
+  const { appendonly, appendfsync, 'no-appendfsync-on-rewrite': onRewrite } = settings;
+  const found = `appendonly ${appendonly}, appendfsync ${appendfsync}, no-appendfsync-on-rewrite ${onRewrite}.`;
+  if (config.REDIS_DURABILITY === 'trusted') {
+    return ok(check, `${found} REDIS_DURABILITY=trusted says that the store is durable by itself.`);
+  }
+  const always = 'CONFIG SET appendfsync always, and in redis.conf; the service then needs no WAITAOF.';
+  if (appendonly !== 'yes') {
+    const todo =
+      'What Redis loses is lost. CONFIG SET appendonly yes, and in redis.conf; or REDIS_DURABILITY=trusted.';
+    return fail(check, found, todo);
+  }
+  if (appendfsync === 'no') return fail(check, found, `Nothing is written in time. ${always}`);
+  if (onRewrite === 'yes') {
+    const todo =
+      'While the log is rewritten nothing reaches the disk. CONFIG SET no-appendfsync-on-rewrite no.';
+    return warn(check, found, todo);
+  }
+  if (appendfsync !== 'always') return warn(check, `${found} Each event waits for WAITAOF.`, always);
+  return ok(check, found);
+}
+
+function ofPolicy(settings: Values): Finding {
+  const check = 'redis memory policy';
+  const policy = settings['maxmemory-policy'] ?? 'unknown';
+  if (policy === 'noeviction') return ok(check, 'maxmemory-policy noeviction.');
+  const todo =
+    'An evicted key is a forgotten promise. CONFIG SET maxmemory-policy noeviction, and in redis.conf.';
+  return fail(check, `maxmemory-policy ${policy}.`, todo);
+}
+
+function ofMemory(info: Values): Finding {
+  const check = 'redis memory';
+  const [used, most] = [Number(info.used_memory), Number(info.maxmemory)];
+  if (!(most > 0)) return ok(check, `${megabytes(used)} used, without a limit of its own.`);
+  const share = used / most;
+  const found = `${megabytes(used)} used of ${megabytes(most)} (${Math.round(share * 100)} %).`;
+  const todo =
+    'Full, it takes no event any more (503). Raise maxmemory; docs/reference/limits.md says what takes how much.';
+  if (share >= 0.95) return fail(check, found, todo);
+  return share >= 0.8 ? warn(check, found, todo) : ok(check, found);
+}
+
+const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`;
+
+function ofDisk(info: Values): Finding {
+  const states = [info.aof_last_write_status, info.aof_last_bgrewrite_status, info.rdb_last_bgsave_status];
+  if (states.every((state) => state === undefined || state === 'ok')) {
+    return ok('redis disk', 'Its last writes to disk went well.');
+  }
+  return fail(
+    'redis disk',
+    'A write to its disk failed.',
+    "Look at the disk's free space, and at Redis' log.",
+  );
+}
+
+function ofRole(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
+  const check = 'redis role';
+  const replicas = Number(info.connected_slaves ?? 0);
+  if (info.role !== 'master')
+    return fail(check, 'It is a replica.', 'Give REDIS_URL the address of the primary.');
+  const found = `The primary, with ${replicas} replicas connected.`;
+  if (replicas >= REDIS_ACK_REPLICAS) return ok(check, found);
+  const todo = `REDIS_ACK_REPLICAS=${REDIS_ACK_REPLICAS} answers 503 until so many have a write: connect them, or lower it.`;
+  return fail(check, found, todo);
+}
+
+function ofLayout(found: string | null): Finding {
+  const check = 'redis layout';
+  if (found === null) return ok(check, 'Nothing was written with this KEY_PREFIX yet.');
+  if (Number(found) === layoutVersion) return ok(check, `The keys have layout ${found}.`);
+  const todo = 'Use the release that wrote them, or see docs/upgrading.md.';
+  return fail(check, `The keys have layout ${found}, this release writes ${layoutVersion}.`, todo);
+}
+
+/** Looks at 100 clients drawn at random. */
+async function ofSecrets(db: Db, config: Config): Promise<Finding> {
+  const check = 'redis signing secrets';
+  const box = createSecretBox(config.SECRETS_KEY);
+  let unreadable = 0;
+  let outdated = 0;
+  for (const clientToken of (await db.redis.srandmember(db.global.clients, 100)) as string[]) {
+    for (const sealed of await db.redis.hvals(db.client(clientToken).signingSecrets)) {
+      if (box.isOutdated(sealed)) outdated++;
+      try {
+        box.open(sealed);
+      } catch (err) {
+        if (!(err instanceof SecretUnreadable)) throw err;
+        unreadable++;
+      }
+    }
+  }
+  if (unreadable > 0) {
+    const todo = 'Put the key they were stored under behind the first one of SECRETS_KEY.';
+    return fail(check, `SECRETS_KEY does not open ${unreadable} of those that were tried.`, todo);
+  }
+  if (outdated === 0) return ok(check, 'Those that were tried can be read.');
+  return warn(
+    check,
+    `${outdated} of those that were tried lie under an older key.`,
+    'Run: secrets reencrypt',
+  );
+}

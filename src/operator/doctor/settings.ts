@@ -1,0 +1,55 @@
+/** What the settings say, as this command reads them. */
+import type { Config } from '../../config.js';
+import { reasonOf } from '../reason.js';
+import { type Finding, fail, ok, warn } from './finding.js';
+
+/** @param read throws where the settings are wrong */
+export function checkSettings(read: () => Config): Finding[] {
+  let config: Config;
+  try {
+    config = read();
+  } catch (err) {
+    return [fail('settings', reasonOf(err), 'Mend each setting that is named; .env.example has them all.')];
+  }
+  return [
+    ok('settings', 'Every setting can be read.'),
+    ofSecretsKey(config),
+    ofTargets(config),
+    ofLease(config),
+  ];
+}
+
+function ofSecretsKey({ SECRETS_KEY }: Config): Finding {
+  const check = 'settings SECRETS_KEY';
+  if (SECRETS_KEY !== undefined) {
+    return ok(check, `Signing secrets are encrypted with the key "${SECRETS_KEY[0]?.id}".`);
+  }
+  return warn(
+    check,
+    'There is no SECRETS_KEY: signing secrets lie readable in Redis and in every export.',
+    'Set SECRETS_KEY to <id>:<base64 of 32 bytes>, for the service and for this command, then run: secrets reencrypt',
+  );
+}
+
+function ofTargets({ ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }: Config): Finding {
+  const check = 'settings targets';
+  const allowed = [...(ALLOW_HTTP_TARGETS ? ['http'] : []), ...ALLOWED_TARGET_CIDRS];
+  if (allowed.length === 0) return ok(check, 'Notifications go to public https addresses only.');
+  return warn(
+    check,
+    `Notifications may also go to ${allowed.join(', ')}.`,
+    'That is for trying out ("npm start" sets it). Elsewhere leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.',
+  );
+}
+
+function ofLease({ RETRY_WINDOW_SECONDS, OWED_RETENTION_DAYS }: Config): Finding {
+  const check = 'settings retention';
+  if (OWED_RETENTION_DAYS * 86_400 >= RETRY_WINDOW_SECONDS) {
+    return ok(check, `What is owed is kept for ${OWED_RETENTION_DAYS} days.`);
+  }
+  return warn(
+    check,
+    `What is owed is kept for ${OWED_RETENTION_DAYS} days, and tried for ${RETRY_WINDOW_SECONDS} s, which is longer.`,
+    'Raise OWED_RETENTION_DAYS, or lower RETRY_WINDOW_SECONDS.',
+  );
+}

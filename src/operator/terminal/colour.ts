@@ -1,0 +1,18 @@
+/** Colours, on a terminal alone. NO_COLOR, FORCE_COLOR and TERM=dumb are Node's to read. */
+import { styleText } from 'node:util';
+
+export type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold' | 'cyan';
+
+/** On standard output. */
+export function paint(colour: Colour | undefined, text: string): string {
+  return colour !== undefined && showsColours() ? styled(colour, text) : text;
+}
+
+/** Also where nobody looks: for commander, which takes colours away by itself where they do not belong. */
+export function styled(colour: Colour, text: string): string {
+  return styleText(colour, text, { validateStream: false });
+}
+
+function showsColours(): boolean {
+  return process.stdout.isTTY === true && process.stdout.hasColors();
+}

@@ -1,0 +1,63 @@
+/** Tables and lists of facts for people. Plain characters: they are read, piped and pasted. */
+import Table from 'cli-table3';
+import { type Colour, paint } from './colour.js';
+
+type Value = string | number | boolean | undefined | null;
+type Cell = Value | { text: Value; colour: Colour | undefined };
+
+const bare = {
+  top: '',
+  'top-mid': '',
+  'top-left': '',
+  'top-right': '',
+  bottom: '',
+  'bottom-mid': '',
+  'bottom-left': '',
+  'bottom-right': '',
+  left: '',
+  'left-mid': '',
+  mid: '',
+  'mid-mid': '',
+  right: '',
+  'right-mid': '',
+  middle: '  ',
+};
+
+const plain = {
+  chars: bare,
+  style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
+};
+
+/** A table with a heading, or `none` said in a word where there are no rows. */
+export function table(head: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
+  if (rows.length === 0) return none;
+  const drawn = new Table({ ...plain, head: [...head] });
+  for (const row of rows) drawn.push(row.map(cell));
+  return tidy(drawn.toString());
+}
+
+/** Names and values, one a line; what has no value is left out. */
+export function facts(of: Readonly<Record<string, Cell>>): string {
+  const drawn = new Table(plain);
+  for (const [name, value] of Object.entries(of)) {
+    if (value !== undefined && value !== null && value !== '') drawn.push([name, cell(value)]);
+  }
+  return tidy(drawn.toString());
+}
+
+function cell(value: Cell): string {
+  if (typeof value === 'object' && value !== null) return paint(value.colour, cell(value.text));
+  return value === undefined || value === null ? '' : printable(String(value));
+}
+
+/** What a receiver or a publisher wrote must not steer an operator's terminal. */
+function printable(value: string): string {
+  return value.replace(/\p{Cc}/gu, '\u{fffd}');
+}
+
+function tidy(drawn: string): string {
+  return drawn
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n');
+}

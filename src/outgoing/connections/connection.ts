@@ -1,0 +1,75 @@
+import type { Socket } from 'node:net';
+import { Client, type Dispatcher } from 'undici';
+import type { AttemptFailed } from '../attempt-error.js';
+import { type Destination, type Guard, type Opening, openSocket } from './open-socket.js';
+
+/** Shorter than what common servers and load balancers keep; longer means more stale connections. */
+const keepAliveMs = 10_000;
+const maxHeaderBytes = 16 * 1024;
+
+/**
+ * One connection to one origin: an undici client that never has more than one request. It connects when
+ * the first request comes and again when the server has closed in between.
+ */
+export class Connection {
+  remoteAddress: string | undefined;
+  /** An answer came over the socket that is open now: the next request may find it stale. */
+  used = false;
+  /** Called when an idle connection was closed, by the server or because it was idle for long. */
+  onIdleClose: () => void = () => undefined;
+
+  readonly #client: Client;
+  #opening: Opening | undefined;
+  #busy = false;
+
+  constructor(origin: string, to: Destination, guard: Guard) {
+    this.#client = new Client(origin, {
+      connect: (_options, done) => {
+        this.#opening = openSocket(to, guard, (error, socket) => this.#opened(error, socket, done));
+      },
+      pipelining: 1,
+      // Each attempt has one timer of its own over all its phases.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: maxHeaderBytes,
+      keepAliveTimeout: keepAliveMs,
+      keepAliveMaxTimeout: keepAliveMs,
+      allowH2: false,
+    });
+    this.#client.on('disconnect', () => {
+      this.used = false;
+      if (!this.#busy) this.onIdleClose();
+    });
+  }
+
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    this.#busy = true;
+    this.#client.dispatch(options, handler);
+  }
+
+  /** It is not open yet, because its name has no address yet. */
+  isLookingUp(): boolean {
+    return this.#opening?.isLookingUp() ?? false;
+  }
+
+  /** The answer is read to its end. */
+  rest(): void {
+    this.#busy = false;
+  }
+
+  destroy(): void {
+    this.onIdleClose = () => undefined;
+    this.#opening?.abandon();
+    void this.#client.destroy();
+  }
+
+  #opened(error: AttemptFailed | null, socket: Socket | null, done: (...result: OpenResult) => void): void {
+    this.#opening = undefined;
+    this.used = false;
+    this.remoteAddress = socket?.remoteAddress;
+    if (socket === null) done(error ?? new Error('no socket'), null);
+    else done(null, socket);
+  }
+}
+
+type OpenResult = [null, Socket] | [Error, null];

@@ -1,0 +1,140 @@
+import { isIP } from 'node:net';
+import { Attempt, type AttemptOwner } from '../attempt.js';
+import type { Turn } from '../names/resolve.js';
+import type { Place, PostResult } from '../place.js';
+import type { Connection } from './connection.js';
+import type { Origin, Waiter } from './origin.js';
+
+/** Counts places for who closes the sender. */
+export interface Ledger {
+  readonly timeoutMs: number;
+  posted(): void;
+  /** The result of what was posted is known, or nobody wants to know it. */
+  answered(): void;
+  /** What was not posted will not be. */
+  givenBack(place: OriginPlace): void;
+  /** Nothing more is read of what was posted. */
+  ended(place: OriginPlace): void;
+}
+
+/**
+ * One place from the wait for it until it is given back: waiting, naming (granted without a connection, and
+ * waiting for a turn to look up the name), held, posted, over. The signal covers all of it.
+ */
+export class OriginPlace implements Place, Waiter, AttemptOwner {
+  #state: 'waiting' | 'naming' | 'held' | 'posted' | 'over' = 'waiting';
+  #connection: Connection | undefined;
+  #turn: Turn | undefined;
+  #attempt: Attempt | undefined;
+  #onGranted: (place: Place) => void = () => undefined;
+  #onResult: (result: PostResult) => void = () => undefined;
+  #onRejected: (reason: unknown) => void = () => undefined;
+
+  constructor(
+    readonly origin: Origin,
+    readonly path: string,
+    readonly client: string,
+    readonly signal: AbortSignal | undefined,
+    readonly ledger: Ledger,
+  ) {}
+
+  /** Resolves to the place itself when it is granted. */
+  wait(): Promise<Place> {
+    this.signal?.addEventListener('abort', this.#onAbort, { once: true });
+    this.origin.acquire(this);
+    if (this.#state === 'held') return Promise.resolve(this);
+    return new Promise((resolve, reject) => {
+      this.#onGranted = resolve;
+      this.#onRejected = reject;
+    });
+  }
+
+  granted(connection: Connection | undefined): void {
+    this.#connection = connection;
+    const { to, all } = this.origin;
+    if (connection !== undefined || isIP(to.host) !== 0) {
+      this.#hold();
+      return;
+    }
+    this.#state = 'naming';
+    all.waiting++;
+    all.guard.names.takeTurn(to.host, (turn) => {
+      all.waiting--;
+      this.#turn = turn;
+      if (this.#state === 'naming') this.#hold();
+      else turn.end();
+    });
+  }
+
+  post({ headers, body }: { headers: Record<string, string>; body: string }): Promise<PostResult> {
+    if (this.signal?.aborted) return Promise.reject(this.signal.reason);
+    if (this.#state !== 'held') return Promise.reject(new Error('a place is for one post'));
+    this.#state = 'posted';
+    this.ledger.posted();
+    const request = { path: this.path, method: 'POST', headers, body } as const;
+    return new Promise((resolve, reject) => {
+      this.#onResult = resolve;
+      this.#onRejected = reject;
+      const connection = this.#connection ?? this.origin.connect();
+      this.#attempt = new Attempt(connection, request, this, this.ledger.timeoutMs);
+      this.#attempt.send();
+      this.#turn?.end();
+    });
+  }
+
+  release(): void {
+    if (this.#state !== 'held') return;
+    this.signal?.removeEventListener('abort', this.#onAbort);
+    this.#giveBack();
+  }
+
+  /** Stops reading an answer whose result is known. */
+  drop(): void {
+    this.#attempt?.drop();
+  }
+
+  settled(result: PostResult): void {
+    this.signal?.removeEventListener('abort', this.#onAbort);
+    this.#onResult(result);
+    this.ledger.answered();
+  }
+
+  finished(connection: Connection, reusable: boolean): void {
+    this.#state = 'over';
+    this.origin.release(connection, reusable);
+    this.ledger.ended(this);
+  }
+
+  #hold(): void {
+    this.#state = 'held';
+    this.#onGranted(this);
+  }
+
+  #giveBack(): void {
+    this.#state = 'over';
+    this.#turn?.end();
+    // A connection that was closed in the meantime would rest for ever.
+    this.origin.release(this.#connection, this.#connection?.used ?? false);
+    this.ledger.givenBack(this);
+  }
+
+  readonly #onAbort = (): void => {
+    switch (this.#state) {
+      case 'waiting':
+        this.#state = 'over';
+        this.origin.leave(this);
+        this.ledger.givenBack(this);
+        break;
+      case 'naming':
+      case 'held':
+        this.#giveBack();
+        break;
+      case 'posted':
+      case 'over': // Cut, while its result is still found out.
+        this.#attempt?.drop();
+        this.ledger.answered();
+        break;
+    }
+    this.#onRejected(this.signal?.reason);
+  };
+}

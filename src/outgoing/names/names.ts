@@ -1,0 +1,149 @@
+import { closeSync, openSync } from 'node:fs';
+import { devNull } from 'node:os';
+import { oursByCode } from '../ours.js';
+import { Dns, type DnsSettings } from './dns.js';
+import { HostsFile } from './hosts-file.js';
+import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, type Turn } from './resolve.js';
+
+export interface NameSettings extends DnsSettings {
+  /** Instead of the system's `hosts`. */
+  hostsPath?: string;
+  /** For how many names DNS is asked at once (256), as long as everybody takes turns. */
+  maxAtOnce?: number;
+}
+
+interface Asking {
+  /** On the clock of `performance.now()`. */
+  readonly begunAtMs: number;
+  readonly answer: Promise<readonly ResolvedAddress[]>;
+}
+
+/**
+ * Names as the system knows them, without getaddrinfo: that blocks one of libuv's four threads for as long
+ * as a name server keeps silent, so four dead names would hold up every other name, and every file.
+ *
+ * | name | answer |
+ * |---|---|
+ * | `localhost`, `*.localhost` (RFC 6761) | loopback: the addresses that `hosts` gives `localhost`, or 127.0.0.1 |
+ * | `*.invalid` (RFC 6761) | does not exist |
+ * | in `hosts` | what stands there; DNS is not asked, as is the usual order of a system |
+ * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
+ *
+ * Lookups of one name at once ask once. So that nobody floods the resolver, who is about to look up a name
+ * takes a turn, which is waited for before an attempt begins. A lookup itself never waits: one that has had no
+ * turn, in the rare case of a connection that turns out to be stale, is one more.
+ */
+export class SystemNames implements Names {
+  readonly #dns: Dns;
+  readonly #hosts: HostsFile;
+  readonly #maxAtOnce: number;
+  readonly #asking = new Map<string, Asking>();
+  readonly #waiting: ((turn: Turn) => void)[] = [];
+  /** Turns that are given, and lookups under way. */
+  #busy = 0;
+
+  constructor(settings: NameSettings = {}) {
+    this.#dns = new Dns(settings);
+    this.#hosts = new HostsFile(settings.hostsPath);
+    this.#maxAtOnce = settings.maxAtOnce ?? 256;
+  }
+
+  readonly lookup = async (hostname: string): Promise<readonly ResolvedAddress[]> => {
+    const known = this.#withoutDns(hostname);
+    if (known.length > 0) return known;
+    const asking = this.#asking.get(hostname) ?? this.#ask(hostname);
+    return asking.answer;
+  };
+
+  takeTurn(hostname: string, onTurn: (turn: Turn) => void): void {
+    if (!this.#needsTurn(hostname)) onTurn(noTurn);
+    else if (this.#busy < this.#maxAtOnce) {
+      this.#busy++;
+      this.#giveTurn(onTurn);
+    } else this.#waiting.push(onTurn);
+  }
+
+  async isSilentFor(hostname: string): Promise<boolean> {
+    const sinceMs = this.#asking.get(hostname)?.begunAtMs;
+    return sinceMs !== undefined && (await this.#dns.answersNobody(sinceMs));
+  }
+
+  #withoutDns(hostname: string): readonly ResolvedAddress[] {
+    const name = (hostname.endsWith('.') ? hostname.slice(0, -1) : hostname).toLowerCase();
+    if (name.endsWith('.invalid')) throw Object.assign(new Error('reserved'), { code: 'ENOTFOUND' });
+    if (name !== 'localhost' && !name.endsWith('.localhost')) return this.#hosts.addressesOf(name);
+    const listed = this.#hosts.addressesOf('localhost').filter(({ address }) => isLoopback(address));
+    return listed.length > 0 ? listed : [{ address: '127.0.0.1', family: 4 }];
+  }
+
+  #needsTurn(hostname: string): boolean {
+    try {
+      return !this.#asking.has(hostname) && this.#withoutDns(hostname).length === 0;
+    } catch {
+      // The lookup throws the same, where it is told as what it is.
+      return false;
+    }
+  }
+
+  #giveTurn(onTurn: (turn: Turn) => void): void {
+    let ended = false;
+    const end = (): void => {
+      if (!ended) this.#freeTurn();
+      ended = true;
+    };
+    onTurn({ end });
+  }
+
+  #freeTurn(): void {
+    this.#busy--;
+    if (this.#busy >= this.#maxAtOnce) return;
+    const next = this.#waiting.shift();
+    if (next === undefined) return;
+    this.#busy++;
+    // Many who wait may have given up, and each ends its turn at once: not one within the other.
+    queueMicrotask(() => this.#giveTurn(next));
+  }
+
+  #ask(hostname: string): Asking {
+    this.#busy++;
+    const begunAtMs = performance.now();
+    const answer = this.#askDns(hostname, begunAtMs).finally(() => {
+      this.#asking.delete(hostname);
+      this.#freeTurn();
+    });
+    const asking = { begunAtMs, answer };
+    this.#asking.set(hostname, asking);
+    return asking;
+  }
+
+  async #askDns(hostname: string, begunAtMs: number): Promise<readonly ResolvedAddress[]> {
+    try {
+      return await this.#dns.addressesOf(hostname);
+    } catch (error) {
+      if (!(await this.#dns.answersNobody(begunAtMs))) throw error;
+      refuseWithoutDescriptors();
+      throw new ResolverSilent(dnsCode(error) ?? 'unknown error');
+    }
+  }
+}
+
+/** The names of this system: one for the process, so that its bound holds for all of it. */
+export const systemNames = new SystemNames();
+
+const noTurn: Turn = { end: () => undefined };
+
+function isLoopback(address: string): boolean {
+  return address.startsWith('127.') || address === '::1';
+}
+
+/**
+ * c-ares needs a socket for a question, and where it gets none says only that no server could be reached.
+ * @throws EMFILE or ENFILE when there are no descriptors left
+ */
+function refuseWithoutDescriptors(): void {
+  try {
+    closeSync(openSync(devNull, 'r'));
+  } catch (error) {
+    if (oursByCode(dnsCode(error) ?? '') !== undefined) throw error;
+  }
+}

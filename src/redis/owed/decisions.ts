@@ -1,0 +1,49 @@
+/** Why something was or was not sent for an asset. */
+import { assetSlot, idOfAnswer } from '../../ids.js';
+import type { Db } from '../connection/db.js';
+import { getNotification, type NotificationRecord } from '../notifications/notifications.js';
+
+export const decisions = ['queued', 'not_needed', 'no_new_segments', 'not_registered', 'silent'] as const;
+export type Decision = (typeof decisions)[number];
+
+export interface AssetExplanation {
+  platformId: string;
+  /** The last event of which a decision is kept (14 days), at ms. */
+  lastEvent?: {
+    eventId: string;
+    at: number;
+    decision: Decision;
+  };
+  /** The last notification of this asset, while its record is kept. */
+  lastNotification?: NotificationRecord;
+  /** Segments known of this asset. */
+  knownSegments: number;
+}
+
+export async function explainAsset(
+  db: Db,
+  clientToken: string,
+  platformId: string,
+): Promise<AssetExplanation> {
+  const keys = db.client(clientToken);
+  const slot = assetSlot(platformId);
+  const known = await db.redis.hgetBuffer(keys.known(slot.bucket), slot.field);
+  const besides = await db.redis.scard(keys.knownBeside(slot));
+  const saved = await db.redis.get(keys.decision(platformId));
+  const lastId = known === null ? undefined : idOfAnswer(known.subarray(4, 20));
+  const lastNotification = lastId === undefined ? undefined : await getNotification(db, clientToken, lastId);
+  const none =
+    saved === null ? undefined : (JSON.parse(saved) as { event_id: string; at: number; decision: Decision });
+  const lastEvent =
+    none !== undefined && (lastNotification === undefined || none.at >= lastNotification.acceptedAt)
+      ? { eventId: none.event_id, at: none.at, decision: none.decision }
+      : lastNotification === undefined
+        ? undefined
+        : { eventId: lastNotification.eventId, at: lastNotification.acceptedAt, decision: 'queued' as const };
+  return {
+    platformId,
+    knownSegments: known === null ? 0 : (known.length - 20) / 6 + besides,
+    ...(lastEvent === undefined ? {} : { lastEvent }),
+    ...(lastNotification === undefined ? {} : { lastNotification }),
+  };
+}

@@ -1,0 +1,129 @@
+/** Reading everything that a client is owed or was notified of, in pieces: for accounting, not for a read path. */
+import { assetSlot, idOfAnswer } from '../../ids.js';
+import type { Db } from '../connection/db.js';
+import { clientScript, runScript } from '../connection/script.js';
+
+export interface OwedAsset {
+  platformId: string;
+  notificationId: string;
+}
+
+const pageSize = 500;
+
+/** Pages of what a client is owed; an asset that moves meanwhile may be met twice. */
+export async function* owedAssets(db: Db, clientToken: string): AsyncGenerator<OwedAsset[]> {
+  let cursor = '0';
+  do {
+    const [next, flat] = await db.redis.hscan(db.client(clientToken).owed, cursor, 'COUNT', pageSize);
+    cursor = next;
+    yield pairsOf(flat);
+  } while (cursor !== '0');
+}
+
+/** At most `count` of what a client is owed, drawn at random. */
+export async function someOwedAssets(db: Db, clientToken: string, count: number): Promise<OwedAsset[]> {
+  return pairsOf((await db.redis.hrandfield(db.client(clientToken).owed, count, 'WITHVALUES')) as string[]);
+}
+
+function pairsOf(flat: readonly string[]): OwedAsset[] {
+  const pairs: OwedAsset[] = [];
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    pairs.push({ platformId: flat[i] as string, notificationId: flat[i + 1] as string });
+  }
+  return pairs;
+}
+
+/** Assets that are due, or have a time since when they are owed, and are not owed; with who claimed them last. */
+export async function strayAssets(
+  db: Db,
+  clientToken: string,
+): Promise<{ platformId: string; notificationId?: string }[]> {
+  const keys = db.client(clientToken);
+  const strays = new Set<string>();
+  for (const key of [keys.owedSince, keys.dueLive, keys.dueBackfill]) {
+    let cursor = '0';
+    do {
+      const [next, flat] = await db.redis.zscan(key, cursor, 'COUNT', pageSize);
+      cursor = next;
+      const assets = flat.filter((_, i) => i % 2 === 0);
+      if (assets.length === 0) continue;
+      const owed = await db.redis.hmget(keys.owed, ...assets);
+      assets.forEach((asset, i) => {
+        if (owed[i] === null) strays.add(asset);
+      });
+    } while (cursor !== '0');
+  }
+  return await Promise.all(
+    [...strays].map(async (platformId) => {
+      const { bucket, field } = assetSlot(platformId);
+      const known = await db.redis.hgetBuffer(keys.known(bucket), field);
+      const notificationId = idOfAnswer(known?.subarray(4, 20));
+      return { platformId, ...(notificationId !== undefined && { notificationId }) };
+    }),
+  );
+}
+
+/** Sizes, all read in one moment. */
+export interface OwedSizes {
+  owed: number;
+  since: number;
+  due: number;
+  /** Until the last place in flight is free again, ms. */
+  longestLeaseMs: number;
+  /** In the list of notifications. */
+  listed: number;
+  /** When the oldest of them was accepted (ms); 0 where there is none. */
+  oldestListedAt: number;
+}
+
+const sizes = clientScript(
+  `
+local longest, flights = 0, redis.call('HVALS', base .. 'flight')
+for _, packed in ipairs(flights) do
+  longest = math.max(longest, tonumber(string.match(packed, '^%S+ (%d+)')) - now)
+end
+local oldest = redis.call('ZRANGE', base .. 'notifications', 0, 0, 'WITHSCORES')
+return {
+  redis.call('HLEN', base .. 'owed'), redis.call('ZCARD', base .. 'owed-since'),
+  redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill'),
+  longest,
+  redis.call('ZCARD', base .. 'notifications'), oldest[2] and tonumber(oldest[2]) or 0,
+}
+`,
+);
+
+export async function owedSizes(db: Db, clientToken: string): Promise<OwedSizes> {
+  const answer = (await runScript(db, sizes, clientToken, [])) as number[];
+  const [owed = 0, since = 0, due = 0, longestLeaseMs = 0, listed = 0, oldestListedAt = 0] = answer;
+  return { owed, since, due, longestLeaseMs, listed, oldestListedAt };
+}
+
+export interface ListedNotification {
+  notificationId: string;
+  /** ms */
+  acceptedAt: number;
+}
+
+/** What is listed and was accepted since then: at most 10,000. */
+export async function listedSince(
+  db: Db,
+  clientToken: string,
+  sinceMs: number,
+): Promise<ListedNotification[]> {
+  const key = db.client(clientToken).notifications;
+  return listedOf(await db.redis.zrangebyscore(key, sinceMs, '+inf', 'WITHSCORES'));
+}
+
+/** At most `count` of what is listed, drawn at random. */
+export async function someListed(db: Db, clientToken: string, count: number): Promise<ListedNotification[]> {
+  const key = db.client(clientToken).notifications;
+  return listedOf((await db.redis.zrandmember(key, count, 'WITHSCORES')) as string[]);
+}
+
+function listedOf(flat: readonly string[]): ListedNotification[] {
+  const listed: ListedNotification[] = [];
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    listed.push({ notificationId: flat[i] as string, acceptedAt: Number(flat[i + 1]) });
+  }
+  return listed;
+}

@@ -1,0 +1,96 @@
+/**
+ * Access tokens. Redis holds only a token's SHA-256, with a TTL, the scopes and the generation of the account
+ * it was minted under. The token starts with the id of its account, so that token and account are read together,
+ * and its key has the account's hash tag, so that a script may touch both.
+ */
+import { hash } from 'node:crypto';
+import type { AccountId } from '../../ids.js';
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/evaluate.js';
+import { runPipeline } from '../connection/pipeline.js';
+import { script } from '../connection/script.js';
+import { accountIdOf, secretHash } from './accounts.js';
+import { randomSecret } from './randomSecret.js';
+
+export interface AccessToken {
+  accountId: AccountId;
+  scopes: string[];
+  /** Of its account, as it is and as it was when the token was minted. */
+  generation: number;
+  /** The beginning of its SHA-256, which names it in the audit and is worth nothing to anybody. */
+  fingerprint: string;
+}
+
+const idPrefix = 'acc_';
+/** 32 bytes in base64url. */
+const secretLength = 43;
+/** 48 bits, in hex. */
+const fingerprintLength = 12;
+
+export type Minted =
+  | { outcome: 'minted'; token: string }
+  | { outcome: 'invalid_client' }
+  | { outcome: 'invalid_scope' };
+
+/**
+ * A new token for an account's credentials; it ends no older one. Account and token are read and written in one
+ * script, so that no token is minted under an account that is being disabled or rotated. The work is the same
+ * whether the client id is unknown, the secret wrong or the account disabled.
+ */
+export async function mintAccessToken(
+  db: Db,
+  credentials: { clientId: string; clientSecret: string },
+  scopes: readonly string[],
+  ttlSeconds: number,
+): Promise<Minted> {
+  const accountId = accountIdOf(credentials.clientId);
+  const token = accountId.slice(idPrefix.length) + randomSecret();
+  const outcome = await evaluate(
+    db,
+    mintScript,
+    [db.global.account(accountId), db.global.accessToken(accountId, hash('sha256', token))],
+    [
+      secretHash(credentials.clientSecret),
+      Date.now() + db.clockOffsetMs(),
+      scopes.join(' '),
+      Math.ceil(ttlSeconds * 1000),
+    ],
+  );
+  return outcome === 'minted'
+    ? { outcome, token }
+    : { outcome: outcome as 'invalid_client' | 'invalid_scope' };
+}
+
+// KEYS account, token; ARGV hash of the secret, now (ms), scopes asked for, TTL (ms). Lua interns strings: comparing
+// two takes the same time whatever they hold.
+const mintScript = script(`
+local account = redis.call('HMGET', KEYS[1], 'secret_hash', 'previous_secrets', 'disabled', 'scopes', 'generation')
+local matches = account[1] == ARGV[1]
+for hash, till in string.gmatch(account[2] or '', '(%x+):(%d+)') do
+  if hash == ARGV[1] and tonumber(till) > tonumber(ARGV[2]) then matches = true end
+end
+if not matches or account[3] == '1' then return 'invalid_client' end
+local held = ' ' .. (account[4] or '') .. ' '
+for scope in string.gmatch(ARGV[3], '%S+') do
+  if not string.find(held, ' ' .. scope .. ' ', 1, true) then return 'invalid_scope' end
+end
+redis.call('SET', KEYS[2], account[5] .. ' ' .. ARGV[3], 'PX', ARGV[4])
+return 'minted'
+`);
+
+/** Whom a token stands for; undefined when it is unknown, expired, or its account's tokens have ended. */
+export async function findAccessToken(db: Db, token: string): Promise<AccessToken | undefined> {
+  if (token.length <= secretLength || token.length > 256) return undefined;
+  const accountId = (idPrefix + token.slice(0, -secretLength)) as AccountId;
+  const sha256 = hash('sha256', token);
+  const commands = db.redis
+    .pipeline()
+    .get(db.global.accessToken(accountId, sha256))
+    .hmget(db.global.account(accountId), 'generation', 'disabled');
+  const [value, account] = (await runPipeline(commands)) as [string | null, (string | null)[]];
+  if (!value) return undefined;
+  const [minted, ...scopes] = value.split(' ');
+  const [generation, disabled] = account;
+  if (minted !== generation || disabled === '1') return undefined;
+  return { accountId, scopes, generation: Number(minted), fingerprint: sha256.slice(0, fingerprintLength) };
+}

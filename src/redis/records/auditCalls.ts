@@ -1,0 +1,82 @@
+/**
+ * The record of what callers of the API did: who read or changed a secret or a registration, or had something sent. One
+ * stream for each account, so that whoever calls a lot pushes out nothing but their own. The service's log has the same.
+ */
+import { hash } from 'node:crypto';
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/evaluate.js';
+import { runPipeline } from '../connection/pipeline.js';
+import { script } from '../connection/script.js';
+
+export interface AuditedCall {
+  accountId: string;
+  clientToken: string;
+  /** The call in words, such as `signing secret read`. */
+  what: string;
+  /** Where it came from, as far as the proxies that are trusted say. */
+  address: string;
+  /** The beginning of the access token's SHA-256. */
+  tokenFingerprint: string;
+  requestId: string;
+  /** What it was about; never a secret, never the query of a URL. */
+  about: Readonly<Record<string, unknown>>;
+}
+
+export interface RecordedCall extends AuditedCall {
+  /** Redis' own clock, ms. */
+  atMs: number;
+}
+
+const keptOfAnAccount = 2000;
+/** After the account's last one. */
+const keptMs = 90 * 86_400_000;
+/** Of calls that change nothing: in this time the same by the same token from the same address is one entry. */
+const readOnceMs = 60_000;
+
+/** @returns false where it only repeats what the last minute's entry says (`isRead`) */
+export async function recordCall(
+  db: Db,
+  call: AuditedCall,
+  { isRead }: { isRead: boolean },
+): Promise<boolean> {
+  const { accountId, requestId, ...said } = call;
+  const mark = hash('sha256', JSON.stringify(said), 'base64url').slice(0, 22);
+  const keys = [db.global.accountCalls(accountId), db.global.accountCallMark(accountId, mark)];
+  const entry = JSON.stringify({ ...said, requestId });
+  return (
+    (await evaluate(db, recordScript, keys, [entry, keptOfAnAccount, keptMs, isRead ? readOnceMs : 0])) === 1
+  );
+}
+
+// KEYS stream, mark; ARGV entry, how many are kept, for how long (ms), for how long the mark stands (ms; 0: none).
+const recordScript = script(`
+if ARGV[4] ~= '0' and not redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[4]) then return 0 end
+redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'call', ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1
+`);
+
+/** The calls of every account since a time (ms), the oldest first. */
+export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}): Promise<RecordedCall[]> {
+  const from = String(Math.max(0, Math.floor(since)));
+  const accountIds = await db.redis.smembers(db.global.accounts);
+  const found: RecordedCall[] = [];
+  for (let start = 0; start < accountIds.length; start += accountsAtOnce) {
+    const page = accountIds.slice(start, start + accountsAtOnce);
+    const commands = db.redis.pipeline();
+    for (const accountId of page) commands.xrange(db.global.accountCalls(accountId), from, '+');
+    const streams = (await runPipeline(commands)) as [string, string[]][][];
+    streams.forEach((entries, i) => {
+      for (const [id, [, entry = '{}']] of entries) found.push(recordedCall(page[i] ?? '', id, entry));
+    });
+  }
+  return found.sort((a, b) => a.atMs - b.atMs);
+}
+
+/** Bounds each answer of Redis: a full stream has about 600 kB. */
+const accountsAtOnce = 10;
+
+function recordedCall(accountId: string, id: string, entry: string): RecordedCall {
+  const said = JSON.parse(entry) as Omit<AuditedCall, 'accountId'>;
+  return { ...said, accountId, atMs: Number(id.split('-')[0]) };
+}

@@ -1,0 +1,59 @@
+import type { Db } from '../connection/db.js';
+import { clientScript, runScript } from '../connection/script.js';
+import { type SecretBox, SecretUnreadable } from './secretBox.js';
+
+export interface Reencrypted {
+  /** Secrets that lie under the newest key now and did not before. */
+  reencrypted: number;
+  /** Secrets that lay under it already. */
+  unchanged: number;
+  /** Clients with a secret whose key is not among the given ones. */
+  unreadable: string[];
+}
+
+/** ARGV: 2 field, 3 as it was, 4 as it is to be. A secret that was renewed or has gone meanwhile stays as it is. */
+const replace = clientScript(`
+local S = base .. 'signing-secrets'
+if redis.call('HGET', S, ARGV[2]) ~= ARGV[3] then return 0 end
+redis.call('HSET', S, ARGV[2], ARGV[4])
+return 1
+`);
+
+/**
+ * Puts every signing secret, previous ones too, under the newest key of `SECRETS_KEY`. Safe to repeat.
+ * @param told before each client: how many are done, and how many there are
+ */
+export async function reencryptSigningSecrets(
+  db: Db,
+  box: SecretBox,
+  told: (done: number, all: number) => void = () => undefined,
+): Promise<Reencrypted> {
+  const counts: Reencrypted = { reencrypted: 0, unchanged: 0, unreadable: [] };
+  const clientTokens = (await db.redis.smembers(db.global.clients)).sort();
+  for (const [done, clientToken] of clientTokens.entries()) {
+    told(done, clientTokens.length);
+    try {
+      await reencryptClient(db, box, clientToken, counts);
+    } catch (err) {
+      if (!(err instanceof SecretUnreadable)) throw err;
+      counts.unreadable.push(clientToken);
+    }
+  }
+  return counts;
+}
+
+async function reencryptClient(
+  db: Db,
+  box: SecretBox,
+  clientToken: string,
+  counts: Reencrypted,
+): Promise<void> {
+  const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
+  for (const [field, sealed] of Object.entries(fields)) {
+    if (!box.isOutdated(sealed)) counts.unchanged++;
+    else {
+      const renewed = box.seal(box.open(sealed));
+      counts.reencrypted += Number(await runScript(db, replace, clientToken, [field, sealed, renewed]));
+    }
+  }
+}

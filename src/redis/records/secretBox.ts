@@ -1,0 +1,68 @@
+/**
+ * Encrypts secrets at rest: AES-256-GCM, `<key id>:<base64 of nonce, tag, ciphertext>`. The first key of
+ * `SECRETS_KEY` encrypts, every key decrypts. Without a key a secret is stored as it is, marked `plain:`.
+ */
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import type { Config } from '../../config.js';
+
+export interface SecretBox {
+  /** False: no key is set and secrets are stored as they are. */
+  encrypts: boolean;
+  seal(secret: string): string;
+  /** Not under the key that encrypts: the key it lies under is still needed. */
+  isOutdated(sealed: string): boolean;
+  /** @throws SecretUnreadable when its key is not among the given ones */
+  open(sealed: string): string;
+}
+
+export class SecretUnreadable extends Error {
+  override name = 'SecretUnreadable';
+}
+
+const nonceBytes = 12;
+const tagBytes = 16;
+/** Opened secrets are kept for the hot path (one per attempt); bounded, oldest out first. */
+const keptSecrets = 10_000;
+
+export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
+  const kept = new Map<string, string>();
+  const newest = keys?.[0];
+
+  function decrypt(sealed: string): string {
+    const colon = sealed.indexOf(':');
+    const id = sealed.slice(0, colon);
+    if (id === 'plain') return sealed.slice(colon + 1);
+    const key = keys?.find((k) => k.id === id);
+    if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", under which a secret was stored`);
+    const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
+    const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
+    decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
+    try {
+      return (
+        decipher.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
+      );
+    } catch {
+      throw new SecretUnreadable(`key "${id}" of SECRETS_KEY does not open a secret stored under that name`);
+    }
+  }
+
+  return {
+    encrypts: newest !== undefined,
+    seal(secret) {
+      if (!newest) return `plain:${secret}`;
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv('aes-256-gcm', newest.key, nonce);
+      const text = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
+      return `${newest.id}:${Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')}`;
+    },
+    isOutdated: (sealed) => !sealed.startsWith(`${newest?.id ?? 'plain'}:`),
+    open(sealed) {
+      const known = kept.get(sealed);
+      if (known !== undefined) return known;
+      const secret = decrypt(sealed);
+      if (kept.size >= keptSecrets) for (const oldest of kept.keys()) if (kept.delete(oldest)) break;
+      kept.set(sealed, secret);
+      return secret;
+    },
+  };
+}

@@ -1,0 +1,62 @@
+/** What became of each registration's state: written by the scripts that change it, the last 20 of each client. */
+import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
+
+export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
+export type EndpointState = (typeof endpointStates)[number];
+
+export interface StateChange {
+  clientToken: string;
+  /** Redis' own clock, ms. */
+  atMs: number;
+  from: EndpointState | 'not_registered';
+  to: EndpointState | 'not_registered';
+  /** In words. */
+  why: string;
+  by: 'service' | 'publisher' | 'operator';
+}
+
+/**
+ * The changes of every client since a time (ms), the oldest first.
+ * @param options `onBroken` is told of each client whose changes cannot be read
+ * @throws where Redis is away
+ */
+export async function listStateChanges(
+  db: Db,
+  options: { since?: number; onBroken(clientToken: string, err: unknown): Promise<void> | void },
+): Promise<StateChange[]> {
+  const clientTokens = await db.redis.smembers(db.global.clients);
+  const found: StateChange[] = [];
+  for (let start = 0; start < clientTokens.length; start += pageSize) {
+    const page = clientTokens.slice(start, start + pageSize);
+    const commands = db.redis.pipeline();
+    for (const clientToken of page) commands.lrange(db.client(clientToken).stateChanges, 0, -1);
+    const answers = await commands.exec();
+    if (!answers) throw new RedisUnavailable('the changes of state were not read');
+    for (const [i, clientToken] of page.entries()) {
+      const [err, lines] = answers[i] as [Error | null, string[]];
+      try {
+        if (err) throw err;
+        found.push(...lines.map((line) => stateChangeOf(clientToken, line)));
+      } catch (broken) {
+        if (isRedisUnavailable(broken)) throw broken;
+        await options.onBroken(clientToken, broken);
+      }
+    }
+  }
+  const { since = 0 } = options;
+  return found.filter((change) => change.atMs >= since).sort((a, b) => a.atMs - b.atMs);
+}
+
+/** The last 20 of one client, the newest first. */
+export async function stateChangesOf(db: Db, clientToken: string): Promise<StateChange[]> {
+  const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
+  return lines.map((line) => stateChangeOf(clientToken, line));
+}
+
+/** Bounds each answer of Redis, so that a long list delays nobody else's command. */
+const pageSize = 500;
+
+export function stateChangeOf(clientToken: string, line: string): StateChange {
+  const { at, ...rest } = JSON.parse(line) as Omit<StateChange, 'atMs' | 'clientToken'> & { at: number };
+  return { clientToken, atMs: at, ...rest };
+}

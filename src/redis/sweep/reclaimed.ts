@@ -1,0 +1,39 @@
+/** How far the sweep has looked for enrichment workflows that closed before their time. */
+import type { Db } from '../connection/db.js';
+import { runPipeline } from '../connection/pipeline.js';
+
+/** Every such workflow that closed before this (ms) has had its events claimed; undefined: none was looked for yet. */
+export async function reclaimedUntil(db: Db): Promise<number | undefined> {
+  const until = await db.redis.get(db.global.reclaimedUntil);
+  return until === null ? undefined : Number(until);
+}
+
+/** Which of these runs' events have been claimed already. */
+export async function reclaimedAmong(db: Db, runIds: readonly string[]): Promise<Set<string>> {
+  if (runIds.length === 0) return new Set();
+  const scores = await db.redis.zmscore(db.global.reclaimedRuns, ...runIds);
+  return new Set(runIds.filter((_, i) => scores[i] !== null));
+}
+
+export async function noteReclaimed(
+  db: Db,
+  runs: readonly { runId: string; closedAt?: number }[],
+): Promise<void> {
+  if (runs.length === 0) return;
+  await db.redis.zadd(db.global.reclaimedRuns, ...runs.flatMap((run) => [run.closedAt ?? 0, run.runId]));
+}
+
+/** The next look begins `overlapMs` before `untilMs`; what closed earlier need not be remembered. */
+export async function reclaimedAllUntil(db: Db, untilMs: number, overlapMs: number): Promise<void> {
+  await runPipeline(
+    db.redis
+      .pipeline()
+      .set(db.global.reclaimedUntil, untilMs)
+      .zremrangebyscore(db.global.reclaimedRuns, '-inf', untilMs - overlapMs),
+  );
+}
+
+/** Workflows whose events could not be claimed at the last look: each of them is unaccounted for. */
+export async function noteReclaimFailures(db: Db, failed: number): Promise<void> {
+  await db.redis.set(db.global.reclaimFailed, failed);
+}

@@ -1,0 +1,76 @@
+import { someListed, someOwedAssets } from '../redis/owed/owedWalk.js';
+import { type Standing, standingsOf } from '../redis/owed/standing.js';
+import { announceOldDeletion } from '../redis/records/deletion.js';
+import { dropFinding, type Finding, findings, keepFinding, nextClients } from '../redis/sweep/findings.js';
+import { besideOthers } from './brokenClients.js';
+import type { ActivityDeps } from './deps.js';
+import { disagreementOf, isAgedOut } from './judge.js';
+
+/** Of each sweep: so many notifications of so many clients, which costs Redis some tens of milliseconds. */
+const clientsAtOnce = 50;
+const notificationsAtOnce = 10_000;
+
+/**
+ * Looks whether records and what is owed agree: first at what did not when it was last looked at, then at a bounded
+ * sample, other clients each time. `operator reconcile` is the whole of it.
+ */
+export async function accountForSome(deps: ActivityDeps, heartbeat: () => void): Promise<void> {
+  for (const before of await findings(deps.db)) {
+    await besideOthers(deps, before.clientToken, async () => {
+      const [again] = await problemsOf(deps, before.clientToken, [before]);
+      if (again === undefined) await dropFinding(deps.db, before);
+    });
+  }
+  const clientTokens = await nextClients(deps.db, clientsAtOnce);
+  const share = Math.ceil(notificationsAtOnce / Math.max(clientTokens.length, 1) / 2);
+  for (const clientToken of clientTokens) {
+    heartbeat();
+    await besideOthers(deps, clientToken, async () => {
+      await announceOldDeletion(deps.db, clientToken);
+      await accountForClient(deps, clientToken, share);
+    });
+  }
+}
+
+/** Looks at `share` of what a client is owed, and as many of its notifications; keeps what does not agree. */
+export async function accountForClient(
+  deps: ActivityDeps,
+  clientToken: string,
+  share: number,
+): Promise<void> {
+  const found = [
+    ...(await problemsOf(deps, clientToken, await someOwedAssets(deps.db, clientToken, share))),
+    ...(await problemsOf(deps, clientToken, await someListed(deps.db, clientToken, share))),
+  ];
+  for (const finding of found) {
+    if (!(await keepFinding(deps.db, finding))) continue;
+    const { notificationId: notification_id, platformId: platform_id, problem } = finding;
+    deps.log.error({ client_token: clientToken, notification_id, platform_id, problem }, 'unaccounted for');
+  }
+}
+
+async function problemsOf(
+  deps: ActivityDeps,
+  clientToken: string,
+  asked: readonly { notificationId: string; platformId?: string; acceptedAt?: number }[],
+): Promise<Finding[]> {
+  const { standings, now } = await standingsOf(deps.db, clientToken, asked);
+  return standings.flatMap((standing, i) => {
+    const problem =
+      disagreementOf(standing, now, deps.delivery) ?? missing(standing, asked[i]?.acceptedAt, now);
+    if (problem === undefined) return [];
+    const { notificationId, platformId } = standing;
+    return [{ clientToken, notificationId, ...(platformId !== undefined && { platformId }), problem }];
+  });
+}
+
+/** Of one that is listed: whether its record is gone before its time. */
+function missing(
+  { state, listed }: Standing,
+  acceptedAt: number | undefined,
+  now: number,
+): string | undefined {
+  if (state !== undefined || !listed || acceptedAt === undefined || isAgedOut(acceptedAt, now))
+    return undefined;
+  return 'record_missing';
+}

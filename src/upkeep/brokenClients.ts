@@ -1,0 +1,44 @@
+import { isRedisUnavailable } from '../redis/connection/db.js';
+import { dropBroken, keepBroken, someBroken } from '../redis/sweep/brokenClients.js';
+import type { ActivityDeps } from './deps.js';
+
+/** Clients looked at again in one sweep. */
+const clientsAtOnce = 50;
+
+/** One client's broken keys stop nobody else's part of a sweep: they are named and counted. @throws where Redis is away */
+export async function besideOthers(
+  deps: Pick<ActivityDeps, 'db' | 'log'>,
+  clientToken: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work();
+  } catch (err) {
+    if (isRedisUnavailable(err)) throw err;
+    await keepAsBroken(deps, clientToken, { err });
+  }
+}
+
+/** Logs a client whose keys are broken when it is found, and keeps it until they are in order again. */
+export async function keepAsBroken(
+  { db, log }: Pick<ActivityDeps, 'db' | 'log'>,
+  clientToken: string,
+  because: { err: unknown } | { problem: string },
+): Promise<void> {
+  if (!(await keepBroken(db, clientToken))) return;
+  log.error({ ...because, client_token: clientToken }, 'the keys of this client are broken');
+}
+
+/** Looks again at clients whose keys were broken. @param look answers whether they are in order; throws where they are not */
+export async function lookAgainAtBroken(
+  { db, log }: Pick<ActivityDeps, 'db' | 'log'>,
+  look: (clientToken: string) => Promise<boolean>,
+): Promise<void> {
+  for (const clientToken of await someBroken(db, clientsAtOnce)) {
+    await besideOthers({ db, log }, clientToken, async () => {
+      if (!(await look(clientToken))) return;
+      await dropBroken(db, clientToken);
+      log.info({ client_token: clientToken }, 'the keys of this client are in order again');
+    });
+  }
+}

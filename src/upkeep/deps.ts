@@ -1,0 +1,21 @@
+import type { Client } from '@temporalio/client';
+import type { DeliveryMetrics } from '../delivery/clientAttempts.js';
+import type { Engine } from '../delivery/engine.js';
+import type { DeliverySettings } from '../delivery/settings.js';
+import type { Logger } from '../log.js';
+import type { Db } from '../redis/connection/db.js';
+import type { Durability } from '../redis/connection/durable.js';
+import type { CatchUps } from '../temporal/catchUps.js';
+
+/** What the activities need of the world; tests hand in their own. */
+export interface ActivityDeps {
+  db: Db;
+  durability: Durability;
+  engine: Engine;
+  delivery: DeliverySettings;
+  temporal: Client;
+  catchUps: CatchUps;
+  taskQueue: string;
+  log: Logger;
+  metrics: DeliveryMetrics;
+}

@@ -1,0 +1,40 @@
+import type { DeliverySettings } from '../delivery/settings.js';
+import type { OwedOverview } from '../redis/owed/owed.js';
+import type { Standing } from '../redis/owed/standing.js';
+import type { Problem } from './problem.js';
+
+/** Records are kept for so long after their end. */
+const recordKeptMs = 14 * 86_400_000;
+/** What is owed and has nobody working on it is picked up within 2 minutes (contract, section 3). */
+export const pickedUpWithinMs = 120_000;
+
+/** Later than this from now nothing is due, by any schedule: \`Retry-After\` reaches 24 h ahead. */
+export function longestDelayMs(delivery: DeliverySettings): number {
+  return Math.max(86_400_000, delivery.leaseMs, ...delivery.retryScheduleMs.map((ms) => ms * 1.1)) + 60_000;
+}
+
+/** Whether record and owed agree. Undefined: they do, or there is neither. */
+export function disagreementOf(
+  standing: Standing,
+  now: number,
+  delivery: DeliverySettings,
+): Problem | undefined {
+  const { state, owed, owedSince, due } = standing;
+  if (!owed) return state === 'waiting' ? 'waiting_but_not_owed' : undefined;
+  if (state === undefined) return 'owed_without_record';
+  if (state !== 'waiting') return 'owed_but_ended';
+  if (owedSince === undefined) return 'owed_without_since';
+  if (due === undefined) return 'owed_without_due';
+  return due > now + longestDelayMs(delivery) ? 'due_too_late' : undefined;
+}
+
+/** Of a notification that is listed and has no record. */
+export function isAgedOut(acceptedAt: number, now: number): boolean {
+  return now - acceptedAt >= recordKeptMs;
+}
+
+/** What is owed to a client is overdue, and nobody has been at it for longer than the sweep needs. */
+export function isForgotten({ owed, overdueMs, inFlight, plannedMsAgo }: OwedOverview): boolean {
+  const idle = plannedMsAgo < 0 || plannedMsAgo > pickedUpWithinMs;
+  return owed > 0 && overdueMs > pickedUpWithinMs && inFlight === 0 && idle;
+}

@@ -1,0 +1,75 @@
+import { owedOverview } from '../redis/owed/owed.js';
+import { clientTokens } from '../redis/records/clients.js';
+import { isForgotten } from './judge.js';
+import { accountForClient } from './ofClient.js';
+import { accountForWorkflows } from './ofWorkflows.js';
+import type { Unaccounted } from './problem.js';
+import { type Counts, createTally } from './tally.js';
+import { besideOthers, type Walk } from './walk.js';
+
+export interface Reconciliation {
+  counts: Counts;
+  unaccounted: Unaccounted[];
+  /** Beyond those that are listed there may be more. */
+  unaccountedInAll: number;
+  looked: Walk['looked'];
+  milliseconds: number;
+}
+
+/** The sweep picks up within 2 minutes what nobody works on. */
+const lookAgainForMs = 125_000;
+const lookAgainEveryMs = 2000;
+
+/**
+ * Walks Redis and Temporal and accounts for every accepted event that either still has. Events that are accepted while
+ * it walks may be counted or not; what was accepted before is counted once.
+ * @param looked counted up on the way: how far it is
+ */
+export async function reconcile(
+  options: Omit<Walk, 'tally' | 'looked'>,
+  looked: Walk['looked'] = nothingYet(),
+): Promise<Reconciliation> {
+  const started = Date.now();
+  const tally = createTally();
+  const walk: Walk = { ...options, tally, looked };
+  const forgotten = new Set<string>();
+  for await (const page of options.clientToken === undefined
+    ? clientTokens(options.db)
+    : [[options.clientToken]]) {
+    for (const clientToken of page) {
+      await besideOthers(walk, clientToken, async () => {
+        if ((await accountForClient(walk, clientToken)) === 'forgotten') forgotten.add(clientToken);
+      });
+    }
+  }
+  await accountForWorkflows(walk);
+  for (const clientToken of await stillForgotten(walk, forgotten))
+    tally.blame({ clientToken, problem: 'overdue' });
+  return {
+    counts: tally.counts,
+    unaccounted: tally.unaccounted(),
+    unaccountedInAll: tally.unaccountedInAll(),
+    looked,
+    milliseconds: Date.now() - started,
+  };
+}
+
+/** Before anything was looked at. */
+export function nothingYet(): Walk['looked'] {
+  return { clients: 0, notifications: 0, workflows: 0, events: 0, histories: 0 };
+}
+
+/** What became due a moment ago, by a resume for instance, is the sweep's to pick up. */
+async function stillForgotten(walk: Walk, forgotten: Set<string>): Promise<Set<string>> {
+  const end = Date.now() + lookAgainForMs;
+  for (;;) {
+    for (const clientToken of forgotten) {
+      await besideOthers(walk, clientToken, async () => {
+        const overview = await owedOverview(walk.db, clientToken, walk.delivery.retentionMs);
+        if (!isForgotten(overview)) forgotten.delete(clientToken);
+      });
+    }
+    if (forgotten.size === 0 || Date.now() > end) return forgotten;
+    await new Promise((resolve) => setTimeout(resolve, lookAgainEveryMs));
+  }
+}

@@ -1,0 +1,34 @@
+import type { Client } from '@temporalio/client';
+import type { DeliverySettings } from '../delivery/settings.js';
+import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
+import type { Tally } from './tally.js';
+
+/** What every part of a walk is handed. */
+export interface Walk {
+  db: Db;
+  temporal: Client;
+  taskQueue: string;
+  delivery: DeliverySettings;
+  /** Only events accepted since then are counted (ms). */
+  since: number;
+  /** Of this client alone. */
+  clientToken?: string;
+  tally: Tally;
+  looked: { clients: number; notifications: number; workflows: number; events: number; histories: number };
+  /** Awaited before each call to Temporal. */
+  pace(): Promise<void>;
+}
+
+/** One client's broken keys are named, and the walk goes on with the others. @throws where Redis is away */
+export async function besideOthers(
+  { tally }: Walk,
+  clientToken: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work();
+  } catch (err) {
+    if (isRedisUnavailable(err)) throw err;
+    tally.blame({ clientToken, problem: 'keys_broken' });
+  }
+}

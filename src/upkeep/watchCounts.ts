@@ -1,0 +1,79 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { Counts } from '../redis/sweep/counts.js';
+
+const stated = 'asset_update_endpoints';
+
+const gauges: Record<string, { help: string; of: (counts: Counts) => number | undefined }> = {
+  asset_update_owed_notifications: {
+    help: 'Notifications that clients are owed',
+    of: ({ counted }) => counted?.owed,
+  },
+  asset_update_owed_clients: {
+    help: 'Clients that are owed something',
+    of: ({ counted }) => counted?.owedClients,
+  },
+  asset_update_overdue_clients: {
+    help: 'Clients that are owed what could have been sent more than 2 minutes before',
+    of: ({ counted }) => counted?.overdueClients,
+  },
+  asset_update_catch_ups_running: {
+    help: 'Catch-up workflows that run',
+    of: ({ counted }) => counted?.catchUps,
+  },
+  asset_update_counts_age_seconds: {
+    help: 'How long ago the sweep counted what is owed, endpoints and catch-ups',
+    of: ({ counted }) => counted && counted.ageMs / 1000,
+  },
+  asset_update_unaccounted: {
+    help: 'Accepted events that are neither ended nor owed nor in progress; must stay 0',
+    of: ({ ended }) => ended?.unaccounted,
+  },
+  asset_update_broken_clients: {
+    help: 'Clients whose keys cannot be read or contradict each other; must stay 0',
+    of: ({ ended }) => ended?.brokenClients,
+  },
+  asset_update_sweep_completed_timestamp_seconds: {
+    help: 'When a sweep last ran to its end',
+    of: ({ ended }) => ended && ended.atMs / 1000,
+  },
+};
+
+/**
+ * Shows what the last sweep counted. A scrape costs one call of `read`, and scrapes at the same time share it. What was
+ * never counted is left out, and all of it where the read fails.
+ */
+export function watchCounts({ registry }: { registry: Registry }, read: () => Promise<Counts>): void {
+  let underWay: Promise<Counts> | undefined;
+  const counts = (): Promise<Counts> => {
+    underWay ??= read()
+      .catch(() => ({}))
+      .finally(() => {
+        underWay = undefined;
+      });
+    return underWay;
+  };
+  const registers = [registry];
+  for (const [name, { help, of }] of Object.entries(gauges)) {
+    new Gauge({
+      name,
+      help,
+      registers,
+      async collect() {
+        const value = of(await counts());
+        if (value === undefined) this.remove();
+        else this.set(value);
+      },
+    });
+  }
+  new Gauge({
+    name: stated,
+    help: 'Registrations by the state of their endpoint',
+    labelNames: ['state'],
+    registers,
+    async collect() {
+      const { counted } = await counts();
+      this.reset();
+      for (const [state, count] of Object.entries(counted?.endpoints ?? {})) this.set({ state }, count);
+    },
+  });
+}

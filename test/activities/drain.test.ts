@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { MockActivityEnvironment } from '@temporalio/testing';
+import { drain } from '../../activities/drain.js';
+import { type Swept, sweepOwedClients } from '../../activities/sweep.js';
+import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import {
+  type Harness,
+  type Receiver,
+  startGate,
+  startHarness,
+  startReceiver,
+  until,
+} from '../delivery/harness.js';
+
+/** Activities as they are, on a real Redis; no worker runs, so that nothing else delivers. */
+describe('Activities that work on what is owed', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let env: MockActivityEnvironment;
+
+  beforeEach(async () => {
+    h = await startHarness({}, 'worker');
+    receiver = await startReceiver();
+    env = new MockActivityEnvironment({ startToCloseTimeoutMs: 600_000 });
+  });
+  afterEach(async () => {
+    await h.close();
+    await receiver.close();
+  });
+
+  const inActivity = <T>(work: () => Promise<T>) => env.run(work) as Promise<T>;
+
+  const publishAll = async (client: string, name: string, count: number) => {
+    for (let i = 0; i < count; i++) await h.publish({ client, asset: `${name}-${i}` });
+  };
+
+  it('a cancelled drain begins nothing more and says that more is left; what it has begun is delivered', async () => {
+    const client = await h.newClient(receiver.url);
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    await publishAll(client, 'begun', 3);
+    const result = inActivity(() => drain(h.deps, client));
+    await until('three POSTs are under way', () => receiver.received.length === 3);
+    env.cancel();
+    await publishAll(client, 'later', 2);
+    gate.open();
+    assert.equal((await result).more, true);
+    await until('what had begun is delivered', async () => (await getEndpoint(h.db, client)).owed === 2);
+    assert.equal(receiver.received.length, 3);
+  });
+
+  it('a sweep tells Temporal how far it is, client by client', async () => {
+    const heartbeats: Partial<Swept>[] = [];
+    env.on('heartbeat', (counts: Partial<Swept>) => heartbeats.push({ ...counts }));
+    for (let i = 0; i < 3; i++) {
+      const client = await h.newClient(receiver.url);
+      await pauseEndpoint(h.db, client);
+      await publishAll(client, `paused-${i}`, 1);
+    }
+    const swept = await inActivity(() => sweepOwedClients(h.deps));
+    assert.equal(swept.looked, 3);
+    assert.ok(heartbeats.length >= 3, `${heartbeats.length} heartbeats`);
+  });
+});

@@ -1,0 +1,174 @@
+/** What the sweep counts, and what a scrape of the metrics costs. */
+import assert from 'node:assert/strict';
+import { createMetrics } from '../../src/metrics.js';
+import { createPace } from '../../src/operator/pace.js';
+import { recordChange, toldUntil } from '../../src/redis/records/audit.js';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { readCounts } from '../../src/redis/sweep/counts.js';
+import { reconcile } from '../../src/upkeep/reconcile.js';
+import { watchCounts } from '../../src/upkeep/watchCounts.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+
+describe('Counts of the sweep', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  before(async () => {
+    [h, receiver] = await Promise.all([startHarness(), startReceiver()]);
+    await h.startWorker();
+  });
+  after(async () => {
+    await receiver.close();
+    await h.close();
+  });
+
+  /** The metrics as they are scraped. */
+  async function scrape(): Promise<(name: string) => number | undefined> {
+    const metrics = createMetrics();
+    watchCounts(metrics, () => readCounts(h.db));
+    const lines = (await metrics.registry.metrics()).split('\n');
+    return (name) => {
+      const line = lines.find((each) => each.startsWith(`asset_update_${name} `));
+      return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ') + 1));
+    };
+  }
+
+  it('are left out until a sweep has taken them', async () => {
+    const value = await scrape();
+    for (const name of ['owed_notifications', 'unaccounted', 'sweep_completed_timestamp_seconds']) {
+      assert.equal(value(name), undefined, name);
+    }
+  });
+
+  it('are what is owed, to how many, registrations by state, catch-ups; with their age and the end of the sweep', async () => {
+    const paused = await h.newClient(receiver.url);
+    await pauseEndpoint(h.db, paused);
+    await h.newClient(receiver.url);
+    await h.newClient();
+    for (const asset of ['a', 'b']) await h.publish({ client: paused, asset });
+    await until('its catch-up runs', async () => (await h.deps.catchUps.running()).has(paused));
+    await h.sweep();
+    const value = await scrape();
+    const seen = ['owed_notifications', 'owed_clients', 'overdue_clients', 'catch_ups_running'].map(value);
+    assert.deepEqual(seen, [2, 1, 0, 1]);
+    const states = ['active', 'paused', 'failing', 'suspended'];
+    assert.deepEqual(
+      states.map((state) => value(`endpoints{state="${state}"}`)),
+      [1, 1, 0, 0],
+    );
+    assert.deepEqual([value('unaccounted'), value('broken_clients')], [0, 0]);
+    const ended = value('sweep_completed_timestamp_seconds') ?? 0;
+    assert.ok(ended > 1_700_000_000 && ended <= Date.now() / 1000);
+    h.skip(90_000);
+    const age = (await scrape())('counts_age_seconds') ?? 0;
+    assert.ok(age >= 90 && age < 150, String(age));
+  });
+
+  it('are read once for all scrapes at the same time', async () => {
+    const metrics = createMetrics();
+    let reads = 0;
+    let answer: () => void = () => undefined;
+    watchCounts(metrics, async () => {
+      reads++;
+      await new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      return {};
+    });
+    const scrapes = Array.from({ length: 10 }, () => metrics.registry.metrics());
+    assert.equal(reads, 1);
+    answer();
+    await Promise.all(scrapes);
+    const next = metrics.registry.metrics();
+    assert.equal(reads, 2, 'a later scrape reads anew');
+    answer();
+    await next;
+  });
+
+  it('are left out, all of them, where they cannot be read', async () => {
+    const metrics = createMetrics();
+    let isAway = false;
+    watchCounts(metrics, () => (isAway ? Promise.reject(new Error('away')) : readCounts(h.db)));
+    const text = () => metrics.registry.metrics();
+    assert.match(await text(), /^asset_update_owed_notifications \d/m);
+    isAway = true;
+    assert.doesNotMatch(await text(), /^asset_update_\w+(owed|unaccounted|endpoints|sweep|counts)\w* /m);
+    assert.doesNotMatch(await text(), /^asset_update_endpoints\{/m);
+  });
+
+  describe('a client with broken keys is counted, and named by reconcile, until they are in order again', () => {
+    const named = async (): Promise<(string | undefined)[][]> => {
+      const { unaccounted } = await reconcile({
+        db: h.db,
+        temporal: h.temporal,
+        taskQueue: h.taskQueue,
+        delivery: h.deps.delivery,
+        since: 0,
+        pace: createPace(2000),
+      });
+      return unaccounted.map(({ clientToken, platformId, problem }) => [clientToken, platformId, problem]);
+    };
+    const counted = async () => {
+      await h.sweep();
+      return (await scrape())('broken_clients');
+    };
+
+    const keys = [
+      ['owed', 'owed'],
+      ['owedSince', 'owed-since'],
+      ['dueLive', 'due:live'],
+      ['endpoint', 'endpoint'],
+      ['registration', 'registration'],
+      ['client', 'client'],
+      ['notifications', 'notifications'],
+    ] as const;
+    for (const [key, name] of keys) {
+      it(`WRONGTYPE: ${name}`, async () => {
+        const client = await h.newClient(receiver.url);
+        await pauseEndpoint(h.db, client);
+        await h.publish({ client, asset: 'a' });
+        const broken = h.db.client(client)[key];
+        const aside = `${broken}:aside`;
+        await h.db.redis.rename(broken, aside);
+        await h.db.redis.lpush(broken, 'no such type');
+        assert.equal(await counted(), 1);
+        assert.equal(await counted(), 1);
+        assert.deepEqual(
+          (await named()).filter(([, , problem]) => problem === 'keys_broken'),
+          [[client, undefined, 'keys_broken']],
+        );
+        await h.db.redis.rename(aside, broken);
+        assert.equal(await counted(), 0);
+        assert.deepEqual(await named(), []);
+      });
+    }
+
+    it('owed without "owed since", and owed without a time at which it is due', async () => {
+      for (const key of ['owedSince', 'dueLive'] as const) {
+        const client = await h.newClient(receiver.url);
+        await pauseEndpoint(h.db, client);
+        await h.publish({ client, asset: 'a' });
+        const [times, aside] = [h.db.client(client)[key], `${h.db.client(client)[key]}:aside`];
+        await h.db.redis.rename(times, aside);
+        assert.equal(await counted(), 1, key);
+        const problem = key === 'owedSince' ? 'owed_without_since' : 'owed_without_due';
+        assert.deepEqual(await named(), [[client, 'a', problem]]);
+        await h.db.redis.rename(aside, times);
+        assert.equal(await counted(), 0, key);
+      }
+    });
+
+    it('its changes of state cannot be read: what operators changed is told all the same', async () => {
+      const client = await h.newClient(receiver.url);
+      const { stateChanges } = h.db.client(client);
+      const aside = `${stateChanges}:aside`;
+      await h.db.redis.rename(stateChanges, aside);
+      await h.db.redis.set(stateChanges, 'no list');
+      const entry = { who: 'Ada', what: 'registration pause', target: client, before: null, after: null };
+      await recordChange(h.db, entry);
+      assert.equal(await counted(), 1);
+      assert.notEqual(await toldUntil(h.db), '0-0', 'told');
+      await h.db.redis.rename(aside, stateChanges);
+      assert.equal(await counted(), 0);
+    });
+  });
+});

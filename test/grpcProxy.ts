@@ -1,0 +1,91 @@
+/** Stands before the Temporal server of the tests, and answers some calls itself as another server would. */
+import { readFileSync } from 'node:fs';
+import {
+  type ClientHttp2Session,
+  connect,
+  createSecureServer,
+  createServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+
+/** gRPC's numbers. */
+export const status = { ok: 0, permissionDenied: 7, resourceExhausted: 8, unimplemented: 12 };
+
+export interface GrpcProxy {
+  address: string;
+  /** Of every call so far, by the method's short name. */
+  calls: { method: string; headers: IncomingHttpHeaders; at: number }[];
+  /** What a call is answered in the server's place: a gRPC status; 0 lets it through. By full path. */
+  answer: (path: string) => number;
+  close(): Promise<void>;
+}
+
+/** @param tls with the certificate of test/temporal/certificate */
+export async function startGrpcProxy(target: string, tls = false): Promise<GrpcProxy> {
+  const folder = join(import.meta.dirname, 'temporal/certificate');
+  const server: Http2Server = tls
+    ? createSecureServer({
+        key: readFileSync(join(folder, 'key.pem')),
+        cert: readFileSync(join(folder, 'certificate.pem')),
+      })
+    : createServer();
+  const outside: ClientHttp2Session = connect(`http://${target}`);
+  const sessions = new Set<{ destroy(): void }>([outside]);
+  outside.on('error', () => undefined);
+  server.on('session', (session) => sessions.add(session));
+  server.on('sessionError', () => undefined);
+
+  const proxy: GrpcProxy = {
+    address: '',
+    calls: [],
+    answer: () => status.ok,
+    close: async () => {
+      for (const session of sessions) session.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  server.on('stream', (inside, headers) => {
+    inside.on('error', () => undefined);
+    const path = headers[':path'] ?? '';
+    proxy.calls.push({ method: path.slice(path.lastIndexOf('/') + 1), headers, at: Date.now() });
+    const code = proxy.answer(path);
+    if (code === status.ok) forward(outside, inside, headers);
+    else refuse(inside, code);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  proxy.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return proxy;
+}
+
+function refuse(inside: ServerHttp2Stream, code: number): void {
+  inside.resume();
+  inside.respond(
+    {
+      ...{ ':status': 200, 'content-type': 'application/grpc' },
+      ...{ 'grpc-status': String(code), 'grpc-message': 'refused by the test' },
+    },
+    { endStream: true },
+  );
+}
+
+function forward(outside: ClientHttp2Session, inside: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+  const call = outside.request(headers);
+  inside.pipe(call);
+  inside.on('aborted', () => call.destroy());
+  let trailers: IncomingHttpHeaders = {};
+  call.on('response', ({ ':status': code, ...rest }, flags) => {
+    const isLast = (flags & 1) === 1;
+    inside.respond({ ':status': code, ...rest }, { endStream: isLast, waitForTrailers: !isLast });
+  });
+  call.on('trailers', (sent) => {
+    trailers = sent;
+  });
+  inside.on('wantTrailers', () => inside.sendTrailers(trailers));
+  call.on('data', (data) => inside.write(data));
+  call.on('end', () => inside.end());
+  call.on('error', () => inside.destroy());
+}

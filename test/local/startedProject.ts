@@ -1,0 +1,93 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../../local/ports.js';
+import { isSameProcess, type ProcessMark } from '../../src/operator/running/processMark.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
+import type { RunState } from '../../src/operator/running/runState.js';
+
+const ready = 'Ctrl-C stops all of it';
+
+/** One `npm start` with a data folder of its own, as a second clone would have. */
+export class StartedProject {
+  output = '';
+  #process: ChildProcess | undefined;
+  #seen: ProcessMark[] = [];
+
+  constructor(
+    readonly dir: string,
+    readonly port: number,
+  ) {}
+
+  static async inNewFolder(): Promise<StartedProject> {
+    return new StartedProject(await mkdtemp(join(tmpdir(), 'asset-update-start-')), await freePort());
+  }
+
+  /** @throws with everything it said, when it ends before it is ready */
+  async start(): Promise<RunState> {
+    const ended = await Promise.race([this.launch(), this.#said(ready)]);
+    if (typeof ended === 'number') throw new Error(`npm start ended with ${ended}:\n${this.output}`);
+    const state = this.state();
+    this.#seen.push(state.supervisor, ...state.children);
+    return state;
+  }
+
+  /** Starts it and resolves with its exit status once it has ended. */
+  async launch(): Promise<number> {
+    this.output = '';
+    const { REDIS_URL, TEMPORAL_ADDRESS, ...env } = process.env;
+    const child = spawn(process.execPath, [join(projectDir, 'local/launch.mjs'), 'start'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...env, DATA_DIR: this.dir, PORT: String(this.port), LOG_LEVEL: 'info' },
+    });
+    this.#process = child;
+    const hear = (data: Buffer) => {
+      this.output += data;
+      child.emit('heard');
+    };
+    child.stdout.on('data', hear);
+    child.stderr.on('data', hear);
+    const [code] = await once(child, 'close');
+    return code ?? -1;
+  }
+
+  state(): RunState {
+    return JSON.parse(readFileSync(join(this.dir, 'run.json'), 'utf8'));
+  }
+
+  /** @returns the exit status */
+  async signal(signal: NodeJS.Signals): Promise<number> {
+    const child = this.#process;
+    if (!child) throw new Error('not started');
+    const closed = once(child, 'close');
+    child.kill(signal);
+    const [code] = await closed;
+    return code ?? -1;
+  }
+
+  async ended(): Promise<number> {
+    const child = this.#process;
+    if (!child) throw new Error('not started');
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'close');
+    return child.exitCode ?? -1;
+  }
+
+  /** Of every process of every start so far. */
+  stillRunning(): ProcessMark[] {
+    return this.#seen.filter(isSameProcess);
+  }
+
+  async remove(): Promise<void> {
+    if (this.#process?.exitCode === null && this.#process.signalCode === null) await this.signal('SIGTERM');
+    await rm(this.dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
+  }
+
+  async #said(text: string): Promise<undefined> {
+    while (!this.output.includes(text)) {
+      if (this.#process) await once(this.#process, 'heard');
+    }
+  }
+}

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { deleteClient } from '../../src/redis/records/clients.js';
+import { clearDeletedClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
+import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Cli, openCli } from './cli.js';
+
+const keptSeconds = 14 * 86_400;
+
+describe('operator: client delete T', () => {
+  let h: Harness;
+  let cli: Cli;
+  let receiver: Receiver;
+
+  before(async () => {
+    h = await startHarness();
+    await h.startWorker();
+    cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    await receiver.close();
+    await cli.close();
+    await h.close();
+  });
+
+  async function keysOf(client: string): Promise<string[]> {
+    const keys: string[] = [];
+    const { base } = h.db.client(client);
+    const stream = h.db.redis.scanStream({ match: `${base.replace(/[[\]*?]/g, '\\$&')}*`, count: 1000 });
+    for await (const page of stream) keys.push(...(page as string[]).map((key) => key.slice(base.length)));
+    return [...new Set(keys)].sort();
+  }
+
+  /** What is there for good; the rest goes by itself, within 14 days. */
+  async function staying(client: string): Promise<string[]> {
+    const stays: string[] = [];
+    for (const key of await keysOf(client)) {
+      const ttl = await h.db.redis.ttl(`${h.db.client(client).base}${key}`);
+      assert.ok(ttl <= keptSeconds, `${key} is kept for longer`);
+      if (ttl === -1) stays.push(key);
+    }
+    return stays;
+  }
+
+  /** One that has been sent something, knows many segments of an asset, and is owed two more. */
+  async function busyClient(): Promise<{ client: string; owed: string[] }> {
+    const client = await h.newClient(receiver.url);
+    const sent = await h.publish({ client, asset: 'sent' });
+    await until('delivered', async () => (await h.notification(client, sent.id))?.state === 'delivered');
+    for (let i = 0; i < 3; i++) {
+      const segments = Array.from({ length: 200 }, (_, n) => `s${i} ${n}`);
+      await h.publish({ client, asset: 'many', segments, notify: false });
+    }
+    await pauseEndpoint(h.db, client);
+    const owed = [];
+    for (const asset of ['owed', 'owed too']) owed.push((await h.publish({ client, asset })).id);
+    const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+    await until('catch-up looks after it', async () => {
+      const described = await catchUp.describe().catch(() => undefined);
+      return described?.memo?.owed === 2;
+    });
+    return { client, owed };
+  }
+
+  const states = (client: string, ids: string[]) =>
+    Promise.all(ids.map(async (id) => (await h.notification(client, id))?.state));
+
+  it('what it is still owed ends as cancelled, and is said', async () => {
+    const { client, owed } = await busyClient();
+    assert.deepEqual(await cli.json('client', 'delete', client), {
+      client_token: client,
+      deleted: true,
+      removed_url: receiver.url,
+      cancelled: 2,
+    });
+    assert.deepEqual(await states(client, owed), ['cancelled', 'cancelled']);
+    assert.equal((await h.notification(client, owed[0] ?? ''))?.reason, 'client_deleted');
+    assert.equal((await getEndpoint(h.db, client)).owed, 0);
+  });
+
+  it('nothing of it stays but its token, and what goes within 14 days', async () => {
+    const { client } = await busyClient();
+    assert.ok((await keysOf(client)).includes('known-beside'));
+    await cli.json('client', 'delete', client);
+    assert.deepEqual(await staying(client), ['client']);
+  });
+
+  it('what was accepted for it is accounted for', async () => {
+    const { client } = await busyClient();
+    await cli.json('client', 'delete', client);
+    const { events, unaccounted } = await cli.json('reconcile');
+    assert.deepEqual(unaccounted, []);
+    assert.ok(events.delivered >= 1 && events.cancelled >= 2);
+  });
+
+  it('a deletion that broke off is finished by the sweep, and by repeating its steps', async () => {
+    const { client, owed } = await busyClient();
+    await deleteClient(h.db, client);
+    assert.notDeepEqual(await staying(client), ['client']);
+    await h.sweep();
+    assert.deepEqual(await staying(client), ['client']);
+    assert.deepEqual(await states(client, owed), ['cancelled', 'cancelled']);
+    assert.deepEqual(await clearDeletedClient(h.db, client), { cancelled: 0 });
+  });
+
+  it('what is written beside it is cleared by a later sweep, and then nobody looks any more', async () => {
+    const { client } = await busyClient();
+    await cli.json('client', 'delete', client);
+    await h.registerUrl(client, receiver.url);
+    const isUnderWay = async () =>
+      (await deletionsUnderWay(h.db, 100)).some(({ clientToken }) => clientToken === client);
+    assert.ok(await isUnderWay());
+    h.skip(700_000);
+    await h.sweep();
+    assert.deepEqual(await staying(client), ['client']);
+    assert.equal(await isUnderWay(), false);
+  });
+
+  it('what an earlier release has left of a deleted client goes with the sweep', async () => {
+    const { client } = await busyClient();
+    await h.db.redis.hset(h.db.client(client).client, 'deleted', 1);
+    await until('the sweep has come to it', async () => {
+      await h.sweep();
+      return (await staying(client)).join() === 'client';
+    });
+  });
+
+  it('an attempt under way and a workflow that goes on bring nothing of it back', async () => {
+    const client = await h.newClient(receiver.url);
+    let answer: (status: number) => void = () => undefined;
+    receiver.answer = () => new Promise<number>((resolve) => (answer = resolve));
+    const { id } = await h.publish({ client, asset: 'under way' });
+    await until('it is under way', () => receiver.idsOf('under way').length === 1);
+    assert.equal((await cli.json('client', 'delete', client)).cancelled, 1);
+    receiver.answer = () => 200;
+    answer(500);
+    const workflow = await h.workflowOf(client, id);
+    await workflow.result().catch(() => undefined);
+    h.skip(700_000);
+    await h.sweep();
+    assert.deepEqual(await staying(client), ['client']);
+    assert.deepEqual(await states(client, [id]), ['cancelled']);
+    assert.equal(receiver.idsOf('under way').length, 1);
+  });
+
+  it('an event whose claim was lost is not claimed again for it', async () => {
+    const { client, owed } = await busyClient();
+    await cli.json('client', 'delete', client);
+    const [id = ''] = owed;
+    await h.db.redis.del(h.db.client(client).notification(id));
+    const again = {
+      clientToken: client,
+      platformId: 'owed',
+      eventId: 'e',
+      segments: ['s'],
+      notificationId: id,
+      priority: 'live' as const,
+      acceptedAt: Date.now(),
+      lookedUpClaim: 0,
+    };
+    assert.deepEqual(await claimAgain(h.db, again), { kind: 'ended', state: 'cancelled' });
+    assert.deepEqual(await staying(client), ['client']);
+    assert.deepEqual(await states(client, [id]), ['cancelled']);
+  });
+});

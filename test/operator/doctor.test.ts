@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { type RedisServer, startRedis } from '../../local/redis.js';
+import { createLogger } from '../../src/log.js';
+import { clockFinding } from '../../src/operator/doctor/clocks.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { markAnswered, register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { type Harness, startHarness } from '../delivery/harness.js';
+import { servers } from '../servers.js';
+import { type Cli, openCli, type Ran } from './cli.js';
+
+interface Examined {
+  level: string;
+  findings: { check: string; level: string; found: string; do: string | null }[];
+}
+
+describe('operator doctor', () => {
+  let h: Harness;
+  let cli: Cli;
+
+  before(async () => {
+    h = await startHarness();
+    await h.startWorker();
+    await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
+    cli = await openCli({
+      ...{ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue },
+      ...{ ALLOW_HTTP_TARGETS: '', ALLOWED_TARGET_CIDRS: '' },
+    });
+  });
+  after(async () => {
+    await h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`).delete();
+    cli.close();
+    await h.close();
+  });
+
+  it('exit status 0 where nothing fails: settings, versions, clocks, persistence, namespace, sweep, workers', async () => {
+    const { ran, examined } = await examine();
+    assert.deepEqual([ran.status, ran.stderr], [0, '']);
+    const levels = Object.fromEntries(examined.findings.map((f) => [f.check, f.level]));
+    assert.deepEqual(levels, {
+      ...{
+        settings: 'ok',
+        'settings SECRETS_KEY': 'ok',
+        'settings targets': 'ok',
+        'settings retention': 'ok',
+      },
+      ...{ redis: 'ok', 'redis version': 'ok', 'redis clock': 'ok', 'redis persistence': 'ok' },
+      ...{ 'redis memory policy': 'ok', 'redis memory': 'ok', 'redis disk': 'ok', 'redis role': 'ok' },
+      ...{ 'redis layout': 'ok', 'redis signing secrets': 'ok' },
+      ...{ 'temporal version': 'ok', 'temporal namespace': 'ok', 'temporal retention': 'ok' },
+      ...{ 'temporal clock': 'ok', 'temporal search attributes': 'ok', 'temporal sweep': 'ok' },
+      ...{ 'temporal workers': 'ok', service: 'warn' },
+    });
+    assert.equal(examined.level, 'warn', 'no API runs here');
+  });
+
+  it('for people: one line each, then what to do', async () => {
+    const ran = await cli.run(['doctor'], { env: { SECRETS_KEY: '' } });
+    assert.equal(ran.status, 0, ran.stderr);
+    assert.match(ran.stdout, /^ok {2,}redis persistence {2,}appendonly yes, appendfsync always/m);
+    assert.match(ran.stdout, /^warn {2,}settings SECRETS_KEY /m);
+    assert.match(ran.stdout, /What to do:\n[\s\S]* {2}settings SECRETS_KEY: Set SECRETS_KEY to /);
+  });
+
+  it('a signing secret whose key is not given fails, and is not shown', async () => {
+    const { account_id: accountId } = await createAccount(h.db, { name: 'Acme' });
+    await createClient(h.db, { accountId, name: 'Site', clientToken: 'SEALED' });
+    const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
+    const wanted = { clientToken: 'SEALED', accountId, url: 'https://example.com/' };
+    const result = await register(h.db, box, wanted);
+    assert.equal(result.outcome, 'stored');
+    await markAnswered(h.db, 'SEALED', result.nonce);
+    const { ran, finding } = await examine();
+    assert.equal(ran.status, 1);
+    assert.equal(finding('redis signing secrets')?.level, 'fail');
+    await h.db.redis.del(h.db.client('SEALED').signingSecrets);
+  });
+
+  describe('exit status 1, saying what to do', () => {
+    it('a wrong setting', async () => {
+      const { ran, finding } = await examine({ PORT: 'eighty' });
+      assert.deepEqual([ran.status, ran.stderr], [1, '1 check failed.\n']);
+      assert.match(finding('settings')?.found ?? '', /PORT/);
+    });
+
+    it('servers that are away, without a password', async () => {
+      const away = { REDIS_URL: 'redis://u:hidden@127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1' };
+      const { ran, finding } = await examine(away);
+      assert.equal(ran.status, 1);
+      assert.match(finding('redis')?.found ?? '', /does not answer/);
+      assert.match(finding('temporal')?.found ?? '', /does not answer/);
+      assert.equal((ran.stdout + ran.stderr).includes('hidden'), false);
+    });
+
+    it('a namespace that is not there', async () => {
+      const { ran, finding } = await examine({ TEMPORAL_NAMESPACE: 'nowhere' });
+      assert.equal(ran.status, 1);
+      assert.match(finding('temporal namespace')?.do ?? '', /namespace create --namespace nowhere/);
+    });
+
+    it('no worker and no sweep', async () => {
+      const { ran, finding } = await examine({ TASK_QUEUE: `${h.taskQueue}-of-nobody` });
+      assert.deepEqual([ran.status, ran.stderr], [1, '2 checks failed.\n']);
+      assert.deepEqual(
+        [finding('temporal sweep')?.level, finding('temporal workers')?.level],
+        ['fail', 'fail'],
+      );
+    });
+
+    it('a paused sweep', async () => {
+      const schedule = h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`);
+      await schedule.pause('by a test');
+      const { ran, finding } = await examine();
+      await schedule.unpause();
+      assert.equal(ran.status, 1);
+      assert.match(finding('temporal sweep')?.do ?? '', /toggle --unpause/);
+    });
+  });
+
+  describe('Redis as it should not be', () => {
+    let dir: string;
+    let redis: RedisServer;
+    before(async () => {
+      dir = await mkdtemp(join(tmpdir(), 'doctor-'));
+      redis = await startRedis({
+        dir,
+        binary: servers().redisServerBinary,
+        args: [...['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru', '--maxmemory', '100mb']],
+      });
+    });
+    after(async () => {
+      await redis.stop();
+      await rm(dir, { recursive: true });
+    });
+
+    it('without a log and with eviction it fails; with everysec it is a warning; trusted, it is fine', async () => {
+      const env = { REDIS_URL: redis.url };
+      const without = await examine(env);
+      assert.equal(without.ran.status, 1);
+      assert.deepEqual(
+        [without.finding('redis persistence')?.level, without.finding('redis memory policy')?.level],
+        ['fail', 'fail'],
+      );
+      assert.match(without.finding('redis memory')?.found ?? '', /of 105 MB/);
+      const trusted = await examine({ ...env, REDIS_DURABILITY: 'trusted' });
+      assert.equal(trusted.finding('redis persistence')?.level, 'ok');
+      const set = new Redis(redis.url);
+      await set.config('SET', 'appendonly', 'yes');
+      await set.config('SET', 'appendfsync', 'everysec');
+      set.disconnect();
+      const everySecond = await examine(env);
+      assert.equal(everySecond.finding('redis persistence')?.level, 'warn');
+    });
+
+    it('replicas that are asked for and not there', async () => {
+      const { finding } = await examine({ REDIS_URL: redis.url, REDIS_ACK_REPLICAS: '1' });
+      assert.match(finding('redis role')?.do ?? '', /REDIS_ACK_REPLICAS=1/);
+    });
+  });
+
+  it('a clock is off by what cannot be the way of the answer: 2 s warns, 1 min fails', () => {
+    const level = (theirs: number, after = 1_000_050) =>
+      clockFinding('clock', 'Its', { theirs, before: 1_000_000, after }).level;
+    assert.deepEqual(
+      [1_000_020, 999_000, 1_002_000, 1_002_060, 998_000, 1_060_050, 940_000].map((theirs) => level(theirs)),
+      ['ok', 'ok', 'ok', 'warn', 'warn', 'fail', 'fail'],
+    );
+    assert.equal(level(1_004_000, 1_005_000), 'ok', 'a slow answer says nothing about the clock');
+  });
+
+  async function examine(env: NodeJS.ProcessEnv = {}) {
+    const ran: Ran = await cli.run(['doctor', '--json'], { env });
+    const examined = JSON.parse(ran.stdout) as Examined;
+    return { ran, examined, finding: (check: string) => examined.findings.find((f) => f.check === check) };
+  }
+});

@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict';
+import { notificationId } from '../../src/ids.js';
+import { createLogger } from '../../src/log.js';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import {
+  type Harness,
+  type Receiver,
+  startGate,
+  startHarness,
+  startReceiver,
+  until,
+} from '../delivery/harness.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { type Cli, openCli } from './cli.js';
+
+const settings = {
+  DRAIN_PER_SECOND: '20',
+  PROBE_SCHEDULE_SECONDS: '0.5',
+  FAILING_AFTER: '5',
+  MAX_IN_FLIGHT: '16',
+};
+const tenMinutesMs = 600_000;
+
+describe('operator status: us or them', () => {
+  let h: Harness;
+  let cli: Cli;
+  let receiver: Receiver;
+
+  before(async () => {
+    h = await startHarness(settings);
+    await h.startWorker();
+    await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
+    cli = await openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
+  });
+  after(async () => {
+    await h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`).delete();
+    cli.close();
+    await h.close();
+  });
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  /** Each verdict is of all clients: none of another test may be left. */
+  afterEach(async () => {
+    for (const client of await h.db.redis.smembers(h.db.global.clients)) await pauseEndpoint(h.db, client);
+    await until('no attempt is under way', async () => {
+      const clients = await h.db.redis.smembers(h.db.global.clients);
+      const found = await Promise.all(clients.map((client) => getEndpoint(h.db, client)));
+      return found.every(({ inFlight }) => inFlight === 0);
+    });
+    await h.db.redis.del(h.db.global.clients, h.db.global.owedClients);
+    await receiver.close();
+  });
+
+  it('fine: nothing is owed', async () => {
+    await h.newClient(receiver.url);
+    const status = await cli.json('status');
+    assert.deepEqual([status.verdict, status.workers, status.worst], ['fine', 1, []], status.because);
+    assert.ok(Date.parse(status.sweep.started_at) <= Date.now());
+  });
+
+  describe('them', () => {
+    it('a customer that is down', async () => {
+      receiver.answer = () => 500;
+      const client = await h.newClient(receiver.url);
+      await owe(client, 6);
+      await until('it is failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['them', 'failing'], status.because);
+      assert.match(status.because, /1 fail \(owed 6\)/);
+    });
+
+    it('a customer that answered 410', async () => {
+      receiver.answer = () => 410;
+      const client = await h.newClient(receiver.url);
+      await owe(client, 1);
+      await until('it is suspended', async () => (await getEndpoint(h.db, client)).state === 'suspended');
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['them', 'suspended'], status.because);
+    });
+
+    it('a customer that asked to wait (Retry-After), also beside what was due long before', async () => {
+      receiver.answer = () => ({ status: 503, headers: { 'retry-after': '3600' } });
+      const client = await h.newClient(receiver.url);
+      await owe(client, 1);
+      await until('it failed', async () => (await getEndpoint(h.db, client)).failures === 1);
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['them', 'not_before'], status.because);
+      assert.match(status.because, /1 asked to wait \(Retry-After\) \(owed 1\)/);
+      assert.ok(Date.parse(worst.next_attempt_at) > Date.now() + 3_000_000);
+    });
+  });
+
+  describe('fine, and what waits is named', () => {
+    it('a customer that drains at its rate after an outage', async () => {
+      const client = await startsToDrain(600);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
+      assert.match(status.because, /1 draining what they missed/);
+      assert.ok(worst.drained_per_second > 0, String(worst.drained_per_second));
+    });
+
+    it('a customer that drains at the rate it was given', async () => {
+      const client = await h.newClient(receiver.url);
+      await setClient(h.db, client, { maxPerSecond: 1 });
+      await owe(client, 30);
+      await until('some were delivered', () => receiver.received.length > 2);
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
+    });
+
+    it('a customer whose slow answers take all of its places', async () => {
+      const gate = startGate();
+      receiver.answer = async () => {
+        await gate.closed;
+        return 200;
+      };
+      const client = await h.newClient(receiver.url);
+      await setClient(h.db, client, { maxInFlight: 2 });
+      await owe(client, 10);
+      await until('its places are taken', () => receiver.received.length === 2);
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      gate.open();
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
+    });
+
+    it('a customer that an operator paused', async () => {
+      const client = await oweUnattended(receiver.url);
+      await pauseEndpoint(h.db, client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'paused'], status.because);
+      assert.match(status.because, /1 paused by an operator \(owed 1\)/);
+    });
+
+    it('a customer whose pause has just ended', async () => {
+      const client = await oweUnattended(receiver.url);
+      await pauseEndpoint(h.db, client);
+      await unpauseEndpoint(h.db, client);
+      assert.equal((await cli.json('status')).verdict, 'fine');
+    });
+
+    it('a customer without a URL', async () => {
+      const client = await oweUnattended(undefined);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'no_url'], status.because);
+      assert.match(status.because, /1 without a URL \(owed 1\)/);
+    });
+  });
+
+  describe('us', () => {
+    it('what could be sent is not', async () => {
+      const client = await oweUnattended(receiver.url);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['us', 'late'], status.because);
+      assert.match(status.because, new RegExp(`1 client is owed .* for 10 min \\(${client}\\)`));
+      assert.ok(worst.overdue_seconds >= 600);
+    });
+
+    it('a failing customer that nobody probes', async () => {
+      const client = await oweUnattended(receiver.url);
+      await h.db.redis.hset(h.db.client(client).endpoint, {
+        state: 'failing',
+        probe_at: Date.now() - 300_000,
+      });
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['us', 'late'], status.because);
+    });
+
+    it('a customer that drains below its rate, with places free', async () => {
+      const client = await startsToDrain(600);
+      const [status, worst] = await statusOf(client, { DRAIN_PER_SECOND: '200' });
+      assert.deepEqual([status.verdict, worst.situation], ['us', 'late'], status.because);
+    });
+
+    it('no worker asks Temporal for work', async () => {
+      const status = await statusWith({ TASK_QUEUE: `${h.taskQueue}-of-nobody` });
+      assert.deepEqual([status.verdict, status.workers, status.sweep.started_at], ['us', 0, null]);
+      assert.match(status.because, /^No worker/);
+    });
+
+    it('Temporal is away, in the first line', async () => {
+      const status = await statusWith({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
+      assert.deepEqual([status.verdict, status.workers], ['us', null]);
+      const ran = await cli.run(['status'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
+      assert.match(ran.stdout, /^It is us\. Temporal does not answer at 127\.0\.0\.1:1\./);
+    });
+
+    it('Temporal takes connections and says nothing', async () => {
+      const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
+      proxy.hang();
+      try {
+        const status = await statusWith({ TEMPORAL_ADDRESS: `127.0.0.1:${proxy.port}` });
+        assert.equal(status.verdict, 'us');
+        assert.match(status.because, /Temporal does not answer/);
+      } finally {
+        await proxy.close();
+      }
+    });
+
+    it('the sweep is paused', async () => {
+      const schedule = h.temporal.schedule.getHandle(`sweep/${h.taskQueue}`);
+      await schedule.pause('by a test');
+      try {
+        const status = await cli.json('status');
+        assert.deepEqual([status.verdict, status.sweep.paused], ['us', 'by a test']);
+        assert.equal(status.because, 'The schedule of the sweep is paused: by a test');
+      } finally {
+        await schedule.unpause();
+      }
+    });
+
+    it('the keys of a client are broken: it is named, and the others are counted', async () => {
+      const [broken, other] = [await oweUnattended(receiver.url), await oweUnattended(receiver.url)];
+      await pauseEndpoint(h.db, other);
+      const { owed } = h.db.client(broken);
+      await h.db.redis.rename(owed, `${owed}:aside`);
+      await h.db.redis.set(owed, 'no hash');
+      const [status, worst] = await statusOf(other);
+      assert.deepEqual([status.verdict, status.broken_clients], ['us', [broken]]);
+      assert.equal(status.because, `The keys of some clients are broken: ${broken}.`);
+      assert.deepEqual([worst.situation, status.owed], ['paused', 1]);
+      await h.db.redis.rename(`${owed}:aside`, owed);
+    });
+
+    it('Redis is slow', async () => {
+      const proxy = await startProxy(servers().redisUrl);
+      proxy.slow({ latencyMs: 400 });
+      try {
+        const status = await statusWith({ REDIS_URL: proxy.url });
+        assert.equal(status.verdict, 'us');
+        assert.match(status.because, /Redis takes \d+ ms to answer/);
+      } finally {
+        await proxy.close();
+      }
+    });
+  });
+
+  // biome-ignore lint/suspicious/noExplicitAny: what the command prints
+  async function statusWith(env: NodeJS.ProcessEnv): Promise<any> {
+    const ran = await cli.run(['status', '--json'], { env });
+    assert.equal(ran.status, 0, ran.stderr);
+    return JSON.parse(ran.stdout);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: what the command prints
+  async function statusOf(client: string, env: NodeJS.ProcessEnv = {}): Promise<[any, any]> {
+    const status = await statusWith(env);
+    const worst = status.worst.find((one: { client_token: string }) => one.client_token === client);
+    return [status, worst ?? {}];
+  }
+
+  async function owe(client: string, count: number): Promise<void> {
+    await Promise.all(Array.from({ length: count }, (_, i) => h.publish({ client, asset: `vid-${i}` })));
+  }
+
+  /** Owed for ten minutes, and unknown to the sweep. */
+  async function oweUnattended(url: string | undefined): Promise<string> {
+    const clientToken = await h.newClient(url);
+    const event = { clientToken, platformId: 'vid-1', eventId: 'an-1', segments: ['iab:17'] };
+    await claimAgain(h.db, {
+      ...event,
+      ...{
+        notificationId: notificationId(event),
+        priority: 'live',
+        lookedUpClaim: 0,
+        acceptedAt: Date.now(),
+      },
+    });
+    await age(clientToken);
+    return clientToken;
+  }
+
+  /** A customer that was down and is back: what it missed goes out at 20 a second. */
+  async function startsToDrain(count: number): Promise<string> {
+    receiver.answer = () => 500;
+    const client = await h.newClient(receiver.url);
+    await owe(client, count);
+    await until('it is failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+    receiver.answer = () => 200;
+    await until('it is back', async () => (await getEndpoint(h.db, client)).state === 'active');
+    await age(client);
+    return client;
+  }
+
+  /** As if all that happened to the client had happened ten minutes earlier. */
+  async function age(client: string): Promise<void> {
+    await h.db.redis.eval(
+      `for _, name in ipairs({'due:live', 'due:backfill', 'owed-since'}) do
+         for _, member in ipairs(redis.call('ZRANGE', KEYS[1] .. name, 0, -1)) do
+           redis.call('ZINCRBY', KEYS[1] .. name, -ARGV[1], member)
+         end
+       end
+       if redis.call('HEXISTS', KEYS[1] .. 'endpoint', 'recovered_at') == 1 then
+         redis.call('HINCRBY', KEYS[1] .. 'endpoint', 'recovered_at', -ARGV[1])
+       end`,
+      1,
+      h.db.client(client).base,
+      tenMinutesMs,
+    );
+  }
+});

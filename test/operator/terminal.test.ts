@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
+import { type Cli, openCli } from './cli.js';
+import { runAtTerminal } from './terminal.js';
+
+const ESC = '\u001b';
+const green = `${ESC}[32m`;
+const anyColour = new RegExp(`${ESC}\\[\\d+m`);
+
+describe('operator at a terminal', () => {
+  let cli: Cli;
+  let proxy: Awaited<ReturnType<typeof startProxy>>;
+  before(async () => {
+    cli = await openCli();
+    const { account_id: accountId } = await createAccount(cli.db, { name: 'Acme' });
+    for (let i = 0; i < 12; i++)
+      await createClient(cli.db, { accountId, name: 'Site', clientToken: `SITE${i}` });
+    proxy = await startProxy(servers().redisUrl);
+    // Each of the commands below takes more than 12 answers, one after the other.
+    proxy.slow({ latencyMs: 125 });
+  });
+  after(async () => {
+    await proxy.close();
+    cli.close();
+  });
+
+  describe('colours', () => {
+    it('in answers and in help', async () => {
+      const [doctor, help] = await Promise.all([
+        runAtTerminal(cli, ['doctor']),
+        runAtTerminal(cli, ['--help']),
+      ]);
+      assert.ok(doctor.shown.includes(`${green}ok`), JSON.stringify(doctor.shown));
+      assert.match(help.shown, anyColour);
+    });
+
+    it('none with NO_COLOR', async () => {
+      const env = { NO_COLOR: '1' };
+      const [doctor, help] = await Promise.all([
+        runAtTerminal(cli, ['doctor'], { env }),
+        runAtTerminal(cli, ['--help'], { env }),
+      ]);
+      assert.doesNotMatch(doctor.shown, anyColour);
+      assert.doesNotMatch(help.shown, anyColour);
+    });
+
+    it('none without a terminal', async () => {
+      for (const args of [['doctor'], ['--help'], ['status']]) {
+        assert.doesNotMatch((await cli.run(args)).stdout, anyColour);
+      }
+    });
+  });
+
+  describe('says how far it is, once that takes more than 2 s, and wipes it', () => {
+    const cases: [args: string[], said: RegExp, left: RegExp][] = [
+      [['secrets', 'reencrypt'], /Reencrypting: \d+ of 12 clients, \d+ s/, /signing secrets are under key/],
+      [['export'], /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
+      [
+        ['reconcile'],
+        /Looking: 0 notifications, 0 workflows, \d+ s/,
+        /Every accepted event is accounted for/,
+      ],
+    ];
+    for (const [args, said, left] of cases) {
+      it(args.join(' '), async () => {
+        const { shown } = await runAtTerminal(cli, args, { env: { REDIS_URL: proxy.url } });
+        assert.match(shown, said);
+        const [, end = ''] = shown.split(`${ESC}[2K`).slice(-2);
+        assert.match(end, left);
+        assert.doesNotMatch(end, said);
+      });
+    }
+
+    it('import', async () => {
+      const dir = await mkdtemp(join(tmpdir(), 'operator-'));
+      try {
+        const file = join(dir, 'facts.jsonl');
+        await writeFile(file, (await cli.run(['export'])).stdout);
+        const { shown } = await runAtTerminal(cli, ['import', file], { env: { REDIS_URL: proxy.url } });
+        assert.match(shown, /Checking: \d+ of 13, \d+ s/);
+        assert.match(shown, /Imported 0 accounts, .* 13 were there already/);
+      } finally {
+        await rm(dir, { recursive: true });
+      }
+    });
+
+    it('not without a terminal', async () => {
+      const ran = await cli.run(['export'], { env: { REDIS_URL: proxy.url } });
+      assert.deepEqual([ran.status, ran.stderr], [0, '']);
+    });
+  });
+});

@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import { createClaims } from '../../src/delivery/claims.js';
+import { createLogger } from '../../src/log.js';
+import { announceClaims } from '../../src/redis/owed/owed.js';
+import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
+
+describe('Clients that a process has announced claims of', () => {
+  after(closeDeliveryClients);
+
+  it('are remembered for a while, and no token among them that somebody has made up', async () => {
+    const client = await newDeliveryClient();
+    const { db, clientToken } = client;
+    const log = createLogger('silent', 'test');
+    const claim = createClaims({ db, log, wakeCatchUp: () => undefined });
+    const made = { clientToken: 'MADE-UP', platformId: 'a' };
+    assert.equal((await claim(client.event(made))).kind, 'unknown_client');
+    assert.equal((await claim(client.event({ platformId: 'a' }))).kind, 'claimed');
+    assert.equal(announceClaims(db, [clientToken]), undefined, 'written before');
+    assert.notEqual(announceClaims(db, ['MADE-UP']), undefined, 'not remembered');
+  });
+});

@@ -1,0 +1,253 @@
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type RedisServer, startRedis } from '../../local/redis.js';
+import { createLogger, type Logger } from '../../src/log.js';
+import { type Db, openDb, RedisUnavailable, waitForRedis } from '../../src/redis/connection/db.js';
+import {
+  type Durability,
+  type DurabilityOptions,
+  openDurability,
+} from '../../src/redis/connection/durable.js';
+import { watchFsync } from '../../src/redis/connection/fsync.js';
+import { servers } from '../servers.js';
+
+interface Scene {
+  server: RedisServer;
+  db: Db;
+  durability: Durability;
+  /** Warnings, as they were said. */
+  said: string[];
+  /** How often the server was asked this since it started. */
+  asked(command: string): Promise<number>;
+}
+
+describe('durability', () => {
+  let dir: string;
+  const begun: { stop(): Promise<void> }[] = [];
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-durable-'));
+  });
+  afterEach(async () => {
+    for (const one of begun.splice(0).reverse()) await one.stop();
+  });
+  after(() => rm(dir, { recursive: true, force: true }));
+
+  async function start(args: string[]): Promise<RedisServer> {
+    const server = await startRedis({
+      dir: await mkdtemp(join(dir, 'redis-')),
+      binary: servers().redisServerBinary,
+      args,
+    });
+    begun.push(server);
+    return server;
+  }
+
+  async function open(server: RedisServer, options: Partial<DurabilityOptions> = {}): Promise<Scene> {
+    const db = openDb({ url: server.url, prefix: 'test-', log: createLogger('silent', 'test') });
+    await waitForRedis(db, 5000);
+    const said: string[] = [];
+    const log = { warn: (line: string) => said.push(line) } as unknown as Logger;
+    const durability = await openDurability(db, { trusted: false, ackReplicas: 0, log, ...options });
+    begun.push({
+      stop: async () => {
+        durability.close();
+        db.redis.disconnect();
+      },
+    });
+    const asked = async (command: string) => {
+      const stats = await db.redis.info('commandstats');
+      return Number(stats.match(`cmdstat_${command}:calls=(\\d+)`)?.[1] ?? 0);
+    };
+    return { server, db, durability, said, asked };
+  }
+
+  const everySecond = ['--appendfsync', 'everysec'];
+  const manyAtOnce = ({ durability }: Scene) =>
+    Promise.all(Array.from({ length: 50 }, () => durability.reached()));
+
+  it('is there with each answer of a Redis with appendfsync always: nothing is asked', async () => {
+    const scene = await open(await start([]));
+    await manyAtOnce(scene);
+    assert.equal(await scene.asked('waitaof'), 0);
+    assert.deepEqual(scene.said, []);
+  });
+
+  it('is confirmed by one WAITAOF for all that ask meanwhile, where Redis writes every second', async () => {
+    const scene = await open(await start(everySecond));
+    const before = await scene.asked('waitaof');
+    await scene.db.redis.set('written', 1);
+    const first = manyAtOnce(scene);
+    await new Promise(setImmediate);
+    // That one is under way: what comes now may have been written after it began, and shares the next.
+    const next = manyAtOnce(scene);
+    await Promise.all([first, next]);
+    assert.equal((await scene.asked('waitaof')) - before, 2);
+    assert.deepEqual(scene.said, []);
+  });
+
+  it('is asked for where the log is not flushed while it is rewritten', async () => {
+    const scene = await open(await start(['--no-appendfsync-on-rewrite', 'yes']));
+    const before = await scene.asked('waitaof');
+    await scene.durability.reached();
+    assert.equal((await scene.asked('waitaof')) - before, 1);
+  });
+
+  it('follows what an operator changes, at the next connection at the latest', async () => {
+    const scene = await open(await start([]));
+    const { redis } = scene.db;
+    await redis.config('SET', 'appendfsync', 'everysec');
+    redis.disconnect(true);
+    await told(redis, 'ready');
+    await scene.durability.reached();
+    assert.equal(await scene.asked('waitaof'), 1);
+  });
+
+  it('is taken for granted where the store is trusted: nothing is asked, nothing said', async () => {
+    const scene = await open(await start(['--appendonly', 'no']), { trusted: true });
+    await manyAtOnce(scene);
+    assert.deepEqual([await scene.asked('waitaof'), await scene.asked('config|get'), scene.said], [0, 0, []]);
+  });
+
+  it('cannot be had without an append-only file: the operator is told, once, and callers are answered', async () => {
+    const scene = await open(await start(['--appendonly', 'no']));
+    await manyAtOnce(scene);
+    assert.equal(scene.said.length, 1);
+    assert.match(scene.said.join(), /redis is not durable/);
+  });
+
+  it('is RedisUnavailable where the replicas that are asked for are not there', async () => {
+    const scene = await open(await start([]), { ackReplicas: 1 });
+    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    assert.deepEqual(scene.said, []);
+  });
+
+  it('is RedisUnavailable where replicas are asked for of a Redis that cannot say', async () => {
+    const scene = await open(await start(['--appendonly', 'no']), { ackReplicas: 1 });
+    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+  });
+
+  it('is there once the replicas have it, and not without them', async () => {
+    const primary = await start([]);
+    const replica = await start(['--replicaof', '127.0.0.1', String(primary.port)]);
+    const { db, durability } = await open(primary, { ackReplicas: 1 });
+    await linked(db);
+    await durability.reached();
+    await replica.stop();
+    await assert.rejects(durability.reached(), RedisUnavailable);
+  });
+
+  it('is RedisUnavailable within 3 s while Redis is away, and there again when it is back', async () => {
+    const scene = await open(await start([]));
+    const { redis } = scene.db;
+    const { server } = scene;
+    const isLost = told(redis, 'close');
+    process.kill(server.pid, 'SIGKILL');
+    await server.child.exited;
+    await isLost;
+    const from = performance.now();
+    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    assert.ok(performance.now() - from < 3000);
+    const isBack = told(redis, 'ready');
+    const again = await startRedis({ dir: join(dir, 'again'), port: server.port, binary: server.binary });
+    begun.push(again);
+    await isBack;
+    await scene.durability.reached();
+  });
+});
+
+/** The next such event, whatever errors come before it. */
+function told(redis: Db['redis'], event: 'ready' | 'close'): Promise<void> {
+  return new Promise((resolve) => redis.once(event, resolve));
+}
+
+/** Resolves once a replica is there and has all that was written. */
+async function linked({ redis }: Db): Promise<void> {
+  for (let i = 0; i < 100; i++) {
+    if (/slave0:.*state=online/.test(await redis.info('replication'))) return;
+    await redis.call('WAIT', 1, 100);
+  }
+  assert.fail('no replica came');
+}
+
+describe('what is known of when Redis writes its log', () => {
+  const settings: Record<string, string> = {
+    appendonly: 'yes',
+    appendfsync: 'always',
+    'no-appendfsync-on-rewrite': 'no',
+  };
+
+  /** Answers CONFIG GET as a server with these settings does, until a test has it fail. */
+  function fakeDb(given: Record<string, string>): { db: Db; fail(err: Error | undefined): void } {
+    let failure: Error | undefined;
+    const redis = Object.assign(new EventEmitter(), {
+      config: async (_: string, pattern: string) => {
+        if (failure) throw failure;
+        return Object.entries(given)
+          .filter(([name]) => name.startsWith(pattern.replace('*', '')))
+          .flat();
+      },
+    });
+    return {
+      db: { redis } as unknown as Db,
+      fail: (err) => {
+        failure = err;
+      },
+    };
+  }
+
+  const turned = () => new Promise(setImmediate);
+
+  it('is that it writes always where it says all three, and else not', async () => {
+    for (const [name, other] of Object.entries({
+      appendonly: 'no',
+      appendfsync: 'everysec',
+      'no-appendfsync-on-rewrite': 'yes',
+    })) {
+      for (const [given, expected] of [
+        [settings, true],
+        [{ ...settings, [name]: other }, false],
+      ] as const) {
+        const watch = watchFsync(fakeDb(given).db);
+        await watch.asked;
+        assert.equal(watch.always(), expected, JSON.stringify(given));
+        watch.close();
+      }
+    }
+  });
+
+  it('is not changed by one slow answer, but by a refusal', async () => {
+    const { db, fail } = fakeDb(settings);
+    const watch = watchFsync(db);
+    await watch.asked;
+    for (const [message, expected] of [
+      ['Command timed out', true],
+      ["NOPERM this user has no permissions to run the 'config|get' command", false],
+    ] as const) {
+      fail(new Error(message));
+      db.redis.emit('ready');
+      await turned();
+      assert.equal(watch.always(), expected, message);
+    }
+    fail(undefined);
+    db.redis.emit('ready');
+    await turned();
+    assert.equal(watch.always(), true);
+    watch.close();
+  });
+
+  it('is nothing between two connections, until the next has been asked', async () => {
+    const { db } = fakeDb(settings);
+    const watch = watchFsync(db);
+    await watch.asked;
+    db.redis.emit('close');
+    assert.equal(watch.always(), false);
+    db.redis.emit('ready');
+    await turned();
+    assert.equal(watch.always(), true);
+    watch.close();
+  });
+});

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
+import { planCatchUp } from '../../src/redis/owed/plan.js';
+import {
+  closeDeliveryClients,
+  type DeliveryClient,
+  day,
+  newDeliveryClient,
+  whatIsOwed,
+} from './deliveryClient.js';
+
+/** Every key of a client as it is now; what it answers puts all of them back and removes what came since. */
+async function snapshot(client: DeliveryClient): Promise<() => Promise<void>> {
+  const { redis } = client.db;
+  const kept = await Promise.all(
+    (await keysOf(client)).map(async (key) => ({ key, dump: await redis.dumpBuffer(key) })),
+  );
+  return async () => {
+    const present = await keysOf(client);
+    if (present.length > 0) await redis.del(...present);
+    for (const { key, dump } of kept) if (dump !== null) await redis.restore(key, 0, dump);
+  };
+}
+
+async function keysOf(client: DeliveryClient): Promise<string[]> {
+  const { base } = client.db.client(client.clientToken);
+  return await client.db.redis.keys(`${base.replaceAll('[', '\\[')}*`);
+}
+
+async function isOwed(client: DeliveryClient, asset: string): Promise<string | undefined> {
+  const { waiting, flight } = await whatIsOwed(client);
+  return waiting[asset] ?? flight[asset]?.newer ?? flight[asset]?.id;
+}
+
+describe('Redis that lost its last second', () => {
+  after(closeDeliveryClients);
+
+  it('has the claim made again by the workflow that made it, and the asset is owed', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    const lose = await snapshot(client);
+    assert.equal((await client.claim(event)).kind, 'claimed');
+    await lose();
+    const owed = { ...event, claim: 1 };
+    assert.deepEqual(await client.take(owed), { kind: 'reclaim' });
+    assert.deepEqual(await client.claimAgain(event, 0), { kind: 'claimed', claim: 1, again: false });
+    assert.equal(await isOwed(client, 'vid'), event.notificationId);
+    assert.equal((await client.attempt(owed, { ok: true })).outcome, 'delivered');
+    assert.equal(await isOwed(client, 'vid'), undefined);
+  });
+
+  it('tells only who knows the claim’s number that it is lost', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    const lose = await snapshot(client);
+    await client.claim(event);
+    await lose();
+    assert.deepEqual(await client.take(event), { kind: 'gone' });
+    assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'reclaim' });
+  });
+
+  it('tells nobody so whose asset was claimed again since', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    const lose = await snapshot(client);
+    await client.claim(event);
+    await lose();
+    const newer = await client.owe('vid');
+    assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'gone' });
+    assert.equal(await isOwed(client, 'vid'), newer.notificationId);
+  });
+
+  it('has the claim of an asset with an older notification made again, with the same number', async () => {
+    for (const isInFlight of [false, true]) {
+      const client = await newDeliveryClient();
+      const older = await client.owe('vid');
+      if (isInFlight) await client.take(older);
+      const event = client.event({ platformId: 'vid' });
+      const lose = await snapshot(client);
+      assert.deepEqual(await client.claim(event), { kind: 'claimed', claim: 2, again: false });
+      await lose();
+      assert.equal(await isOwed(client, 'vid'), older.notificationId);
+      assert.deepEqual(await client.take({ ...event, claim: 2 }), { kind: 'reclaim' });
+      assert.deepEqual(await client.claimAgain(event, 1), { kind: 'claimed', claim: 2, again: false });
+      assert.equal(await isOwed(client, 'vid'), event.notificationId);
+      const record = await getNotification(client.db, client.clientToken, older.notificationId);
+      assert.equal(record?.state, 'superseded');
+      assert.equal(record?.by, event.notificationId);
+    }
+  });
+
+  it('has an event claimed whose looked-up number is higher than the one there, although nothing is new', async () => {
+    const client = await newDeliveryClient();
+    const segments = ['iab:17'];
+    const before = await client.owe('vid', { segments });
+    await client.attempt(before, { ok: true });
+    const event = client.event({ platformId: 'vid', segments });
+    assert.deepEqual(await client.claimAgain(event, 7), { kind: 'claimed', claim: 2, again: false });
+    assert.equal(await isOwed(client, 'vid'), event.notificationId);
+  });
+
+  it('sends once more what was delivered in that second, never less', async () => {
+    const client = await newDeliveryClient();
+    const owed = await client.owe('vid');
+    const lose = await snapshot(client);
+    await client.attempt(owed, { ok: true });
+    await lose();
+    const plan = await planCatchUp(client.db, client.clientToken, { limit: 10, retentionMs: 30 * day });
+    assert.deepEqual(plan.items, [
+      { platformId: 'vid', notificationId: owed.notificationId, priority: 'live' },
+    ]);
+    assert.equal((await client.attempt(owed, { ok: true }, 'drain')).outcome, 'delivered');
+  });
+
+  it('lost with the claim of an attempt under way: its answer settles nothing, and the claim is made again', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    const lose = await snapshot(client);
+    await client.claim(event);
+    const take = await client.take({ ...event, claim: 1 });
+    assert.ok(take.kind === 'taken');
+    await lose();
+    assert.equal((await client.settle(event, take, { ok: false })).outcome, 'gone');
+    assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'reclaim' });
+    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
+    assert.equal((await client.take({ ...event, claim: 1 })).kind, 'taken');
+  });
+
+  it('lost with an attempt only: the entry is due, and the answer from before still delivers it', async () => {
+    const client = await newDeliveryClient();
+    const owed = await client.owe('vid');
+    const lose = await snapshot(client);
+    const take = await client.take(owed);
+    assert.ok(take.kind === 'taken');
+    await lose();
+    assert.equal((await client.settle(owed, take, { ok: true })).outcome, 'delivered');
+    assert.equal(await isOwed(client, 'vid'), undefined);
+  });
+
+  it('a silent mark between the lost claim and the next takes no notification away', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    await client.claim({ ...client.event({ ...event, eventId: 'import' }), notify: false });
+    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
+  });
+
+  it('an equal event claimed after the lost claim makes it not needed, and says by which', async () => {
+    const client = await newDeliveryClient();
+    const event = client.event({ platformId: 'vid' });
+    const other = await client.owe('vid', { segments: event.segments });
+    assert.deepEqual(await client.claimAgain(event, 0), { kind: 'not_needed', by: other.notificationId });
+  });
+});

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { notificationsOfAsset } from '../../src/redis/notifications/assetNotifications.js';
+import { newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
+import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
+import {
+  byFallingScore,
+  type Direction,
+  type Place,
+  pageBehind,
+  startOf,
+} from '../../src/redis/notifications/place.js';
+import { oldestLiveOwedAt } from '../../src/redis/owed/oldestLive.js';
+import { closeDeliveryClients, type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
+
+describe('a page behind a place of a sorted set', () => {
+  after(closeDeliveryClients);
+
+  const member = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 4 });
+  const places = fc.uniqueArray(fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true }), {
+    selector: (place) => place.member,
+    maxLength: 30,
+  });
+
+  it('has what the sorted set has there, whether the place is still in it or not', async () => {
+    const client = await newDeliveryClient();
+    const key = client.db.client(client.clientToken).owedSince;
+    const wanted = fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true });
+    await fc.assert(
+      fc.asyncProperty(places, wanted, fc.nat({ max: 29 }), async (all, other, n) => {
+        await client.db.redis.del(key);
+        if (all.length > 0)
+          await client.db.redis.zadd(key, ...all.flatMap(({ score, member }) => [score, member]));
+        const falling = [...all].sort(byFallingScore);
+        for (const place of [other, all[n] ?? other]) {
+          for (const direction of ['falling', 'rising'] as Direction[]) {
+            const sign = direction === 'falling' ? 1 : -1;
+            const sorted = direction === 'falling' ? falling : [...falling].reverse();
+            const behind = sorted.filter((one) => sign * byFallingScore(one, place) > 0);
+            const page = (from: Place) =>
+              pageBehind(client.db, client.clientToken, 'owed-since', { place: from, direction, count: 5 });
+            assert.deepEqual(await page(place), behind.slice(0, 5));
+            assert.deepEqual(await page(startOf(direction)), sorted.slice(0, 5));
+          }
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe('the notifications of an asset', () => {
+  after(closeDeliveryClients);
+
+  const of = async (client: DeliveryClient, platformId: string): Promise<string[]> => {
+    const page = await listNotifications(client.db, client.clientToken, { platformId, limit: 200 });
+    return page.notifications.map((one) => one.notificationId);
+  };
+  const claimed = async (client: DeliveryClient, platformId: string, count: number): Promise<string[]> => {
+    const ids: string[] = [];
+    for (let i = 0; i < count; i++) {
+      ids.unshift((await client.owe(platformId)).notificationId);
+      client.pass(1);
+    }
+    return ids;
+  };
+  const recordOf = (client: DeliveryClient, id = '') => client.db.client(client.clientToken).notification(id);
+
+  it('are found one behind the other, also where there are many', async () => {
+    const client = await newDeliveryClient();
+    const ids = await claimed(client, 'video', 130);
+    assert.deepEqual(await of(client, 'video'), ids);
+    assert.deepEqual(await of(client, 'another'), []);
+  });
+
+  it('end where records end: older ones are gone as well', async () => {
+    const client = await newDeliveryClient();
+    const ids = await claimed(client, 'video', 4);
+    await client.db.redis.del(recordOf(client, ids[2]), recordOf(client, ids[3]));
+    assert.deepEqual(await of(client, 'video'), ids.slice(0, 2));
+  });
+
+  it('one that was sent again is found for as long as it is kept, after the newer ones are gone', async () => {
+    for (const ok of [true, false]) {
+      const client = await newDeliveryClient();
+      const older = await client.owe('video');
+      const newer = await client.owe('video');
+      await client.attempt(newer, { ok: true });
+      await client.attempt(older, { ok }, 'redeliver');
+      await client.db.redis.del(recordOf(client, newer.notificationId));
+      assert.deepEqual(await of(client, 'video'), [older.notificationId]);
+    }
+  });
+
+  it('one that another event made unnecessary is among them', async () => {
+    const client = await newDeliveryClient();
+    const lost = client.event({ platformId: 'video', segments: ['iab:17'] });
+    const { notificationId } = await client.owe('video', {
+      segments: ['iab:17'],
+      acceptedAt: client.now() + 1,
+    });
+    assert.equal((await client.claimAgain(lost, 0)).kind, 'not_needed');
+    assert.deepEqual(await of(client, 'video'), [notificationId, lost.notificationId]);
+  });
+
+  it('those of the first release, which did not link them, are found in the list', async () => {
+    const client = await newDeliveryClient();
+    const ids = await claimed(client, 'video', 3);
+    await client.owe('another');
+    for (const id of ids.slice(1)) await client.db.redis.hdel(recordOf(client, id), 'before');
+    assert.equal(await notificationsOfAsset(client.db, client.clientToken, 'video'), undefined);
+    assert.deepEqual(await of(client, 'video'), ids);
+    await client.db.redis.del(recordOf(client, ids[1]), recordOf(client, ids[2]));
+    assert.equal((await notificationsOfAsset(client.db, client.clientToken, 'video'))?.length, 1);
+  });
+});
+
+describe('lists of what is owed', () => {
+  after(closeDeliveryClients);
+
+  it('over clients: also what is in flight, and since by acceptance', async () => {
+    const client = await newDeliveryClient();
+    await client.owe('old');
+    await client.owe('old-and-new');
+    client.pass(minute);
+    const since = client.now();
+    await client.owe('old-and-new');
+    await client.take(await client.owe('in-flight'));
+    const newest = async (options: { since?: number; limit: number }) => {
+      const found = await newestNotifications(client.db, [client.clientToken], {
+        waitingOnly: true,
+        ...options,
+      });
+      return found.map((one) => one.platformId);
+    };
+    assert.deepEqual(await newest({ limit: 10 }), ['in-flight', 'old-and-new', 'old']);
+    assert.deepEqual(await newest({ since, limit: 10 }), ['in-flight', 'old-and-new']);
+    assert.deepEqual(await newest({ since, limit: 1 }), ['in-flight']);
+  });
+
+  it('the oldest live one is found behind more backfill than one page, though many share a moment', async () => {
+    const client = await newDeliveryClient();
+    const acceptedAt = client.now();
+    const backfill = Array.from({ length: 700 }, (_, i) =>
+      client.event({ platformId: `back-${i}`, priority: 'backfill', acceptedAt }),
+    );
+    await client.claimAndTake(backfill, { maxInFlight: 0 });
+    assert.equal(await oldestLiveOwedAt(client.db, client.clientToken), undefined);
+    client.pass(minute);
+    const from = client.now();
+    await client.owe('live');
+    const at = await oldestLiveOwedAt(client.db, client.clientToken);
+    assert.ok(at !== undefined && at >= from - 1 && at <= client.now() + 1, `${at}`);
+  });
+});

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ConfigError, readConfig } from '../../src/config.js';
+import { createLogger } from '../../src/log.js';
+import { askServer } from '../../src/temporal/askServer.js';
+import { connect, connectNative } from '../../src/temporal/connection.js';
+import { type GrpcProxy, startGrpcProxy } from '../grpcProxy.js';
+import { servers } from '../servers.js';
+
+const certificate = join(import.meta.dirname, 'certificate/certificate.pem');
+const key = join(import.meta.dirname, 'certificate/key.pem');
+
+describe("Temporal's standard client settings", () => {
+  let dir: string;
+  let file: string;
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+    file = join(dir, 'temporal.toml');
+    await writeFile(
+      file,
+      `[profile.default]
+       address = "127.0.0.1:7777"
+       [profile.cloud]
+       address = "eu-central-1.aws.api.temporal.io:7233"
+       namespace = "media.a1b2c"
+       api_key = "key-of-the-profile"
+       [profile.empty]
+       namespace = "media"
+       `,
+    );
+  });
+  after(() => rm(dir, { recursive: true }));
+
+  it('without any: the server of this machine, in the clear', () => {
+    const { temporalConnection, TEMPORAL_NAMESPACE } = readConfig({});
+    assert.deepEqual(temporalConnection, { address: '127.0.0.1:7233', tls: false });
+    assert.equal(TEMPORAL_NAMESPACE, 'default');
+  });
+
+  it('a profile says address, namespace and key; a key means TLS; what a variable says goes before it', () => {
+    const named = { TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'cloud' };
+    const config = readConfig(named);
+    const address = 'eu-central-1.aws.api.temporal.io:7233';
+    assert.deepEqual(config.temporalConnection, { address, apiKey: 'key-of-the-profile', tls: true });
+    assert.deepEqual([config.TEMPORAL_ADDRESS, config.TEMPORAL_NAMESPACE], [address, 'media.a1b2c']);
+
+    const { temporalConnection } = readConfig({
+      ...{ ...named, TEMPORAL_ADDRESS: '127.0.0.1:1', TEMPORAL_API_KEY: 'another' },
+      ...{ TEMPORAL_TLS: 'false', TEMPORAL_GRPC_META_TEAM: 'video', TEMPORAL_NAMESPACE: '' },
+    });
+    assert.deepEqual(temporalConnection, {
+      ...{ address: '127.0.0.1:1', apiKey: 'another', tls: false, metadata: { team: 'video' } },
+    });
+  });
+
+  it('a file that is only there, and not named, changes nothing', () => {
+    assert.equal(readConfig({ HOME: dir, XDG_CONFIG_HOME: dir }).TEMPORAL_ADDRESS, '127.0.0.1:7233');
+    assert.equal(readConfig({ TEMPORAL_CONFIG_FILE: file }).TEMPORAL_ADDRESS, '127.0.0.1:7777');
+  });
+
+  it('certificates are taken as paths and as data', () => {
+    const fromPaths = readConfig({
+      TEMPORAL_TLS_CLIENT_CERT_PATH: certificate,
+      TEMPORAL_TLS_CLIENT_KEY_PATH: key,
+      TEMPORAL_TLS_SERVER_CA_CERT_PATH: certificate,
+    });
+    const fromData = readConfig({
+      TEMPORAL_TLS_CLIENT_CERT_DATA: readFileSync(certificate, 'utf8'),
+      TEMPORAL_TLS_CLIENT_KEY_DATA: readFileSync(key, 'utf8'),
+      TEMPORAL_TLS_SERVER_CA_CERT_DATA: readFileSync(certificate, 'utf8'),
+    });
+    const { tls } = fromPaths.temporalConnection;
+    assert.ok(typeof tls === 'object');
+    assert.deepEqual(Buffer.from(tls.clientCertPair?.key ?? []), readFileSync(key));
+    assert.deepEqual(fromData.temporalConnection, fromPaths.temporalConnection);
+  });
+
+  describe('a wrong one is refused at the start, by name and without its value', () => {
+    const secret = 'secret-value';
+    const cases: [what: string, env: () => Record<string, string>, says: RegExp][] = [
+      ['a flag that is none', () => ({ TEMPORAL_TLS: 'yes' }), /TEMPORAL_TLS:/],
+      [
+        'a file that is not there',
+        () => ({ TEMPORAL_CONFIG_FILE: `/${secret}` }),
+        /TEMPORAL_CONFIG_FILE: .*ENOENT/,
+      ],
+      [
+        'an unknown profile',
+        () => ({ TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'x' }),
+        /Profile 'x' not found/,
+      ],
+      [
+        'no address',
+        () => ({ TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'empty' }),
+        /TEMPORAL_PROFILE: .*address/,
+      ],
+      [
+        'a key that cannot be read',
+        () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: certificate, TEMPORAL_TLS_CLIENT_KEY_PATH: `/${secret}` }),
+        /CLIENT_KEY_PATH: .*ENOENT/,
+      ],
+      ['a certificate without a key', () => ({ TEMPORAL_TLS_CLIENT_CERT_PATH: certificate }), /CLIENT_KEY/],
+      [
+        'path and data',
+        () => ({ TEMPORAL_TLS_SERVER_CA_CERT_PATH: certificate, TEMPORAL_TLS_SERVER_CA_CERT_DATA: secret }),
+        /both server_ca_cert/,
+      ],
+      ['a file that is no TOML', () => ({ TEMPORAL_CONFIG_FILE: join(dir, 'broken.toml') }), /Invalid TOML/],
+      [
+        'a file without profiles',
+        () => ({ TEMPORAL_CONFIG_FILE: join(dir, 'none.toml') }),
+        /TEMPORAL_CONFIG_FILE/,
+      ],
+    ];
+    before(async () => {
+      await writeFile(join(dir, 'broken.toml'), `[profile.default]\napi_key = ${secret}\n`);
+      await writeFile(join(dir, 'none.toml'), `api_key = "${secret}"\n`);
+    });
+    for (const [what, env, says] of cases) {
+      it(what, () => {
+        assert.throws(
+          () => readConfig(env()),
+          (err: Error) =>
+            err instanceof ConfigError && says.test(err.message) && !err.message.includes(secret),
+        );
+      });
+    }
+  });
+
+  describe('on the line', () => {
+    let proxy: GrpcProxy;
+    before(async () => {
+      proxy = await startGrpcProxy(servers().temporalAddress, true);
+    });
+    after(() => proxy.close());
+
+    it('TLS with a name and an authority of its own, the key and the metadata with every call, of API and worker', async () => {
+      const config = readConfig({
+        TEMPORAL_ADDRESS: proxy.address,
+        TEMPORAL_API_KEY: 'the-key',
+        TEMPORAL_TLS_SERVER_CA_CERT_PATH: certificate,
+        TEMPORAL_TLS_SERVER_NAME: 'temporal.test',
+        TEMPORAL_GRPC_META_TEAM: 'video',
+      });
+      const lazy = connect(config);
+      const native = await connectNative(config, createLogger('silent', 'test'));
+      try {
+        for (const connection of [lazy, native]) {
+          const before = proxy.calls.length;
+          await askServer(connection, 10_000);
+          const [call] = proxy.calls.slice(before);
+          assert.ok(call);
+          assert.equal(call.headers.authorization, 'Bearer the-key');
+          assert.equal(call.headers.team, 'video');
+        }
+      } finally {
+        await lazy.close();
+        await native.close();
+      }
+    });
+  });
+});

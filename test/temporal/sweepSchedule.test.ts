@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { Writable } from 'node:stream';
+import { type Client, Connection, ScheduleOverlapPolicy } from '@temporalio/client';
+import { pino } from 'pino';
+import { readConfig } from '../../src/config.js';
+import { clientOf } from '../../src/temporal/connection.js';
+import { createSweepSchedule, type SweepSchedule } from '../../src/temporal/sweepSchedule.js';
+import { until } from '../delivery/harness.js';
+import { servers, uniquePrefix } from '../servers.js';
+
+describe('The schedule of the sweep', () => {
+  let connection: Connection;
+  let temporal: Client;
+  let taskQueue: string;
+  let schedule: SweepSchedule;
+  let said: { level: number; msg: string; note?: string; outdated?: string[] }[];
+
+  before(async () => {
+    connection = await Connection.connect({ address: servers().temporalAddress });
+    temporal = clientOf(connection, readConfig({}), {});
+  });
+  after(() => connection.close());
+  beforeEach(() => {
+    taskQueue = uniquePrefix();
+    said = [];
+    const sink = new Writable({
+      write(chunk: Buffer, _encoding, done) {
+        said.push(JSON.parse(chunk.toString()));
+        done();
+      },
+    });
+    schedule = createSweepSchedule(temporal, taskQueue, pino(sink));
+  });
+  afterEach(() => handle().delete());
+
+  const handle = () => temporal.schedule.getHandle(`sweep/${taskQueue}`);
+
+  it('is made once, by however many workers start, and left alone where it is as it should be', async () => {
+    const others = [1, 2, 3].map(() => createSweepSchedule(temporal, taskQueue, pino({ level: 'silent' })));
+    await Promise.all([schedule, ...others].map((each) => each.ensure()));
+    await schedule.ensure();
+    assert.deepEqual(said, []);
+    assert.equal((await handle().describe()).info.lastUpdatedAt, undefined);
+    assert.equal(schedule.isPaused(), false);
+  });
+
+  it('of an older release, or changed by hand, is mended: interval, policies, action, arguments, end', async () => {
+    await temporal.schedule.create({
+      scheduleId: `sweep/${taskQueue}`,
+      spec: {
+        intervals: [{ every: '1h' }],
+        endAt: new Date(Date.now() + 86_400_000),
+        jitter: '5m',
+      },
+      policies: { overlap: ScheduleOverlapPolicy.ALLOW_ALL, catchupWindow: '1d', pauseOnFailure: true },
+      action: {
+        type: 'startWorkflow',
+        workflowType: 'sweepOfOld',
+        workflowId: `old-sweep/${taskQueue}`,
+        taskQueue: `${taskQueue}old`,
+        args: [{ an: 'argument' }],
+      },
+      state: { remainingActions: 1 },
+    });
+    await schedule.ensure();
+    const mended = await handle().describe();
+    assert.deepEqual(mended.spec.intervals, [{ every: 60_000, offset: 0 }]);
+    assert.deepEqual([mended.spec.endAt, mended.spec.jitter ?? 0], [undefined, 0]);
+    assert.deepEqual(mended.policies, { overlap: 'SKIP', catchupWindow: 60_000, pauseOnFailure: false });
+    const { workflowType, workflowId, args, workflowExecutionTimeout } = mended.action;
+    assert.deepEqual(
+      [workflowType, workflowId, mended.action.taskQueue, args ?? [], workflowExecutionTimeout],
+      ['sweep', `sweep/${taskQueue}`, taskQueue, [], 600_000],
+    );
+    assert.equal(mended.state.remainingActions, undefined);
+    assert.deepEqual(
+      said.map(({ msg, outdated }) => [msg, outdated]),
+      [
+        [
+          'the schedule of the sweep was not as it should be; it is mended',
+          [
+            ...['interval', 'calendar', 'policies', 'workflow', 'task queue', 'arguments', 'timeout'],
+            'number of runs',
+          ],
+        ],
+      ],
+    );
+    await schedule.ensure();
+    assert.equal(said.length, 1, 'as it should be now');
+  });
+
+  it('that somebody has paused is told once, with the reason, and stays paused until somebody resumes it', async () => {
+    await schedule.ensure();
+    await handle().pause('Ada: Redis is being moved');
+    const paused = async () => (await handle().describe()).state.paused;
+    await until('paused', paused);
+    await schedule.ensure();
+    await schedule.ensure();
+    assert.equal(schedule.isPaused(), true);
+    assert.equal(await paused(), true);
+    const line = 'the schedule of the sweep is paused: nobody looks for what is owed';
+    assert.deepEqual(
+      said.map(({ level, msg, note }) => [level, msg, note]),
+      [[50, line, 'Ada: Redis is being moved']],
+    );
+    await handle().unpause('Ada: done');
+    await until('resumed', async () => !(await paused()));
+    await schedule.ensure();
+    assert.equal(schedule.isPaused(), false);
+    assert.equal(said.at(-1)?.msg, 'the schedule of the sweep is no longer paused');
+  });
+
+  it('that is paused and outdated is mended, and stays paused with its reason', async () => {
+    await temporal.schedule.create({
+      scheduleId: `sweep/${taskQueue}`,
+      spec: { intervals: [{ every: '1h' }] },
+      action: { type: 'startWorkflow', workflowType: 'sweep', taskQueue, args: [] },
+      state: { paused: true, note: 'Ada: Redis is being moved' },
+    });
+    await schedule.ensure();
+    const { spec, state } = await handle().describe();
+    assert.deepEqual(spec.intervals, [{ every: 60_000, offset: 0 }]);
+    assert.deepEqual([state.paused, state.note], [true, 'Ada: Redis is being moved']);
+    assert.equal(schedule.isPaused(), true);
+  });
+
+  it('that was deleted is made again', async () => {
+    await schedule.ensure();
+    await handle().delete();
+    await until('deleted', () =>
+      handle()
+        .describe()
+        .then(
+          () => false,
+          () => true,
+        ),
+    );
+    await schedule.ensure();
+    assert.equal((await handle().describe()).state.paused, false);
+  });
+});

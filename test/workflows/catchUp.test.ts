@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import type { DrainResult } from '../../activities/drain.js';
+import { workflowIds } from '../../src/temporal/workflowIds.js';
+import { until } from '../delivery/harness.js';
+import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
+
+const clientToken = 'SITE0042';
+const input = { args: [{ clientToken }] as [{ clientToken: string }] };
+const nothing: DrainResult = {
+  ...{ owed: 0, oldestAt: 0, delivered: 3, failed: 0, reason: 'retry', inMs: -1, more: false },
+};
+
+/** What a drain answers is made up: what is looked at is when the workflow asks, by the server's clock. */
+describe('Catch-up waits for days', () => {
+  let skipping: TimeSkipping;
+  let workflowId: string;
+  before(async () => {
+    skipping = await startTimeSkipping();
+  });
+
+  const memoNow = async () =>
+    ((await skipping.env.client.workflow.getHandle(workflowId).describe()).memo ?? {}) as Record<
+      string,
+      unknown
+    >;
+
+  it('a client that is down for a weekend is probed all the time, and a run that goes on as new still says why', async () => {
+    const everyMs = 30 * minuteMs;
+    const friday = await skipping.now();
+    const mondayAt = friday + 60 * hourMs;
+    const asked: number[] = [];
+    const down: DrainResult = {
+      ...{ owed: 3, oldestAt: friday, delivered: 0, failed: 1, reason: 'failing', inMs: everyMs },
+      ...{ more: false, lastError: 'http_status 503' },
+    };
+    const memos: unknown[] = [];
+    await skipping.withWorkers(
+      {
+        async drain() {
+          const now = await skipping.now();
+          asked.push(now);
+          // What an operator reads while it is at work, before this drain has said anything.
+          if (asked.length > 80) memos.push(await memoNow());
+          return now < mondayAt ? down : nothing;
+        },
+      },
+      async (taskQueue) => {
+        workflowId = workflowIds(taskQueue).catchUp(clientToken);
+        const { workflow } = skipping.env.client;
+        const first = await workflow.start('catch-up', { workflowId, taskQueue, ...input });
+        await first.result();
+        const last = await workflow.getHandle(workflowId).describe();
+        assert.equal(last.status.name, 'COMPLETED');
+        assert.notEqual(last.runId, first.firstExecutionRunId, 'it went on as new');
+      },
+    );
+    assert.ok((asked.at(-1) ?? 0) >= mondayAt, 'it ends when the client is back');
+    const waits = asked.slice(1).map((at, i) => at - (asked[i] as number));
+    assert.ok(Math.min(...waits) >= everyMs, `a probe came after ${Math.min(...waits)} ms`);
+    assert.ok(Math.max(...waits) < 2 * everyMs, `no probe for ${Math.max(...waits)} ms`);
+    assert.equal(memos.length, asked.length - 80);
+    for (const memo of memos as Record<string, unknown>[]) {
+      const { what, owed, since, why } = memo;
+      assert.deepEqual([what, owed], [`Catch-up: what ${clientToken} is owed`, 3]);
+      assert.equal(since, new Date(friday).toISOString());
+      assert.equal(why, 'failing (last error: http_status 503)');
+    }
+  });
+
+  it('a paused client is looked at every hour, and at once when it is woken', async () => {
+    const paused: DrainResult = {
+      ...{ owed: 1, oldestAt: await skipping.now(), delivered: 0, failed: 0, reason: 'paused' },
+      ...{ inMs: 30 * dayMs, more: false },
+    };
+    let answer = paused;
+    let looks = 0;
+    const drain = async () => {
+      looks++;
+      return answer;
+    };
+    await skipping.withWorkers({ drain }, async (taskQueue) => {
+      workflowId = workflowIds(taskQueue).catchUp(clientToken);
+      const { workflow } = skipping.env.client;
+      const handle = await workflow.start('catch-up', { workflowId, taskQueue, ...input });
+      await skipping.env.sleep(2 * dayMs);
+      assert.ok(looks >= 47 && looks <= 49, `${looks} looks in two days`);
+      assert.deepEqual((await memoNow()).why, 'paused');
+      answer = nothing;
+      const before = looks;
+      await handle.signal('wake');
+      await until('it looks, and the clock stands still', () => looks > before);
+    });
+  });
+});
