@@ -41,7 +41,8 @@ export async function makeAttempt(
 ): Promise<Attempted> {
   const place = await placeUnderLease(deps.sender, item, take, keep);
   if (place === undefined) return { kind: 'lost' };
-  const at = Date.now() + deps.db.clockOffsetMs();
+  const sentAt = Date.now();
+  const at = sentAt + deps.db.clockOffsetMs();
   let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
   if (secrets.length === 0) {
     try {
@@ -53,7 +54,7 @@ export async function makeAttempt(
   }
   const { clientToken, platformId, notificationId } = item;
   // Named one by one: a delivery's own `event` is not the body's.
-  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, Date.now());
+  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
   const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
   const target = withoutQuery(take.url);

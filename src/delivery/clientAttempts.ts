@@ -11,6 +11,7 @@ import { type Turned, turnAttempts } from '../redis/owed/attempts.js';
 import { claimAgain } from '../redis/owed/claim.js';
 import type { Settled, Verdict } from '../redis/owed/settle.js';
 import type { Take, Taken } from '../redis/owed/take.js';
+import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import { tellStateChange } from '../tellStateChange.js';
 import type { CatchUps } from '../temporal/catchUps.js';
@@ -54,6 +55,7 @@ export interface AttemptsDeps {
   delivery: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
+  history: Pick<AttemptHistory, 'count'>;
   /** Neither rejects: what is not woken the sweep finds. */
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
   /** A newer notification of an asset whose attempt has ended. */
@@ -145,6 +147,7 @@ export class ClientAttempts {
       case 'answered': {
         const { verdict, result, target } = attempted;
         this.deps.metrics.attempted(result, result.milliseconds);
+        this.deps.history.count(this.clientToken, result, result.milliseconds);
         this.#answered.push({ work, verdict, result, target });
         break;
       }
