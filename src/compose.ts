@@ -11,6 +11,7 @@ import type { Logger } from './log.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
 import { type Durability, openDurability } from './redis/connection/durable.js';
+import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
 import type { ActivityDeps } from './upkeep/deps.js';
@@ -52,7 +53,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     log,
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
-  const engine = role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps });
+  const history = countAttempts(db, log);
+  const engine = role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, history });
   const outbox = new Outbox({
     temporal,
     taskQueue,
@@ -82,6 +84,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     },
     async close() {
       await engine?.close();
+      await history.close();
       durability.close();
     },
   };

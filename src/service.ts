@@ -83,6 +83,7 @@ export async function run(role: Role, config: Config): Promise<void> {
       return paused === undefined ? undefined : Number(paused);
     });
   }
+  const closing = new AbortController();
   const app = createApi({
     config,
     db,
@@ -96,6 +97,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     metrics,
     targetPolicy,
     readiness,
+    closing: closing.signal,
   });
   const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness);
@@ -105,6 +107,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   ending = true;
   api?.drain();
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
+  closing.abort();
   await api?.close();
   await outbox.close();
   workers?.shutdown();

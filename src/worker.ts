@@ -86,7 +86,7 @@ export async function startWorkers(
     maxConcurrentLocalActivityExecutions: 500,
     maxConcurrentWorkflowTaskExecutions: 200,
     maxCachedWorkflows: 2000,
-    // Workflow code only decides what comes next; a second thread costs more than it does (docs/benchmarks.md).
+    // Workflow code only decides what comes next; a second thread costs more than it does (docs/benchmarks/decisions.md).
     workflowThreadPoolSize: 1,
   });
   const upkeep = await Worker.create({

@@ -22,7 +22,7 @@ const floors = [
   ['src/upkeep'],
   ['src/delivery'],
   ['src/temporal'],
-  ['src/tellStateChange.ts'],
+  ['src/decisionInWords.ts', 'src/tellStateChange.ts'],
   ['src/redis', 'src/outgoing'],
   ['src/config.ts'],
   ['src/temporalSettings.ts'],

@@ -40,7 +40,7 @@ export async function makeAttempt(
   redeliver: boolean,
   extendLease: () => Promise<boolean>,
 ): Promise<Attempted> {
-  const { log, metrics } = deps;
+  const { log, metrics, history } = deps;
   const notification_id = item.notificationId;
   let attempted: Attempted;
   try {
@@ -49,7 +49,11 @@ export async function makeAttempt(
     log.warn({ err, notification_id }, 'an attempt could not begin');
     attempted = { kind: 'own_failure', cause: 'the signing secret' };
   }
-  if (attempted.kind === 'answered') metrics.attempted(attempted.result, attempted.result.milliseconds);
+  if (attempted.kind === 'answered') {
+    const { result } = attempted;
+    metrics.attempted(result, result.milliseconds);
+    history.count(item.clientToken, result, result.milliseconds);
+  }
   if (attempted.kind === 'own_failure') {
     const { cause } = attempted;
     metrics.ownFailure(cause);
@@ -71,7 +75,8 @@ async function waitAndPost(
 ): Promise<Attempted> {
   const place = await placeUnderLease(deps, item, take, extendLease);
   if (place === undefined) return { kind: 'lost' };
-  const at = Date.now() + deps.db.clockOffsetMs();
+  const sentAt = Date.now();
+  const at = sentAt + deps.db.clockOffsetMs();
   let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
   if (secrets.length === 0) {
     try {
@@ -83,7 +88,7 @@ async function waitAndPost(
   }
   const { clientToken, platformId, notificationId } = item;
   // Named one by one: a delivery's own `event` is not the body's.
-  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, Date.now());
+  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
   const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
   const url = withoutQuery(take.url);

@@ -1,6 +1,7 @@
 import type { Logger } from '../log.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
+import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliverySettings } from './settings.js';
@@ -13,6 +14,8 @@ export interface DeliveryDeps {
   delivery: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
+  /** What the console's plots are made of. */
+  history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
 }
 

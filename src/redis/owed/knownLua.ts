@@ -1,7 +1,7 @@
 /**
  * Lua for what is known of an asset: claim number (4 bytes), last claim's id (16), fingerprints (6 each) of its first 256
  * segments. Those of further ones lie in a set beside it, `known:<bucket>:<field>`, of which a claim asks only for its
- * own: it costs the same whatever is known (docs/benchmarks.md). Beyond 100,000 segments of one asset others of the set
+ * own: it costs the same whatever is known (docs/benchmarks/studies/claims.md). Beyond 100,000 segments of one asset others of the set
  * make room, drawn at random: what is forgotten is notified once more, and nothing is kept silent.
  */
 export const knownLua = `
