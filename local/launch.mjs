@@ -120,8 +120,9 @@ function build() {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
-  const scripts = 'src/redis/scripts';
-  cpSync(join(projectDir, scripts), join(projectDir, 'dist', scripts), { recursive: true });
+  for (const folder of ['src/redis/scripts', 'src/api/console/assets']) {
+    cpSync(join(projectDir, folder), join(projectDir, 'dist', folder), { recursive: true });
+  }
   const bundle = join(projectDir, 'dist/src/temporal/bundle.js');
   if (existsSync(bundle)) run(process.execPath, [bundle]);
   writeFileSync(stamp, wanted);

@@ -70,6 +70,7 @@ export async function startApi(
     metrics,
   });
   const { accepting, catchUps, durability } = delivering;
+  const closing = new AbortController();
   const deps: ApiDeps = {
     config,
     db,
@@ -87,6 +88,7 @@ export async function startApi(
       temporal: () => askServer(connection, lookEveryMs),
       ending: () => false,
     }),
+    closing: closing.signal,
     ...(options.lookup && { lookup: options.lookup }),
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
@@ -95,6 +97,7 @@ export async function startApi(
     prefix,
     deps,
     async close() {
+      closing.abort();
       await server.close();
       await delivering.outbox.close();
       await delivering.close();

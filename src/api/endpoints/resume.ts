@@ -3,7 +3,7 @@ import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
 import { tellStateChange } from '../../tellStateChange.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
+import { endpoint, type Step } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
 import { type PublisherState, publisherSteps, requireRegistration } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
@@ -11,9 +11,15 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /push_notifications/resume: a suspended or failing endpoint is probed now, then drained. */
 export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PublisherState & { registration: Registration }>(
-    ...publisherSteps(deps.db),
-    requireRegistration(deps.db),
+  return endpoint<ResumeState>(...publisherSteps<ResumeState>(deps.db), ...resumeSteps(deps));
+}
+
+type ResumeState = PublisherState & { registration: Registration };
+
+/** What follows once the caller and the client are known. */
+export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {
+  return [
+    requireRegistration(deps.db) as unknown as Step<ResumeState>,
     limitSends(deps.db),
     auditCall(deps, { what: 'resume' }),
     async (ctx) => {
@@ -26,5 +32,5 @@ export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
       ctx.status = 202;
       ctx.body = { state, owed };
     },
-  );
+  ];
 }

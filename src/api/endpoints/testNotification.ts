@@ -17,17 +17,21 @@ import { limitSends } from '../steps/sendLimit.js';
 
 /** POST /push_notifications/test: one test notification, now, and how it went. It counts for nothing else. */
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<TestState>(
-    ...publisherSteps<TestState>(deps.db),
+  return endpoint<TestState>(...publisherSteps<TestState>(deps.db), ...testSteps(deps));
+}
+
+/** What follows once the caller and the client are known. */
+export function testSteps(deps: ApiDeps): Step<TestState>[] {
+  return [
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db),
     auditCall<TestState>(deps, { what: 'test', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
     sendTest(deps),
-  );
+  ];
 }
 
-interface TestState extends PublisherState {
+export interface TestState extends PublisherState {
   url: string;
 }
 

@@ -267,6 +267,23 @@ export const openapi = {
         },
       },
     },
+    '/console_sessions': {
+      post: {
+        summary: 'A link that opens the account’s console in a browser, once, within 15 minutes',
+        security: bearer,
+        parameters: [
+          query('access', 'What the session may do', { ...oneOf('full', 'read'), default: 'full' }),
+        ],
+        responses: {
+          '200': answer('The link', object({ url: text, expires_at: time })),
+          '400': problem('A parameter is unknown or wrong, or the access token is given in two ways'),
+          '401': problem('The access token is no longer valid'),
+          ...rated('open the console'),
+          ...anyCall,
+          ...away,
+        },
+      },
+    },
     '/push_notifications': {
       get: publisherCall(
         'The registration and the health of its endpoint',

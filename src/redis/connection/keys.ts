@@ -13,6 +13,8 @@
  *   account-calls:{<account's key>}  stream: who read or changed what of the account by the API, the newest 2,000 (auditCalls.ts)
  *   account-call:{<account's key>}:<mark>  the same reading call of the last minute
  *   account-rate:<names|records>:<account id>  number: dear calls of an account in the window that ends with the key
+ *   console-link:<sha256>         string: JSON of whom a link of the console is for; 15 minutes (consoleSessions.ts)
+ *   console-session:<sha256>      string: the same of a session that such a link has opened; 8 hours
  *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
  *   owed-clients                  sorted set: client token by the time its last claim began (ms)
  *   audit                         stream of operators' changes
@@ -44,6 +46,7 @@
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
+ *   attempts-by:<hour>            hash: what attempts of that hour came to, in 5-minute steps; 26 hours (attemptHistory.ts)
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
  *   beside:<asset>                set: ids of notifications that the chain of the asset's claims may not lead to; 14 days
  *                                 after the last of them ended (assetNotifications.ts)
@@ -59,6 +62,8 @@ export function globalKeys(prefix: string) {
     accountClients: (id: string) => `${prefix}account-clients:${id}`,
     accountCalls: (id: string) => `${prefix}account-calls:{${prefix}account:${id}}`,
     accountCallMark: (id: string, mark: string) => `${prefix}account-call:{${prefix}account:${id}}:${mark}`,
+    consoleLink: (sha256: string) => `${prefix}console-link:${sha256}`,
+    consoleSession: (sha256: string) => `${prefix}console-session:${sha256}`,
     clients: `${prefix}clients`,
     deletedClients: `${prefix}deleted-clients`,
     owedClients: `${prefix}owed-clients`,
@@ -105,6 +110,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
     sendLimit: `${base}send-limit`,
+    attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
     beside: (platformId: string) => `${base}beside:${platformId}`,
     known: (bucket: string) => `${base}known:${bucket}`,

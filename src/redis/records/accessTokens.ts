@@ -15,6 +15,8 @@ import { randomSecret } from './randomSecret.js';
 export interface AccessToken {
   accountId: AccountId;
   scopes: string[];
+  /** Of its account, as it is and as it was when the token was minted. */
+  generation: number;
   /** The beginning of its SHA-256, which names it in the audit and is worth nothing to anybody. */
   fingerprint: string;
 }
@@ -74,5 +76,5 @@ export async function findAccessToken(db: Db, token: string): Promise<AccessToke
   const [minted, ...scopes] = value.split(' ');
   const [generation, disabled] = account;
   if (minted !== generation || disabled === '1') return undefined;
-  return { accountId, scopes, fingerprint: sha256.slice(0, fingerprintLength) };
+  return { accountId, scopes, generation: Number(minted), fingerprint: sha256.slice(0, fingerprintLength) };
 }

@@ -21,6 +21,16 @@ export async function signingSecrets(db: Db, box: SecretBox, clientToken: string
   return decodeSigningSecrets(box, fields, Date.now() + db.clockOffsetMs());
 }
 
+/** Until when each previous one signs along, ms, the latest first. */
+export async function previousSigningSecretsUntil(db: Db, clientToken: string): Promise<number[]> {
+  const nowMs = Date.now() + db.clockOffsetMs();
+  return (await db.redis.hkeys(db.client(clientToken).signingSecrets))
+    .filter((field) => field.startsWith('previous:'))
+    .map((field) => Number(field.split(':')[1]))
+    .filter((untilMs) => untilMs > nowMs)
+    .sort((a, b) => b - a);
+}
+
 /** Reads the same from the raw fields of the hash. */
 export function decodeSigningSecrets(
   box: SecretBox,

@@ -1,6 +1,6 @@
 -- Reads and writes the known segments of an asset: its claim number (4 bytes), the id of its last claim (16), and the
 -- fingerprints (6 each) of its first 256 segments. A set beside them, `known:<bucket>:<field>`, holds those of further
--- ones. A claim asks it only for its own segments, and so costs the same however many are known (docs/benchmarks.md).
+-- ones. A claim asks it only for its own segments, and so costs the same however many are known (docs/benchmarks/studies/claims.md).
 -- Beyond 100,000 segments of one asset others of the set make room, drawn at random: a forgotten segment is notified
 -- once more, and no new one is missed.
 -- include: client

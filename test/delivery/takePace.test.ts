@@ -1,24 +1,25 @@
 import assert from 'node:assert/strict';
 import { mock } from 'node:test';
-import { Asking, takenAtOnce } from '../../src/delivery/asking.js';
+import { maxTakesPerTurn, TakePace } from '../../src/delivery/takePace.js';
 
 describe('How often a client asks for places', () => {
   beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
   afterEach(() => mock.timers.reset());
 
   const minuteMs = 60_000;
+  const backlog = { hasLive: () => false };
 
   /** What it asks for in a minute in which every place is refused. @returns when (ms), and for how many */
   function askForAMinute(isLive: boolean): { at: number; most: number }[] {
     const asked: { at: number; most: number }[] = [];
     let at = 0;
     const ask = () => {
-      const most = asking.most(0);
+      const most = pace.maxTakes(0);
       asked.push({ at, most });
-      asking.full(false, () => isLive);
-      asking.answered(most, most);
+      pace.waitForPlace(false);
+      pace.noteAnswer(most, most);
     };
-    const asking = new Asking(ask);
+    const pace = new TakePace({ hasLive: () => isLive }, ask);
     ask();
     for (; at < minuteMs; at++) mock.timers.tick(1);
     return asked;
@@ -46,9 +47,9 @@ describe('How often a client asks for places', () => {
 
   it('a live event that comes shortens a long pause', () => {
     let over = 0;
-    const asking = new Asking(() => over++);
-    asking.rate(4000, () => false);
-    asking.liveCame();
+    const pace = new TakePace(backlog, () => over++);
+    pace.waitForRate(4000);
+    pace.noteLiveEvent();
     mock.timers.tick(1000);
     assert.equal(over, 1);
     mock.timers.tick(10_000);
@@ -56,30 +57,30 @@ describe('How often a client asks for places', () => {
   });
 
   it('an attempt of this process that ends asks for its own place and one more, at once', () => {
-    const asking = new Asking(() => undefined);
-    asking.full(false, () => false);
-    assert.equal(asking.most(0), 0);
-    asking.attemptEnded();
-    assert.equal(asking.most(1), 2);
+    const pace = new TakePace(backlog, () => undefined);
+    pace.waitForPlace(false);
+    assert.equal(pace.maxTakes(0), 0);
+    pace.noteAttemptEnd();
+    assert.equal(pace.maxTakes(1), 2);
   });
 
   it('who comes when nothing waits any more asks at once, whatever was full before', () => {
-    const asking = new Asking(() => undefined);
-    asking.full(true, () => false);
-    assert.equal(asking.isAllowed, false);
-    asking.attemptEnded();
-    asking.answered(0, 0);
-    assert.equal(asking.isAllowed, true);
+    const pace = new TakePace(backlog, () => undefined);
+    pace.waitForPlace(true);
+    assert.equal(pace.mayTake, false);
+    pace.noteAttemptEnd();
+    pace.noteAnswer(0, 0);
+    assert.equal(pace.mayTake, true);
   });
 
   it('a rate is asked for what it gave last and one more, and for more while it gives all', () => {
-    const asking = new Asking(() => undefined);
-    assert.equal(asking.most(0), takenAtOnce);
-    asking.rate(1000, () => false);
-    asking.answered(takenAtOnce, takenAtOnce - 5);
+    const pace = new TakePace(backlog, () => undefined);
+    assert.equal(pace.maxTakes(0), maxTakesPerTurn);
+    pace.waitForRate(1000);
+    pace.noteAnswer(maxTakesPerTurn, maxTakesPerTurn - 5);
     mock.timers.tick(1000);
-    assert.equal(asking.most(0), 6);
-    asking.answered(6, 0);
-    assert.equal(asking.most(0), 12);
+    assert.equal(pace.maxTakes(0), 6);
+    pace.noteAnswer(6, 0);
+    assert.equal(pace.maxTakes(0), 12);
   });
 });
