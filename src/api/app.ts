@@ -2,6 +2,7 @@ import Router from '@koa/router';
 import Koa from 'koa';
 import { answerErrors } from './answerErrors.js';
 import { checkHead } from './checkHead.js';
+import { mountConsole } from './console/mount.js';
 import type { ApiDeps } from './deps.js';
 import { accessTokenEndpoint } from './endpoints/accessToken.js';
 import { assetEndpoint } from './endpoints/asset.js';
@@ -48,6 +49,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/openapi.json', ...openapiEndpoint);
   router.get('/docs', ...docsEndpoint);
   for (const [path, file] of docsFileEndpoints) router.get(path, ...file);
+  mountConsole(router, deps);
 
   const app = new Koa();
   app.use(nameRequest);

@@ -1,4 +1,3 @@
-/** One enrichment event as the platform sends it (contract, section 4), checked. */
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
@@ -7,7 +6,7 @@ import { shortened } from '../shortened.js';
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
 
-/** A character is a code point: what takes two UTF-16 units counts once. */
+/** Counts code points: a character of two UTF-16 units counts once. */
 const plainText = (maxLength: number) =>
   z
     .string()
@@ -34,7 +33,10 @@ export const enrichmentEvent = z.strictObject({
   notify: z.boolean().optional(),
 });
 
-/** @returns the event with its ids, or what is wrong with it, the path named from `at` on */
+/**
+ * Checks an enrichment event as the platform sends it (contract, section 4).
+ * @returns the event with its ids, or what is wrong with it, the path named from `at` on
+ */
 export function readEnrichmentEvent(
   raw: unknown,
   at: string,

@@ -71,6 +71,7 @@ export async function startApi(
     metrics,
   });
   const { accepting, catchUps, durability } = delivering;
+  const closing = new AbortController();
   const deps: ApiDeps = {
     config,
     db,
@@ -88,6 +89,7 @@ export async function startApi(
       temporal: () => askServer(connection, lookEveryMs),
       ending: () => false,
     }),
+    closing: closing.signal,
     ...(options.lookup && { lookup: options.lookup }),
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
@@ -98,6 +100,7 @@ export async function startApi(
     prefix,
     deps,
     async close() {
+      closing.abort();
       await server.close();
       await delivering.outbox.close();
       await delivering.close();

@@ -30,7 +30,8 @@ export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
 
 const parameterNames = ['state', 'platform_id', 'since', 'until', 'cursor', 'limit'];
 
-function readFilter(given: Record<string, string | undefined>): NotificationFilter {
+/** @throws ApiError 400 */
+export function readFilter(given: Record<string, string | undefined>): NotificationFilter {
   const since = readTime('since', given.since);
   const until = readTime('until', given.until);
   if (given.state !== undefined && !isState(given.state)) {

@@ -21,6 +21,13 @@ export function recoverEndpoint(deps: ApiDeps): Middleware[] {
     ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,
+    ...recoverSteps(deps),
+  );
+}
+
+/** What follows once the caller and the client are known, and the body is read. */
+export function recoverSteps(deps: ApiDeps): Step<RecoverState>[] {
+  return [
     readRange,
     limitSends(deps.db),
     limitAccount(deps, 'records'),
@@ -29,10 +36,10 @@ export function recoverEndpoint(deps: ApiDeps): Middleware[] {
       about: ({ range }) => (range.dryRun ? undefined : sayRange(range)),
     }),
     recover(deps),
-  );
+  ];
 }
 
-interface RecoverState extends PublisherState {
+export interface RecoverState extends PublisherState {
   body: Buffer;
   json: unknown;
   range: { since: number; until: number; dryRun: boolean };

@@ -14,6 +14,13 @@ import { wakeClient } from './wakeClient.js';
 export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<NotificationStepState & RegistrationState>(
     ...publisherSteps(deps.db),
+    ...redeliverSteps(deps),
+  );
+}
+
+/** Returns the steps that follow once the caller and the client are known. */
+export function redeliverSteps(deps: ApiDeps): Step<NotificationStepState & RegistrationState>[] {
+  return [
     requireOwnNotification(deps.db),
     requireRegistration(deps.db),
     limitSends(deps.db),
@@ -22,7 +29,7 @@ export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
       about: ({ notification }) => ({ notification_id: notification.notificationId }),
     }),
     redeliver(deps),
-  );
+  ];
 }
 
 const redeliver =

@@ -2,7 +2,7 @@ import type { Middleware } from 'koa';
 import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
 import { tellStateChange } from '../../tellStateChange.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
+import { endpoint, type Step } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
 import {
   type PublisherState,
@@ -15,8 +15,14 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /push_notifications/resume: has a suspended or failing endpoint probed now, then drained. */
 export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PublisherState & RegistrationState>(
-    ...publisherSteps(deps.db),
+  return endpoint<ResumeState>(...publisherSteps(deps.db), ...resumeSteps(deps));
+}
+
+type ResumeState = PublisherState & RegistrationState;
+
+/** Returns the steps that follow once the caller and the client are known. */
+export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {
+  return [
     requireRegistration(deps.db),
     limitSends(deps.db),
     auditCall(deps, { what: 'resume' }),
@@ -30,5 +36,5 @@ export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
       ctx.status = 202;
       ctx.body = { state, owed };
     },
-  );
+  ];
 }

@@ -1,6 +1,6 @@
 /**
- * Limits how often one account may make calls that are dear: those that have a name looked up, and those that read many
- * records. Counted in Redis over all processes; while Redis is away, in memory.
+ * Limits how often one account may make calls that are dear: those that have a name looked up, those that read many records,
+ * and the console's. Counted in Redis over all processes; while Redis is away, in memory.
  *
  * Every answer says what is left, in the fields of draft-ietf-httpapi-ratelimit-headers (revisions 8 to 11); 429 has
  * Retry-After besides, for the same moment.
@@ -12,7 +12,7 @@ import type { TokenState } from './bearer.js';
 import { sharedWindow } from './sharedWindow.js';
 
 /** As callers see it in RateLimit-Policy. */
-export type AccountRate = 'names' | 'records';
+export type AccountRate = 'names' | 'records' | 'console';
 
 /** An account may use up what it has for this long at once: a page of a list is followed by the next. */
 export const windowSeconds = 10;
@@ -20,6 +20,7 @@ export const windowSeconds = 10;
 const refusals: Record<AccountRate, string> = {
   names: 'Too many calls of this account that look a host name up',
   records: 'Too many calls of this account that read many records',
+  console: 'Too many pages and links of the console for this account',
 };
 
 /** Counts a call of the token's account. @throws ApiError 429 */

@@ -12,6 +12,7 @@ import { exampleNotification } from '../webhook.js';
 
 const at = '2026-01-31T12:00:00.000Z';
 const url = 'https://cms.example.com/hooks/assets';
+const consoleLink = 'https://notifications.example.com/console/open#dG9rZW4';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is taken.';
 const secretScope =
@@ -58,6 +59,30 @@ export const endpointCalls = {
           'One page; there are more while it has next_cursor.',
           object({ clients: listOf(oneClient), next_cursor: clientTokenText }, 'next_cursor'),
           { clients: [{ client_token: 'SITE0042', name: 'Example Site', state: 'active', url, owed: 0 }] },
+          rateHeaders,
+        ),
+      },
+      codes: [
+        ...(['invalid_request', 'too_many_parameters', 'invalid_token', 'too_many_requests'] as const),
+        'temporarily_unavailable',
+      ],
+    }),
+  },
+  '/console_sessions': {
+    post: call({
+      operationId: 'createConsoleSession',
+      tag: 'Endpoint',
+      summary: 'Make a link to the console',
+      description: `Makes a link that opens the account’s console in a browser, once, within 15 minutes. Counts into the account’s rate \`console\`. ${scope}`,
+      security: 'token',
+      parameters: [
+        query('access', 'What the session may do.', { ...oneOf('full', 'read'), default: 'full' }),
+      ],
+      success: {
+        '200': answer(
+          'The link.',
+          object({ url: text(consoleLink), expires_at: time() }),
+          { url: consoleLink, expires_at: at },
           rateHeaders,
         ),
       },
