@@ -25,7 +25,8 @@ const plainFetch = globalThis.fetch;
 globalThis.fetch = async (input, init) => {
   const answer = await plainFetch(input, init);
   const { origin, pathname } = new URL(input instanceof Request ? input.url : input);
-  if (!watched.has(origin) || answer.body === null) return answer;
+  // The console's pages are for browsers: no call, and some of them never end.
+  if (!watched.has(origin) || answer.body === null || /^\/console(\/|$)/.test(pathname)) return answer;
   const method = (init?.method ?? (input instanceof Request ? input.method : 'GET')).toUpperCase();
   const { status, headers } = answer;
   underWay.push(check({ method, path: pathname, status, headers }, answer.clone()));
