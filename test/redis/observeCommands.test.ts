@@ -1,11 +1,17 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { evalScript, script } from '../../src/redis/connection/script.js';
+import { evaluate } from '../../src/redis/connection/runScript.js';
+import type { Script } from '../../src/redis/connection/script.js';
+
+function scriptOf(source: string): Script {
+  return { source, sha: createHash('sha1').update(source).digest('hex') };
+}
 
 describe('Commands of Redis are timed, and told by why they failed', () => {
   let dir: string;
@@ -39,12 +45,12 @@ describe('Commands of Redis are timed, and told by why they failed', () => {
   it('an answer, each of a pipeline, and a script that has to be sent whole', async () => {
     await db.redis.set('a', 1);
     await db.redis.pipeline().get('a').get('b').exec();
-    await evalScript(db.redis, script("return redis.call('GET', 'a')"), [], [], 'utf8');
+    await evaluate(db, scriptOf("return redis.call('GET', 'a')"), [], []);
     assert.deepEqual(told, Array(5).fill(undefined));
   });
 
   it('a script of ours that fails: other', async () => {
-    await assert.rejects(evalScript(db.redis, script("return redis.call('LPUSH', 'a', 1)"), [], [], 'utf8'));
+    await assert.rejects(evaluate(db, scriptOf("return redis.call('LPUSH', 'a', 1)"), [], []));
     assert.deepEqual(told, [undefined, 'other']);
   });
 
@@ -52,7 +58,7 @@ describe('Commands of Redis are timed, and told by why they failed', () => {
     await db.redis.config('SET', 'maxmemory', '1');
     told.length = 0;
     await assert.rejects(db.redis.set('a', 2));
-    await assert.rejects(evalScript(db.redis, script("return redis.call('SET', 'a', 3)"), [], [], 'utf8'));
+    await assert.rejects(evaluate(db, scriptOf("return redis.call('SET', 'a', 3)"), [], []));
     assert.deepEqual(told.filter(Boolean), ['full', 'full']);
     await db.redis.config('SET', 'maxmemory', '0');
   });
