@@ -111,7 +111,6 @@ const longWithReason: Record<string, string> = {
   'src/delivery/clientAttempts.ts': 'TODO',
   'src/delivery/outbox.ts': 'TODO',
   'src/api/reference/openapi.ts': 'TODO',
-  'src/operator/commands/notification.ts': 'TODO',
   'src/redis/notifications/notifications.ts': 'TODO',
   'src/redis/owed/settle.ts': 'TODO',
 };
