@@ -34,7 +34,8 @@ export function watchSources(
   }
 
   function see(path: string): void {
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return watchTree(path);
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) watchTree(path);
+    // Editors write names such as `4913` and `main.ts~` beside a file.
     if (!/\.[a-z]+$/.test(path)) return;
     changed = relative(projectDir, path);
     clearTimeout(timer);
