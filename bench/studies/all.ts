@@ -3,28 +3,24 @@ import { backlog } from './backlog.js';
 import { bounds } from './bounds.js';
 import { claims } from './claims.js';
 import { curves } from './curves.js';
-import { drains } from './drains.js';
 import { kills } from './kills.js';
 import { memory } from './memory.js';
 import { origins } from './origins.js';
 import { outage } from './outage.js';
 import { owed } from './owed.js';
-import { scripts } from './scripts.js';
 import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 import { tokenFlood } from './tokenFlood.js';
 
-/** In the order of the documentation. */
+/** In the order of the documentation, which gives the command and the figures of each. */
 export const studies: readonly Study[] = [
   owed,
   outage,
   slowClient,
   backfill,
-  drains,
   bounds,
   kills,
   memory,
-  scripts,
   claims,
   curves,
   backlog,

@@ -42,7 +42,7 @@ const lateMs = 120_000;
 /** Between two looks at a client that is late. */
 const apartMs = 2000;
 /** Clients asked about at the same time. */
-const atOnce = 100;
+const concurrency = 100;
 
 export interface Health {
   clients: ClientHealth[];
@@ -60,7 +60,7 @@ export async function healthOfClients(operator: Operator, tokens: Iterable<strin
   const db = await operator.db();
   const bounds = deliveryOf(operator.config());
   const broken = new Set<string>();
-  const found = await mapInPages([...new Set(tokens)].sort(), atOnce, (clientToken) =>
+  const found = await mapInPages([...new Set(tokens)].sort(), concurrency, (clientToken) =>
     unlessBroken(clientToken, broken, () => healthOf(db, bounds, clientToken)),
   );
   const clients = found.flatMap((client) => client ?? []);
@@ -68,7 +68,7 @@ export async function healthOfClients(operator: Operator, tokens: Iterable<strin
     if (backlog?.isConsistent === false) broken.add(clientToken);
   const late = clients.filter(({ situation }) => situation === 'late');
   if (late.length > 0) await sleep(apartMs);
-  await mapInPages(late, atOnce, async (client) => {
+  await mapInPages(late, concurrency, async (client) => {
     const before = client.backlog as Backlog;
     await unlessBroken(client.clientToken, broken, async () => {
       const after = await readBacklog(db, client.clientToken, bounds, lateMs, before.overdueBefore);
