@@ -190,7 +190,7 @@ function stopOnSignals(supervisor: Supervisor): void {
   if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
 }
 
-/** A killed npm sends no signal; nobody would ever stop what it had started. */
+/** A killed npm sends no signal: without this its servers would run on. */
 function stopWithoutParent(supervisor: Supervisor): void {
   const parent = process.ppid;
   setInterval(() => {

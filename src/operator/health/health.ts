@@ -37,11 +37,11 @@ export interface ClientHealth {
   oldestLiveOwedAt: number | undefined;
 }
 
-/** What is owed and has nobody working on it is picked up within 2 minutes (contract, section 3). */
+/** The sweep picks up within 2 minutes what is owed and not worked on (contract, section 3). */
 const lateMs = 120_000;
 /** Between two looks at a client that is late. */
 const apartMs = 2000;
-/** Clients asked about at the same time. */
+/** Clients read at the same time. */
 const concurrency = 100;
 
 export interface Health {
@@ -54,7 +54,7 @@ export interface Health {
  * Reads client by client, so that one whose keys are broken hides nothing of the others. Takes 2 s more where a client
  * is late: whether it drains shows only over time.
  * @param tokens deleted clients among them are left out
- * @throws where Redis is away
+ * @throws where Redis is unavailable
  */
 export async function healthOfClients(operator: Operator, tokens: Iterable<string>): Promise<Health> {
   const db = await operator.db();

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { cancelNotification } from '../../../redis/notifications/notifications.js';
 import type { Operator } from '../../operator.js';
 import { Refused } from '../../refused.js';
-import { knownNotification, parseNotificationId } from './knownNotification.js';
+import { parseNotificationId, requireNotification } from './requireNotification.js';
 
 export function addCancel(notification: Command, operator: Operator): void {
   notification
@@ -10,9 +10,9 @@ export function addCancel(notification: Command, operator: Operator): void {
     .description('give up a waiting notification')
     .argument('<id>', 'the notification', parseNotificationId)
     .action(async (id: string) => {
-      const { clientToken, state, platformId } = await knownNotification(operator, id);
+      const { clientToken, state, platformId } = await requireNotification(operator, id);
       if (!(await cancelNotification(await operator.db(), clientToken, id))) {
-        const now = await knownNotification(operator, id);
+        const now = await requireNotification(operator, id);
         throw new Refused(`${id} does not wait any more: it is ${now.state}.`);
       }
       await operator.record({

@@ -11,12 +11,12 @@ import {
 } from '../../../redis/notifications/notifications.js';
 import type { Place } from '../../../redis/notifications/place.js';
 import { listClients } from '../../../redis/records/clients.js';
-import { knownClient, parseClientToken } from '../../knownClient.js';
 import type { Operator } from '../../operator.js';
 import { presentNotification } from '../../presentNotification.js';
+import { parseClientToken, requireClient } from '../../requireClient.js';
 import { moment, parseMoment } from '../../terminal/moment.js';
 import { table } from '../../terminal/table.js';
-import { nextInWords } from './nextInWords.js';
+import { describeNext } from './describeNext.js';
 
 interface ListOptions {
   client?: ClientToken;
@@ -37,11 +37,11 @@ export function addList(notification: Command, operator: Operator): void {
     .option('--since <when>', 'accepted since a date, or so long ago (15m, 2h, 3d)', parseMoment)
     .option('--limit <n>', 'at most so many', parseLimit, 50)
     .action(async (options: ListOptions) => {
-      if (options.client !== undefined) await knownClient(operator, options.client);
+      if (options.client !== undefined) await requireClient(operator, options.client);
       const found = await findNewest(operator, options);
       operator.answer(
         found.map((n) => presentNotification(operator, n)),
-        () => inWords(found),
+        () => describe(found),
       );
     });
 }
@@ -85,7 +85,7 @@ async function findNewestOfClient(
   return found;
 }
 
-function inWords(found: readonly NotificationRecord[]): string {
+function describe(found: readonly NotificationRecord[]): string {
   return table(
     ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'ATTEMPTS', 'NEXT'],
     found.map((n) => [
@@ -95,7 +95,7 @@ function inWords(found: readonly NotificationRecord[]): string {
       n.state,
       moment(n.acceptedAt),
       n.attempts.length,
-      nextInWords(n),
+      describeNext(n),
     ]),
     'There are no such notifications.',
   );

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { ClientToken } from '../../../ids.js';
 import { recoverFailed } from '../../../redis/notifications/notifications.js';
-import { knownClient, parseClientToken } from '../../knownClient.js';
 import type { Operator } from '../../operator.js';
+import { parseClientToken, requireClient } from '../../requireClient.js';
 import { moment, parseMoment } from '../../terminal/moment.js';
 
 export function addRecover(notification: Command, operator: Operator): void {
@@ -14,7 +14,7 @@ export function addRecover(notification: Command, operator: Operator): void {
     .option('--until <when>', 'and until (default: now)', parseMoment)
     .option('--dry-run', 'only count')
     .action(async (token: ClientToken, options: { since: number; until?: number; dryRun?: boolean }) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       const dryRun = options.dryRun ?? false;
       const { since, until = Date.now() } = options;
       const { count } = await recoverFailed(await operator.db(), token, { since, until, dryRun });

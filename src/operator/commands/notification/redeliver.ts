@@ -3,7 +3,7 @@ import { makeDue } from '../../../redis/notifications/notifications.js';
 import { getRegistration } from '../../../redis/records/registrations.js';
 import type { Operator } from '../../operator.js';
 import { Refused } from '../../refused.js';
-import { knownNotification, parseNotificationId, unknownNotification } from './knownNotification.js';
+import { parseNotificationId, requireNotification, unrequireNotification } from './requireNotification.js';
 
 export function addRedeliver(notification: Command, operator: Operator): void {
   notification
@@ -11,7 +11,7 @@ export function addRedeliver(notification: Command, operator: Operator): void {
     .description('send it again now, with the same id: a waiting one is due at once')
     .argument('<id>', 'the notification', parseNotificationId)
     .action(async (id: string) => {
-      const { clientToken, platformId, state } = await knownNotification(operator, id);
+      const { clientToken, platformId, state } = await requireNotification(operator, id);
       const db = await operator.db();
       if ((await getRegistration(db, clientToken)) === undefined) {
         throw new Refused(`${clientToken} has no URL to send it to.`);
@@ -28,7 +28,7 @@ export function addRedeliver(notification: Command, operator: Operator): void {
           break;
         }
         case 'unknown':
-          throw unknownNotification(id);
+          throw unrequireNotification(id);
       }
       await operator.record({
         what: 'notification redeliver',

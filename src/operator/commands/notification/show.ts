@@ -4,8 +4,8 @@ import type { Operator } from '../../operator.js';
 import { presentNotification, workflowInWords, workflowOf } from '../../presentNotification.js';
 import { moment } from '../../terminal/moment.js';
 import { facts, table } from '../../terminal/table.js';
-import { knownNotification, parseNotificationId } from './knownNotification.js';
-import { nextInWords } from './nextInWords.js';
+import { describeNext } from './describeNext.js';
+import { parseNotificationId, requireNotification } from './requireNotification.js';
 
 export function addShow(notification: Command, operator: Operator): void {
   notification
@@ -13,12 +13,12 @@ export function addShow(notification: Command, operator: Operator): void {
     .description('one notification and its attempts')
     .argument('<id>', 'the notification', parseNotificationId)
     .action(async (id: string) => {
-      const found = await knownNotification(operator, id);
-      operator.answer(presentNotification(operator, found), () => inWords(operator, found));
+      const found = await requireNotification(operator, id);
+      operator.answer(presentNotification(operator, found), () => describe(operator, found));
     });
 }
 
-function inWords(operator: Operator, n: NotificationRecord): string {
+function describe(operator: Operator, n: NotificationRecord): string {
   const head = facts({
     notification: n.notificationId,
     client: n.clientToken,
@@ -29,7 +29,7 @@ function inWords(operator: Operator, n: NotificationRecord): string {
     priority: n.priority,
     accepted: moment(n.acceptedAt),
     ended: moment(n.endedAt),
-    'next attempt': nextInWords(n),
+    'next attempt': describeNext(n),
     workflow: workflowInWords(workflowOf(operator, n)),
   });
   const attempts = table(

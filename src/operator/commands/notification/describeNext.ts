@@ -2,7 +2,7 @@ import type { NotificationRecord } from '../../../redis/notifications/notificati
 import { fromNow } from '../../terminal/moment.js';
 
 /** Says when the next attempt is made, and why not sooner where another rule than the retry delay decides it. */
-export function nextInWords({ waitingReason, nextAttemptAt }: NotificationRecord): string | undefined {
+export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecord): string | undefined {
   switch (waitingReason) {
     case undefined:
       return undefined;

@@ -12,12 +12,12 @@ export function parseNotificationId(text: string): string {
 }
 
 /** @throws Refused when there is no such notification */
-export async function knownNotification(operator: Operator, id: string): Promise<NotificationRecord> {
+export async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {
   const found = await findNotification(await operator.db(), id);
-  if (found === undefined) throw unknownNotification(id);
+  if (found === undefined) throw unrequireNotification(id);
   return found;
 }
 
-export function unknownNotification(id: string): Refused {
+export function unrequireNotification(id: string): Refused {
   return new Refused(`There is no notification ${id}; records are kept for 14 days after their end.`);
 }
