@@ -37,6 +37,15 @@ export async function demoAccount(
   return demo;
 }
 
+/** A link to the demo account's console; undefined where none could be made. */
+export async function consoleLink(
+  environment: Record<string, string>,
+  { clientToken }: DemoAccount,
+): Promise<string | undefined> {
+  const link = await runOperator(environment, ['console', clientToken]).catch(() => undefined);
+  return link && String(link.url);
+}
+
 /** What to type to see a notification arrive. */
 export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
   const { publisher, platform, clientToken, receiverPort } = demo;

@@ -4,7 +4,16 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -111,7 +120,7 @@ function isInstalledByHand() {
   );
 }
 
-/** Compiles, then bundles the workflows, where a source is newer than `dist`. */
+/** Compiles, copies the Lua scripts and bundles the workflows, where a source is newer than `dist`. */
 function build() {
   const stamp = join(projectDir, 'dist', '.built');
   const folders = ['src', 'local', 'workflows', 'activities'].map((name) => join(projectDir, name));
@@ -123,6 +132,9 @@ function build() {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
+  for (const folder of ['src/redis/scripts', 'src/api/console/assets']) {
+    cpSync(join(projectDir, folder), join(projectDir, 'dist', folder), { recursive: true });
+  }
   const bundle = join(projectDir, 'dist/src/temporal/bundle.js');
   if (existsSync(bundle)) run(process.execPath, [bundle]);
   writeFileSync(stamp, wanted);

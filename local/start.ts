@@ -12,7 +12,7 @@ import { claimRunState, type RunState } from '../src/operator/running/runState.j
 import { answersOk } from './answersOk.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { startChild, waitUntilReady } from './child.js';
-import { demoAccount, linesToPaste } from './demoAccount.js';
+import { consoleLink, demoAccount, linesToPaste } from './demoAccount.js';
 import { nodeFlags } from './nodeFlags.js';
 import { PortPlan } from './portPlan.js';
 import { startRedis } from './redis.js';
@@ -158,7 +158,10 @@ async function service(
 
 async function demo(apiUrl: string, environment: Record<string, string>): Promise<string> {
   try {
-    return linesToPaste(apiUrl, await demoAccount(dir, apiUrl, environment));
+    const account = await demoAccount(dir, apiUrl, environment);
+    const link = await consoleLink(environment, account);
+    const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
+    return (toConsole ?? '') + linesToPaste(apiUrl, account);
   } catch (err) {
     return `The demo account could not be made: ${message(err)}`;
   }

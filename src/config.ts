@@ -121,6 +121,8 @@ export const environmentSchema = z.object({
   SECRETS_KEY: secretsKey.optional(),
   /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
+  /** Where browsers reach this service, for links of the console; without it a call's own Host says. */
+  PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   /** Ports of this machine no notification may be sent to, beside the service's own; `npm start` fills it. */

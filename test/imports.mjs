@@ -7,10 +7,12 @@ const statements = /(?:^|\n)(?:import|export)(?: [^'";]*? from)? ['"](\.[^'"]+)[
 /** See imports.d.mts. */
 export function importsOf(file) {
   const text = readFileSync(join(projectDir, file), 'utf8');
-  return [...text.matchAll(statements)].map(([, from, called]) => {
+  return [...text.matchAll(statements)].flatMap(([, from, called]) => {
     const path = join(projectDir, dirname(file), from ?? called);
     const source = existsSync(path) ? path : path.replace(/js$/, 'ts');
+    // A test may hold a program of its own as text.
+    if (!existsSync(source) && file.startsWith('test/')) return [];
     if (!existsSync(source)) throw new Error(`${file} imports ${path}, which is not there`);
-    return relative(projectDir, source);
+    return [relative(projectDir, source)];
   });
 }

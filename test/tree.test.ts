@@ -23,7 +23,7 @@ const floors = [
   ['src/upkeep'],
   ['src/delivery'],
   ['src/temporal'],
-  ['src/tellStateChange.ts'],
+  ['src/decisionInWords.ts', 'src/tellStateChange.ts'],
   ['src/redis', 'src/outgoing'],
   ['src/config.ts'],
   ['src/temporalSettings.ts'],
@@ -97,10 +97,4 @@ describe('the tree', () => {
 });
 
 /** Longer than the rule allows, and why each stays in one piece. */
-const longWithReason: Record<string, string> = {
-  'src/delivery/clientAttempts.ts': 'TODO',
-  'src/delivery/outbox.ts': 'TODO',
-  'src/api/reference/openapi.ts': 'TODO',
-  'src/redis/notifications/notifications.ts': 'TODO',
-  'src/redis/owed/settle.ts': 'TODO',
-};
+const longWithReason: Record<string, string> = {};

@@ -6,6 +6,10 @@ import { importsOf } from './imports.mjs';
 export const otherTests = {
   'test/faults': 'starts and kills the whole service',
   'test/fuzz': 'starts the service',
+  'test/deploy/helm': 'runs Helm where it was built',
+  'test/examples': 'installs packages of other ecosystems',
+  'test/console': 'starts a browser, and runs other languages',
+  'test/clients': 'starts the service',
   'test/local/install.test.ts': 'runs npm',
   'test/local/start.test.ts': 'runs npm start',
   'test/local/dev.test.ts': 'runs npm run dev',

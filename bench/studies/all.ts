@@ -3,6 +3,7 @@ import { backlog } from './backlog.js';
 import { bounds } from './bounds.js';
 import { claims } from './claims.js';
 import { curves } from './curves.js';
+import { drains } from './drains.js';
 import { kills } from './kills.js';
 import { memory } from './memory.js';
 import { origins } from './origins.js';
@@ -12,12 +13,13 @@ import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 import { tokenFlood } from './tokenFlood.js';
 
-/** In the order of the documentation, which gives the command and the figures of each. */
+/** In the order of the documentation. */
 export const studies: readonly Study[] = [
   owed,
   outage,
   slowClient,
   backfill,
+  drains,
   bounds,
   kills,
   memory,

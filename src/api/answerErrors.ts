@@ -29,7 +29,8 @@ function answer(ctx: Context, err: ApiError): void {
   ctx.body = problemOf(err, ctx.path, ctx.state.requestId);
 }
 
-function toApiError(err: unknown): ApiError | undefined {
+/** undefined for what is nobody's mistake but ours. */
+export function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ApiError) return err;
   if (isRedisUnavailable(err)) return unavailable();
   if (err instanceof ResolverUnavailable) {

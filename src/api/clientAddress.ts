@@ -19,6 +19,11 @@ export function clientAddress(req: IncomingMessage, trusted: readonly string[]):
   return address;
 }
 
+/** Whether what called this process is a proxy whose headers are believed. */
+export function isFromTrustedProxy(req: IncomingMessage, trusted: readonly string[]): boolean {
+  return isTrusted(normal(req.socket.remoteAddress ?? '') ?? '', trusted);
+}
+
 /** The newest first. */
 function* lastHops(header: string | string[] | undefined): Iterable<string> {
   let rest = Array.isArray(header) ? header.join(',') : (header ?? '');

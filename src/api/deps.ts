@@ -28,6 +28,8 @@ export interface ApiDeps {
   targetPolicy: TargetPolicy;
   /** What /readyz says; not ready once the process has been told to end, and whoever balances sends no more. */
   readiness: () => Promise<Readiness>;
+  /** Aborted when the server is about to close: what would stay open by itself ends. */
+  closing?: AbortSignal;
   /** Resolves the names of URLs to register; tests hand in their own. */
   lookup?: Lookup;
 }

@@ -4,6 +4,7 @@ import { addAccountCommands } from './commands/account.js';
 import { addAuditCommand } from './commands/auditTrail.js';
 import { addClientCommands } from './commands/client.js';
 import { addCompletionCommand } from './commands/completion.js';
+import { addConsoleCommand } from './commands/console.js';
 import { addDemoCommand } from './commands/demo.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addExplainCommand } from './commands/explain.js';
@@ -57,6 +58,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addDoctorCommand(program, handed);
   addReconcileCommand(program, handed);
   addAuditCommand(program, handed);
+  addConsoleCommand(program, handed);
   addExportCommands(program, handed);
   addSecretsCommands(program, handed);
   addDemoCommand(program, handed);

@@ -16,6 +16,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { askServer } from '../../src/temporal/askServer.js';
 import { servers, uniquePrefix } from '../servers.js';
+import { watchAnswers } from './reference/watchAnswers.js';
 
 export interface RunningApi {
   url: string;
@@ -70,6 +71,7 @@ export async function startApi(
     metrics,
   });
   const { accepting, catchUps, durability } = delivering;
+  const closing = new AbortController();
   const deps: ApiDeps = {
     config,
     db,
@@ -87,14 +89,18 @@ export async function startApi(
       temporal: () => askServer(connection, lookEveryMs),
       ending: () => false,
     }),
+    closing: closing.signal,
     ...(options.lookup && { lookup: options.lookup }),
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
+  const url = `http://127.0.0.1:${server.port}`;
+  watchAnswers(url);
   return {
-    url: `http://127.0.0.1:${server.port}`,
+    url,
     prefix,
     deps,
     async close() {
+      closing.abort();
       await server.close();
       await delivering.outbox.close();
       await delivering.close();

@@ -17,6 +17,8 @@ describe('npm start', () => {
     assert.equal((await fetch(`${state.apiUrl}/readyz`)).status, 200);
     assert.equal((await fetch(`${state.temporalUiUrl}`)).status, 200);
     assert.match(project.output, /notifications may go to http and to 127\.0\.0\.0\/8/);
+    const link = /^(http:\S+\/console\/open)#[A-Za-z0-9_-]{43}$/m.exec(project.output);
+    assert.equal(link?.[1], `${state.apiUrl}/console/open`);
     assert.deepEqual(['demo.json', 'secrets-key', 'run.json'].map(mode), [0o600, 0o600, 0o600]);
 
     const demo = readFileSync(join(project.dir, 'demo.json'), 'utf8');

@@ -15,7 +15,7 @@ import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { readQuery, readTime } from '../steps/readQuery.js';
 import { presentNotification } from './presentNotification.js';
 
-/** GET /notifications: newest first, page by page. */
+/** GET /notifications: lists notifications, newest first, page by page. */
 export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<PublisherState>(...publisherSteps(db), limitAccount(deps, 'records'), async (ctx) => {
@@ -30,7 +30,8 @@ export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
 
 const parameterNames = ['state', 'platform_id', 'since', 'until', 'cursor', 'limit'];
 
-function readFilter(given: Record<string, string | undefined>): NotificationFilter {
+/** @throws ApiError 400 */
+export function readFilter(given: Record<string, string | undefined>): NotificationFilter {
   const since = readTime('since', given.since);
   const until = readTime('until', given.until);
   if (given.state !== undefined && !isState(given.state)) {

@@ -15,12 +15,19 @@ import { limitSends } from '../steps/sendLimit.js';
 import { presentTime } from './presentTime.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/recover: what ended as failed in a time is owed again. */
+/** POST /notifications/recover: owes again what ended as failed in a time. */
 export function recoverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
-    ...publisherSteps<RecoverState>(deps.db),
+    ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,
+    ...recoverSteps(deps),
+  );
+}
+
+/** What follows once the caller and the client are known, and the body is read. */
+export function recoverSteps(deps: ApiDeps): Step<RecoverState>[] {
+  return [
     readRange,
     limitSends(deps.db),
     limitAccount(deps, 'records'),
@@ -29,10 +36,10 @@ export function recoverEndpoint(deps: ApiDeps): Middleware[] {
       about: ({ range }) => (range.dryRun ? undefined : sayRange(range)),
     }),
     recover(deps),
-  );
+  ];
 }
 
-interface RecoverState extends PublisherState {
+export interface RecoverState extends PublisherState {
   body: Buffer;
   json: unknown;
   range: { since: number; until: number; dryRun: boolean };
@@ -40,14 +47,15 @@ interface RecoverState extends PublisherState {
 
 const bodyAtMostBytes = 16 * 1024;
 
-const bodySchema = z.strictObject({
+/** What the body must be; the API's description is made of it. */
+export const recoverBody = z.strictObject({
   since: z.string(),
   until: z.string().optional(),
   dry_run: z.boolean().optional(),
 });
 
 const readRange: Step<RecoverState> = async (ctx, next) => {
-  const parsed = bodySchema.safeParse(ctx.state.json ?? {});
+  const parsed = recoverBody.safeParse(ctx.state.json ?? {});
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.join('.') || 'the body';

@@ -15,28 +15,36 @@ import { insufficientScope } from '../steps/insufficientScope.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentOptionalTime } from './presentTime.js';
 
-/** GET /push_notifications/signing_secret: it belongs to the client, with or without a URL. */
+/** GET /push_notifications/signing_secret: tells the client's secret, which it has with or without a URL. */
 export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
+}
+
+/** What follows once the caller and the client are known. */
+export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   const { db, secretBox } = deps;
-  return endpoint<PublisherState>(
-    ...publisherSteps(db),
+  return [
     requireSigningSecretsScope(db),
     auditCall(deps, { what: 'signing secret read', isRead: true }),
     async (ctx) => {
       ctx.body = { signing_secret: await createSigningSecret(db, secretBox, ctx.state.client.clientToken) };
     },
-  );
+  ];
 }
 
-/** POST /push_notifications/signing_secret: a new one; previous ones sign along for 24 h each, ten of them at most. */
+/** POST /push_notifications/signing_secret: makes a new one; previous ones sign along for 24 h each, ten of them at most. */
 export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PublisherState>(
-    ...publisherSteps(deps.db),
+  return endpoint<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
+}
+
+/** What follows once the caller and the client are known. */
+export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
+  return [
     requireSigningSecretsScope(deps.db),
     refuseWhileTenSignAlong(deps.db),
     auditCall(deps, { what: 'signing secret rotate' }),
     rotate(deps),
-  );
+  ];
 }
 
 /** Comes before the audit: a flood of what is refused anyway must not push out what was done. */
@@ -62,7 +70,7 @@ const rotate =
 const tooManyRotations = (waitMs: number) =>
   tooMany('Ten previous signing secrets are still valid for 24 h each', waitMs);
 
-/** Where the account has the scope, only a token that was minted with it may: tokens in use everywhere can't. */
+/** Asks for the scope where the account has it: a token that is in use everywhere was minted without. */
 const requireSigningSecretsScope =
   (db: Db): Step<TokenState> =>
   async (ctx, next) => {

@@ -4,7 +4,7 @@ import { tooMany } from '../apiError.js';
 import type { Step } from '../endpoint.js';
 import type { ClientState } from './ownClient.js';
 
-/** Calls that send something, per client: one in 5 s, bursts of 5. */
+/** Limits a client's calls that send something: one in 5 s, bursts of 5. */
 export function limitSends(db: Db): Step<ClientState> {
   return async (ctx, next) => {
     const waitMs = await takeSendCall(db, ctx.state.client.clientToken);

@@ -67,7 +67,8 @@ function asEntry({ atMs, accountId, clientToken, what, about, ...caller }: Recor
     atMs,
     who: `${accountId} from ${address}`,
     what,
-    target: clientToken,
+    // A link to the console is of no one client.
+    target: clientToken || accountId,
     before: null,
     after: { ...about, token: token_fingerprint },
     call: { account_id: accountId, address, token_fingerprint, request_id },

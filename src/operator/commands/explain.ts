@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
+import { decisionInWords } from '../../decisionInWords.js';
 import type { ClientToken } from '../../ids.js';
-import { type AssetExplanation, explainAsset } from '../../redis/owed/decisions.js';
+import { explainAsset } from '../../redis/owed/decisions.js';
 import { workflowIds } from '../../temporal/workflowIds.js';
 import type { Operator } from '../operator.js';
 import { presentNotification, workflowInWords, workflowOf } from '../presentNotification.js';
@@ -61,23 +62,6 @@ export function addExplainCommand(program: Command, operator: Operator): void {
         ].join('\n'),
       );
     });
-}
-
-function decisionInWords({ lastEvent }: AssetExplanation): string {
-  switch (lastEvent?.decision) {
-    case undefined:
-      return 'nothing is known of any event in the last 14 days';
-    case 'queued':
-      return 'queued: it brought a segment that the asset did not have';
-    case 'not_needed':
-      return 'nothing sent for it: another event brought the same segments first';
-    case 'no_new_segments':
-      return 'nothing sent: the asset had all of its segments';
-    case 'not_registered':
-      return 'nothing sent: the client had no URL';
-    case 'silent':
-      return 'nothing sent: the platform asked for silence (notify: false)';
-  }
 }
 
 /** The event's workflows by their search attributes, and the client's catch-up, newest first. */

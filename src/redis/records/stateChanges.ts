@@ -47,6 +47,12 @@ export async function listStateChanges(
   return found.filter((change) => change.atMs >= since).sort((a, b) => a.atMs - b.atMs);
 }
 
+/** The last 20 of one client, the newest first. */
+export async function stateChangesOf(db: Db, clientToken: string): Promise<StateChange[]> {
+  const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
+  return lines.map((line) => stateChangeOf(clientToken, line));
+}
+
 /** Bounds each answer of Redis, so that a long list delays nobody else's command. */
 const pageSize = 500;
 

@@ -1,0 +1,85 @@
+/** The steps that a page of the console begins with, and the check of every form. */
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { type ConsoleSession, findConsoleSession } from '../../../redis/records/consoleSessions.js';
+import { ApiError } from '../../apiError.js';
+import type { ApiDeps } from '../../deps.js';
+import type { Step } from '../../endpoint.js';
+import type { Form } from '../../steps/body/form.js';
+import { ownClientOrRefuse } from '../../steps/ownClient.js';
+import type { PublisherState } from '../../steps/publisher.js';
+import { sessionSecretOf } from './cookie.js';
+import { isSameOrigin, publicOrigin } from './publicOrigin.js';
+
+export interface SessionState extends PublisherState {
+  session: ConsoleSession;
+  /** Stands in every form of the session. */
+  formToken: string;
+}
+
+export interface FormState extends SessionState {
+  form: Form;
+}
+
+/** The secret of the browser's session; undefined where it sent none. */
+export const secretOf = (req: IncomingMessage, { config }: ApiDeps): string | undefined =>
+  sessionSecretOf(req, publicOrigin(req, config).startsWith('https:'));
+
+/** The session, and its account as an access token would stand for it. Without one the browser is led to /console/open. */
+export const requireSession =
+  (deps: ApiDeps): Step<SessionState> =>
+  async (ctx, next) => {
+    const secret = secretOf(ctx.req, deps);
+    const session = secret === undefined ? undefined : await findConsoleSession(deps.db, secret);
+    if (secret === undefined || session === undefined) {
+      // htmx would put the page that a redirect leads to into the place of a part of this one.
+      if (ctx.get('HX-Request') === 'true') {
+        ctx.status = 401;
+        ctx.set('HX-Redirect', '/console/open');
+        ctx.body = 'signed out';
+      } else {
+        ctx.status = 303;
+        ctx.set('Location', '/console/open');
+      }
+      return;
+    }
+    const { accountId, scopes, generation, fingerprint } = session;
+    ctx.state.session = session;
+    ctx.state.formToken = formTokenOf(secret);
+    ctx.state.token = { accountId, scopes, generation, fingerprint: `console:${fingerprint}` };
+    await next();
+  };
+
+/** The client of the path's `site`, as state.client; another account's is no other answer than one that is not there. */
+export const requireSite =
+  ({ db }: ApiDeps): Step<SessionState> =>
+  async (ctx, next) => {
+    const { site = '' } = (ctx as unknown as { params: Record<string, string> }).params;
+    try {
+      ctx.state.client = await ownClientOrRefuse(db, site, ctx.state.session.accountId);
+    } catch (err) {
+      if (!(err instanceof ApiError)) throw err;
+      throw new ApiError('not_found', 'This account has no such site');
+    }
+    await next();
+  };
+
+/** A form that a page of this session sent, and a session that may act. @throws ApiError 403 */
+export const requireOwnForm =
+  ({ config }: ApiDeps): Step<FormState> =>
+  async (ctx, next) => {
+    const { form, formToken, session } = ctx.state;
+    if (!isSameOrigin(ctx.req, config) || !isEqual(form.get('form_token') ?? '', formToken)) {
+      throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
+    }
+    if (session.access !== 'full') {
+      throw new ApiError('insufficient_scope', 'This session may look, and change or send nothing');
+    }
+    await next();
+  };
+
+/** Follows from the secret, which no page ever shows. */
+const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
+
+const isEqual = (given: string, wanted: string): boolean =>
+  given.length === wanted.length && timingSafeEqual(Buffer.from(given), Buffer.from(wanted));

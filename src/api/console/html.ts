@@ -1,0 +1,34 @@
+/** HTML as a tagged template that escapes whatever is put into it; only what is `Html` itself goes in as it is. */
+
+export class Html {
+  constructor(readonly text: string) {}
+}
+
+/** What a place in a template takes; nothing is shown for false, null and undefined. */
+export type Piece = Html | string | number | false | null | undefined | readonly Piece[];
+
+/** The values of attributes stand in double quotes: between them no value can begin another attribute. */
+export function html(strings: TemplateStringsArray, ...values: Piece[]): Html {
+  let text = strings[0] ?? '';
+  values.forEach((value, i) => {
+    text += textOf(value) + (strings[i + 1] ?? '');
+  });
+  return new Html(text);
+}
+
+function textOf(value: Piece): string {
+  if (value instanceof Html) return value.text;
+  if (value === false || value === null || value === undefined) return '';
+  if (typeof value === 'string' || typeof value === 'number') return escaped(String(value));
+  return value.map(textOf).join('');
+}
+
+const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (found) => entities[found] ?? found);
+
+const entities: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};

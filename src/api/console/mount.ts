@@ -1,0 +1,55 @@
+import type Router from '@koa/router';
+import { ApiError } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint } from '../endpoint.js';
+import { createLinkEndpoint } from './access/createLink.js';
+import { openEndpoint, openPage, signOutEndpoint } from './access/open.js';
+import { answerErrorsAsPages } from './answerErrors.js';
+import { assetEndpoint } from './assets.js';
+import { eventsEndpoint } from './events.js';
+import { consoleHeaders } from './headers.js';
+import { actionsPage } from './pages/actions.js';
+import {
+  answerRecover,
+  answerRedeliver,
+  answerResume,
+  answerRotate,
+  answerSigningSecret,
+  answerTest,
+} from './pages/answers.js';
+import { assetPage } from './pages/asset.js';
+import { historyEndpoint } from './pages/history.js';
+import { notificationPage } from './pages/notification.js';
+import { notificationsPage } from './pages/notifications.js';
+import { sitePage } from './pages/site.js';
+import { sitesPage } from './pages/sites.js';
+import { verifyPage } from './pages/verify.js';
+
+const nowherePage = endpoint(consoleHeaders, answerErrorsAsPages, () => {
+  throw new ApiError('not_found', 'There is nothing at this address');
+});
+
+/** The console's addresses: POST /console_sessions for programs, everything under /console for browsers. */
+export function mountConsole(router: Router, deps: ApiDeps): void {
+  router.post('/console_sessions', ...createLinkEndpoint(deps));
+  router.get('/console/assets/:name', ...assetEndpoint);
+  router.get('/console/open', ...openPage);
+  router.post('/console/open', ...openEndpoint(deps));
+  router.post('/console/sign_out', ...signOutEndpoint(deps));
+  router.get('/console', ...sitesPage(deps));
+  router.get('/console/sites/:site', ...sitePage(deps));
+  router.get('/console/sites/:site/history', ...historyEndpoint(deps));
+  router.get('/console/sites/:site/events', ...eventsEndpoint(deps));
+  router.get('/console/sites/:site/notifications', ...notificationsPage(deps));
+  router.get('/console/sites/:site/notifications/:id', ...notificationPage(deps));
+  router.get('/console/sites/:site/asset', ...assetPage(deps));
+  router.get('/console/sites/:site/actions', ...actionsPage(deps));
+  router.get('/console/sites/:site/verify', ...verifyPage(deps));
+  router.post('/console/sites/:site/test', ...answerTest(deps));
+  router.post('/console/sites/:site/resume', ...answerResume(deps));
+  router.post('/console/sites/:site/recover', ...answerRecover(deps));
+  router.post('/console/sites/:site/signing_secret', ...answerSigningSecret(deps));
+  router.post('/console/sites/:site/signing_secret/rotate', ...answerRotate(deps));
+  router.post('/console/sites/:site/notifications/:id/redeliver', ...answerRedeliver(deps));
+  router.get('/console/*nowhere', ...nowherePage);
+}

@@ -1,0 +1,63 @@
+/** What can be done to a site: each form goes through the steps of the API's call of the same name. */
+import type { Middleware } from 'koa';
+import { getEndpoint } from '../../../redis/records/endpoint.js';
+import { getRegistration } from '../../../redis/records/registrations.js';
+import { previousSigningSecretsUntil } from '../../../redis/records/signingSecrets.js';
+import type { ApiDeps } from '../../deps.js';
+import { type Html, html, type Piece } from '../html.js';
+import { formTokenField } from '../layout.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
+import { count, exactly, stateWords } from './words.js';
+
+/** How far back a recovery may reach: records are kept for 14 days. */
+const recoverHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
+
+/** GET /console/sites/{site}/actions */
+export function actionsPage({ db, ...rest }: ApiDeps): Middleware[] {
+  return sitePageSteps({ db, ...rest }, async (ctx) => {
+    const { client, session, formToken } = ctx.state;
+    const { clientToken } = client;
+    const [registration, health, signAlongUntil] = await Promise.all([
+      getRegistration(db, clientToken),
+      getEndpoint(db, clientToken),
+      previousSigningSecretsUntil(db, clientToken),
+    ]);
+    const form = (name: string, label: string, fields?: Piece): Html =>
+      actionForm(`${siteUrl(clientToken)}/${name}`, formToken, label, fields);
+    answerSitePage(ctx, {
+      tab: '/actions',
+      body: [
+        html`<div id="result"></div>`,
+        session.access === 'read'
+          ? html`<div class="notice"><p>This session may look, and change or send nothing.</p></div>`
+          : html`<div class="cards">
+${card('Send a test', registration ? 'One notification with the asset “test”, now, to your URL. It counts for nothing else.' : 'One notification with the asset “test”, now, to a URL of yours: none is registered yet.', form('test', 'Send a test', registration ? undefined : urlField))}
+${registration && card('Resume', `Probes a suspended or failing endpoint now, then sends what is owed. It is ${stateWords[health.state]}.`, form('resume', 'Resume'))}
+${card('Recover', 'Has what ended as failed sent after all, unless a newer notification of the same asset followed. First it is only counted.', form('recover', 'Count', recoverFields))}
+${card('Signing secret', overlap(signAlongUntil), [form('signing_secret', 'Show it'), form('signing_secret/rotate', 'Make a new one')])}
+</div>`,
+      ],
+    });
+  });
+}
+
+/** A form to one of the addresses of answers.ts; with script the answer comes into this page's #result. */
+export const actionForm = (action: string, formToken: string, label: string, fields?: Piece): Html =>
+  html`<form class="row" method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML">
+${formTokenField(formToken)}${fields}<button>${label}</button></form>`;
+
+const card = (title: string, text: Piece, forms: Piece): Html =>
+  html`<section class="card"><h2>${title}</h2><p>${text}</p>${forms}</section>`;
+
+const urlField = html`<div><label for="url">URL</label><input id="url" name="url" type="url" required maxlength="2048" placeholder="https://"></div>`;
+
+const recoverFields = html`<div><label for="hours">Of the last</label><select id="hours" name="hours">${Object.entries(recoverHours).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
+
+function overlap(untilMs: readonly number[]): Html {
+  const [last] = untilMs;
+  if (last === undefined) {
+    return html`One secret signs now. After a new one is made the old one signs along for 24 h, so that nothing is refused while your receiver changes.`;
+  }
+  return html`${count(untilMs.length, 'earlier secret signs', 'earlier secrets sign')} along with the newest, the last until ${exactly(last)}: every notification carries ${untilMs.length + 1} signatures.`;
+}

@@ -1,0 +1,156 @@
+/** What the forms of a site are answered: the API's own steps do the work, a page says what came of it. */
+import type { Middleware } from 'koa';
+import { badParameter } from '../../apiError.js';
+import type { ApiDeps } from '../../deps.js';
+import { endpoint, type Step } from '../../endpoint.js';
+import { type RecoverState, recoverSteps } from '../../endpoints/recover.js';
+import { redeliverSteps } from '../../endpoints/redeliver.js';
+import { resumeSteps } from '../../endpoints/resume.js';
+import { rotateSigningSecretSteps, signingSecretSteps } from '../../endpoints/signingSecret.js';
+import { testSteps } from '../../endpoints/testNotification.js';
+import { readForm } from '../../steps/body/readForm.js';
+import { type FormState, requireOwnForm, requireSession, requireSite } from '../access/session.js';
+import { answerErrorsAsPages } from '../answerErrors.js';
+import { consoleHeaders } from '../headers.js';
+import { type Html, html, type Piece } from '../html.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
+import { actionForm } from './actions.js';
+import { count, exactly, stateWords } from './words.js';
+
+type Answer = Readonly<Record<string, unknown>>;
+type Present = (answer: Answer, state: FormState) => Piece;
+
+interface FormAnswer {
+  title: string;
+  /** Those of the API's call, once the caller and the client are known. */
+  apiSteps: readonly unknown[];
+  /** Gives them what they read elsewhere of a call: parameters of the query, a JSON body. */
+  prepare?: Step<FormState>;
+  present: Present;
+  isGood?: (answer: Answer) => boolean;
+}
+
+/** A form's way: the session, its own form, what the form gives to the API's steps, and the page of their answer. */
+function answerForm(
+  deps: ApiDeps,
+  { title, apiSteps, prepare, present, isGood = () => true }: FormAnswer,
+): Middleware[] {
+  const showAnswer: Step<FormState> = async (ctx, next) => {
+    await next();
+    const answer = ctx.body as Answer;
+    const tone = isGood(answer) ? 'good' : 'bad';
+    ctx.status = 200;
+    answerSitePage(ctx, {
+      title,
+      body: html`<div id="result" class="notice ${tone}" role="status" tabindex="-1">${present(answer, ctx.state)}</div>`,
+    });
+  };
+  return endpoint<FormState>(
+    consoleHeaders,
+    answerErrorsAsPages,
+    requireSession(deps) as Step<FormState>,
+    requireSite(deps) as Step<FormState>,
+    readForm as unknown as Step<FormState>,
+    requireOwnForm(deps),
+    showAnswer,
+    ...(prepare === undefined ? [] : [prepare]),
+    ...(apiSteps as Step<FormState>[]),
+  );
+}
+
+export const answerTest = (deps: ApiDeps): Middleware[] =>
+  answerForm(deps, {
+    title: 'Test',
+    isGood: ({ error }) => error === undefined,
+    apiSteps: testSteps(deps),
+    prepare: (ctx, next) => {
+      const url = ctx.state.form.get('url');
+      ctx.state.parameters = new Map(url ? [['url', { value: url, raw: encodeURIComponent(url) }]] : []);
+      return next();
+    },
+    present: (answer) => {
+      const { status, error, milliseconds, request } = answer as unknown as TestAnswer;
+      const head = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`);
+      const came =
+        status === undefined
+          ? html`<strong>No answer</strong> (${error})`
+          : html`Your endpoint answered <strong>${status}</strong>`;
+      return html`<p>${came} after ${milliseconds} ms. ${error !== undefined && 'A notification would be tried again.'}</p>
+<details><summary>What was sent</summary><pre class="wrap" tabindex="0">${[...head, '', request.body].join('\n')}</pre></details>`;
+    },
+  });
+
+interface TestAnswer {
+  status?: number;
+  error?: string;
+  milliseconds: number;
+  request: { headers: Record<string, string>; body: string };
+}
+
+export const answerResume = (deps: ApiDeps): Middleware[] =>
+  answerForm(deps, {
+    title: 'Resume',
+    apiSteps: resumeSteps(deps),
+    present: ({ state, owed }) =>
+      html`<p>It is ${stateWords[String(state)]}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && 'A probe goes out now; when it succeeds, the others follow.'}</p>`,
+  });
+
+export const answerRedeliver = (deps: ApiDeps): Middleware[] =>
+  answerForm(deps, {
+    title: 'Send it again',
+    apiSteps: redeliverSteps(deps),
+    present: ({ redelivery }) =>
+      redelivery === 'due'
+        ? html`<p>It was waiting, and is due now.</p>`
+        : html`<p>It is sent again, with the same <code>webhook-id</code>.</p>`,
+  });
+
+export const answerRecover = (deps: ApiDeps): Middleware[] =>
+  answerForm(deps, {
+    title: 'Recover',
+    apiSteps: recoverSteps(deps),
+    prepare: (ctx, next) => {
+      const { form } = ctx.state;
+      (ctx.state as unknown as RecoverState).json = {
+        since: form.get('since') ?? sinceOf(form.get('hours') ?? ''),
+        dry_run: form.get('dry_run') === 'true',
+      };
+      return next();
+    },
+    present: ({ count: found }, state) => {
+      const { since, dryRun } = (state as unknown as RecoverState).range;
+      const failed = count(Number(found), 'notification');
+      if (!dryRun) return html`<p>${failed} owed again; sending begins now.</p>`;
+      if (found === 0)
+        return html`<p>Nothing in that time ended as failed and was not followed by a newer one.</p>`;
+      const fields = html`<input type="hidden" name="since" value="${new Date(since).toISOString()}">`;
+      const action = `${siteUrl(state.client.clientToken)}/recover`;
+      return html`<p>${failed} would be sent.</p>${actionForm(action, state.formToken, `Recover ${failed}`, fields)}`;
+    },
+  });
+
+/** @throws ApiError 400 */
+function sinceOf(hours: string): string {
+  if (!/^\d{1,3}$/.test(hours)) throw badParameter('hours is not a number');
+  return new Date(Date.now() - Number(hours) * 3_600_000).toISOString();
+}
+
+export const answerSigningSecret = (deps: ApiDeps): Middleware[] =>
+  answerForm(deps, {
+    title: 'Signing secret',
+    apiSteps: signingSecretSteps(deps),
+    present: ({ signing_secret: secret }) => shownSecret(String(secret)),
+  });
+
+export const answerRotate = (deps: ApiDeps): Middleware[] =>
+  answerForm(deps, {
+    title: 'Signing secret',
+    apiSteps: rotateSigningSecretSteps(deps),
+    present: ({ signing_secret: secret, previous_valid_until: until }) => [
+      html`<p>Made. ${until !== null && html`The one until now signs along until <strong>${exactly(Date.parse(String(until)))}</strong>: give your receiver the new one before.`}</p>`,
+      shownSecret(String(secret)),
+    ],
+  });
+
+const shownSecret = (secret: string): Html =>
+  html`<p><code id="secret">${secret}</code> <button type="button" class="quiet" data-copies="secret">Copy</button></p>`;

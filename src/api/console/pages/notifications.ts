@@ -1,0 +1,74 @@
+import type { Middleware } from 'koa';
+import { listNotifications, orderOf } from '../../../redis/notifications/notificationPages.js';
+import { type NotificationRecord, notificationStates } from '../../../redis/notifications/notifications.js';
+import type { ApiDeps } from '../../deps.js';
+import { readFilter } from '../../endpoints/notifications.js';
+import { cursorOf } from '../../steps/notificationCursor.js';
+import { type Html, html } from '../html.js';
+import { live } from '../live.js';
+import { sitePageSteps } from '../pageSteps.js';
+import { given } from '../query.js';
+import { answerSitePage, eventsUrl, siteUrl } from '../siteFrame.js';
+import { exactly, moment, stateSentence } from './words.js';
+
+const perPage = '50';
+
+/** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
+export function notificationsPage(deps: ApiDeps): Middleware[] {
+  return sitePageSteps(deps, async (ctx) => {
+    const { clientToken } = ctx.state.client;
+    const asked = {
+      state: given(ctx, 'state'),
+      platform_id: given(ctx, 'platform_id'),
+      cursor: given(ctx, 'cursor'),
+    };
+    const filter = readFilter({ ...asked, limit: perPage });
+    const { notifications, next } = await listNotifications(deps.db, clientToken, filter);
+    const nextCursor = next && cursorOf(orderOf(filter), next);
+    const here = `${siteUrl(clientToken)}/notifications`;
+    const more = nextCursor && `${here}?${new URLSearchParams({ ...defined(asked), cursor: nextCursor })}`;
+    answerSitePage(ctx, {
+      tab: '/notifications',
+      // A later page shows what stays as it is.
+      ...(asked.cursor === undefined && { events: eventsUrl(clientToken) }),
+      body: [
+        filters(here, asked),
+        live(ctx.url, 'changed', [
+          notifications.length === 0 ? none(more) : table(clientToken, notifications),
+          more && html`<p><a href="${more}" rel="next">Older notifications</a></p>`,
+        ]),
+      ],
+    });
+  });
+}
+
+type Asked = Record<'state' | 'platform_id' | 'cursor', string | undefined>;
+
+const defined = (asked: Asked): Record<string, string> =>
+  Object.fromEntries(Object.entries(asked).filter((pair): pair is [string, string] => pair[1] !== undefined));
+
+const filters = (here: string, asked: Asked): Html => html`<form class="row" action="${here}">
+<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${notificationStates.map((state) => html`<option value="${state}" ${state === asked.state && html`selected`}>${state.replace('_', ' ')}</option>`)}</select></div>
+<div><label for="platform_id">Asset</label><input id="platform_id" name="platform_id" value="${asked.platform_id}" autocomplete="off" spellcheck="false" placeholder="its platform_id"></div>
+<button class="quiet">Filter</button></form>`;
+
+/** A filter that matches little is looked for in pieces. */
+const none = (more: string | undefined): Html =>
+  more
+    ? html`<p>None among the newest; look further back:</p>`
+    : html`<p>There are no such notifications.</p>`;
+
+const table = (clientToken: string, notifications: readonly NotificationRecord[]): Html =>
+  html`<div class="scroll" tabindex="0" role="region" aria-label="Notifications"><table>
+<thead><tr><th scope="col">Asset</th><th scope="col">State</th><th scope="col">Last answer</th><th scope="col" class="number">Attempts</th><th scope="col">Accepted</th><th scope="col">Next attempt</th></tr></thead>
+<tbody>${notifications.map((one) => row(clientToken, one))}</tbody></table></div>`;
+
+function row(clientToken: string, n: NotificationRecord): Html {
+  const last = n.attempts.at(-1);
+  return html`<tr id="${n.notificationId}"><th scope="row"><a href="${siteUrl(clientToken)}/notifications/${n.notificationId}">${n.platformId}</a></th>
+<td><span class="badge ${n.state}" title="${stateSentence(n)}">${n.state.replace('_', ' ')}</span></td>
+<td>${last && (last.status ?? last.error)}</td><td class="number">${n.attempts.length}</td>
+<td>${exactly(n.acceptedAt)}</td>
+<td>${n.state === 'waiting' && (n.nextAttemptAt === undefined ? stateSentence(n) : moment(n.nextAttemptAt))}</td></tr>
+`;
+}

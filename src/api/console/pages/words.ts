@@ -1,0 +1,103 @@
+/** What is so, in sentences for people. Times are ms since the epoch. */
+
+import type { NotificationRecord, WaitingReason } from '../../../redis/notifications/notifications.js';
+import type { Endpoint } from '../../../redis/records/endpoint.js';
+import { type Html, html } from '../html.js';
+
+/** A moment, with how long ago or how soon it is. */
+export function moment(atMs: number | undefined, nowMs = Date.now()): Html {
+  if (atMs === undefined) return html`<span class="faint">never</span>`;
+  const iso = new Date(atMs).toISOString();
+  return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC">${distance(atMs, nowMs)}</time>`;
+}
+
+/** For how long something has been so. */
+export function lasting(sinceMs: number, nowMs = Date.now()): Html {
+  const iso = new Date(sinceMs).toISOString();
+  return html`<time datetime="${iso}" title="since ${iso.slice(0, 19).replace('T', ' ')} UTC">${spanOf(Math.max(0, nowMs - sinceMs))}</time>`;
+}
+
+/** A moment to the second, for what is compared with a log. */
+export function exactly(atMs: number): Html {
+  const iso = new Date(atMs).toISOString();
+  return html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')}</time>`;
+}
+
+function distance(atMs: number, nowMs: number): string {
+  const span = spanOf(Math.abs(atMs - nowMs));
+  return atMs > nowMs ? `in ${span}` : `${span} ago`;
+}
+
+export function spanOf(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 100) return `${seconds} s`;
+  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129_600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86_400)} days`;
+}
+
+export const count = (n: number, one: string, many = `${one}s`): string =>
+  `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+
+export const stateWords: Record<string, string> = {
+  active: 'active',
+  failing: 'failing',
+  paused: 'paused',
+  suspended: 'suspended',
+  not_registered: 'no URL',
+};
+
+/** What is owed, and when it is tried next. */
+export function owedSentence(health: Endpoint, isRegistered: boolean): Html {
+  if (health.owed === 0)
+    return html`Nothing is owed: every notification so far has been delivered or has ended.`;
+  const since = health.oldestOwedAt !== undefined && html`, the oldest for ${lasting(health.oldestOwedAt)}`;
+  return html`${count(health.owed, 'notification')} ${health.owed === 1 ? 'is' : 'are'} owed${since}. ${whenNext(health, isRegistered)}`;
+}
+
+function whenNext(health: Endpoint, isRegistered: boolean): Html {
+  if (!isRegistered) return html`They are sent once a URL is registered.`;
+  const next = health.nextAttemptAt;
+  switch (health.state) {
+    case 'paused':
+      return health.held
+        ? html`Nothing is sent while the account is disabled.`
+        : html`Nothing is sent until your account manager ends the pause.`;
+    case 'suspended':
+      return html`Nothing is tried until you resume; what is owed is kept for 30 days.`;
+    case 'failing':
+      return html`One is tried ${next === undefined ? 'soon' : moment(next)}; when it succeeds, the others follow.`;
+    case 'active':
+      if (health.inFlight > 0) return html`${count(health.inFlight, 'attempt')} under way now.`;
+      return html`The next attempt is ${next === undefined || next <= Date.now() ? 'due now' : moment(next)}.`;
+  }
+}
+
+const waiting: Record<WaitingReason, string> = {
+  due: 'its turn comes now',
+  in_flight: 'an attempt is under way',
+  retry: 'it is tried again at its own time',
+  failing: 'the endpoint is failing, and one notification at a time tries it',
+  not_before: 'the endpoint asked to wait (Retry-After)',
+  paused: 'deliveries are paused',
+  suspended: 'the endpoint is suspended until you resume',
+  no_registration: 'no URL is registered',
+};
+
+/** Why a notification is in its state, where there is more to say than its name. */
+export function stateSentence(n: NotificationRecord): string {
+  switch (n.state) {
+    case 'waiting':
+      return n.waitingReason === undefined ? '' : waiting[n.waitingReason];
+    case 'superseded':
+      return `a newer notification of this asset took its place: ${n.by ?? 'its record is gone'}`;
+    case 'not_needed':
+      return `another event brought the same segments first: ${n.by ?? 'its record is gone'}`;
+    case 'failed':
+      return n.reason === 'expired'
+        ? 'it was owed for 30 days'
+        : 'it failed for 5 days while others succeeded';
+    default:
+      return '';
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * What the attempts of a client came to over the last day, in steps of 5 minutes: for people to look at. Each process
+ * counts in its memory and adds it to Redis every few seconds, so that an attempt costs Redis nothing. A hash for each
+ * hour, `{T}:attempts-by:<hour>`, whose fields are `<step>:<what>`: `d` delivered, `f.<error>` failed, `l<i>` attempts
+ * that took up to `latencyBoundsMs[i]`.
+ */
+import type { Logger } from '../../log.js';
+import type { Db } from '../connection/db.js';
+import { runPipeline } from '../connection/pipeline.js';
+
+export const stepMs = 5 * 60_000;
+const hourMs = 3_600_000;
+const hoursRead = 25;
+const keptSeconds = 26 * 3600;
+/** The last class has what took longer. */
+export const latencyBoundsMs = [10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
+
+export interface AttemptStep {
+  /** Its beginning, ms. */
+  atMs: number;
+  delivered: number;
+  /** By error class. */
+  failed: Record<string, number>;
+  /** Attempts by how long they took: one number more than `latencyBoundsMs`. */
+  latency: number[];
+}
+
+export interface AttemptHistory {
+  count(clientToken: string, result: { ok: boolean; error?: string }, milliseconds: number): void;
+  /** Writes what is counted and not yet written. */
+  flush(): Promise<void>;
+  /** The same, and counts nothing more. */
+  close(): Promise<void>;
+}
+
+const flushEveryMs = 5_000;
+const clientsAtOnce = 500;
+
+export function countAttempts(db: Db, log: Logger): AttemptHistory {
+  /** By key, what is to be added to each field. */
+  let counted = new Map<string, Map<string, number>>();
+  const timer = setInterval(() => void flush(), flushEveryMs);
+  timer.unref();
+
+  async function flush(): Promise<void> {
+    const keys = [...counted];
+    counted = new Map();
+    for (let start = 0; start < keys.length; start += clientsAtOnce) {
+      const commands = db.redis.pipeline();
+      for (const [key, fields] of keys.slice(start, start + clientsAtOnce)) {
+        for (const [field, by] of fields) commands.hincrby(key, field, by);
+        commands.expire(key, keptSeconds);
+      }
+      try {
+        await runPipeline(commands);
+      } catch (err) {
+        // Whether they were added is unknown: a few attempts that no plot shows are better than some shown twice.
+        const reason = err instanceof Error ? err.message : 'unknown';
+        log.debug({ reason }, 'counts of attempts were not written');
+      }
+    }
+  }
+
+  return {
+    count(clientToken, { ok, error = 'unknown' }, milliseconds) {
+      const atMs = Date.now() + db.clockOffsetMs();
+      const key = db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
+      const step = Math.floor((atMs % hourMs) / stepMs);
+      const fields = counted.get(key) ?? new Map<string, number>();
+      counted.set(key, fields);
+      for (const field of [`${step}:${ok ? 'd' : `f.${error}`}`, `${step}:l${latencyClass(milliseconds)}`]) {
+        fields.set(field, (fields.get(field) ?? 0) + 1);
+      }
+    },
+    flush,
+    async close() {
+      clearInterval(timer);
+      await flush();
+    },
+  };
+}
+
+function latencyClass(milliseconds: number): number {
+  const found = latencyBoundsMs.findIndex((bound) => milliseconds <= bound);
+  return found < 0 ? latencyBoundsMs.length : found;
+}
+
+/** The last day, oldest first, every step of it. */
+export async function readAttempts(db: Db, clientToken: string): Promise<AttemptStep[]> {
+  const nowMs = Date.now() + db.clockOffsetMs();
+  const lastHour = Math.floor(nowMs / hourMs);
+  const commands = db.redis.pipeline();
+  for (let i = hoursRead - 1; i >= 0; i--) commands.hgetall(db.client(clientToken).attemptsBy(lastHour - i));
+  const hours = (await runPipeline(commands)) as Record<string, string>[];
+  const steps = hours.flatMap((fields, i) => stepsOf((lastHour - hoursRead + 1 + i) * hourMs, fields));
+  const now = steps.findLastIndex(({ atMs }) => atMs <= nowMs) + 1;
+  return steps.slice(Math.max(0, now - (24 * hourMs) / stepMs), now);
+}
+
+function stepsOf(hourAtMs: number, fields: Record<string, string>): AttemptStep[] {
+  const steps: AttemptStep[] = Array.from({ length: hourMs / stepMs }, (_, i) => ({
+    atMs: hourAtMs + i * stepMs,
+    delivered: 0,
+    failed: {},
+    latency: Array(latencyBoundsMs.length + 1).fill(0),
+  }));
+  for (const [field, value] of Object.entries(fields)) {
+    const [index = '', what = ''] = field.split(':');
+    const step = steps[Number(index)];
+    if (step === undefined) continue;
+    if (what === 'd') step.delivered = Number(value);
+    else if (what.startsWith('f.')) step.failed[what.slice(2)] = Number(value);
+    else if (what.startsWith('l')) step.latency[Number(what.slice(1))] = Number(value);
+  }
+  return steps;
+}
+
+/** A time that so much of the attempts took at most, ms: within a class, as if they were spread evenly. undefined: none. */
+export function quantileMs(latency: readonly number[], share: number): number | undefined {
+  const total = latency.reduce((sum, n) => sum + n, 0);
+  if (total === 0) return undefined;
+  let left = total * share;
+  for (const [i, n] of latency.entries()) {
+    const from = latencyBoundsMs[i - 1] ?? 0;
+    const to = latencyBoundsMs[i] ?? from;
+    if (n >= left) return Math.round(from + ((to - from) * left) / n);
+    left -= n;
+  }
+  return latencyBoundsMs.at(-1);
+}

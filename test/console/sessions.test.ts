@@ -1,0 +1,234 @@
+import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
+import { newLink, signedIn, Visitor } from './visitor.js';
+
+describe('console: links and sessions', () => {
+  let api: RunningApi;
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+  before(async () => {
+    api = await startApi();
+  });
+  beforeEach(async () => {
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+  });
+  after(() => api.close());
+
+  const sessionKeys = () => api.deps.db.redis.keys(`${api.prefix}console-*`);
+
+  it('POST /console_sessions: a link that opens the account’s sites, once', async () => {
+    const link = await newLink(api, token);
+    const visitor = new Visitor(api.url);
+    const opened = await visitor.open(link);
+    assert.deepEqual([opened.status, opened.headers.get('location')], [303, '/console']);
+    const cookie = opened.headers.get('set-cookie') ?? '';
+    assert.match(cookie, /^console_session=\S+; Path=\/; HttpOnly; SameSite=Lax; Max-Age=28800$/);
+    const sites = await visitor.get('/console');
+    assert.equal(sites.status, 200);
+    assert.ok(sites.html.includes(customer.client_token));
+    const again = await new Visitor(api.url).open(link);
+    assert.equal(again.status, 401);
+    assert.match(again.html, /has been used, or is older than 15 minutes/);
+  });
+
+  it('fetching the address of a link, as a chat’s preview does, does not use it up', async () => {
+    const link = await newLink(api, token);
+    assert.equal((await fetch(link)).status, 200);
+    assert.equal((await new Visitor(api.url).open(link)).status, 303);
+  });
+
+  it('a link that is used by many at once opens one session', async () => {
+    const link = await newLink(api, token);
+    const opened = await Promise.all(Array.from({ length: 8 }, () => new Visitor(api.url).open(link)));
+    assert.deepEqual(opened.map(({ status }) => status).sort(), [303, ...Array(7).fill(401)]);
+  });
+
+  it('a link ends after 15 minutes, a session after 8 hours', async () => {
+    const { redis, global } = api.deps.db;
+    const link = await newLink(api, token);
+    const linkKey = global.consoleLink(hash('sha256', new URL(link).hash.slice(1)));
+    assertNear(await redis.pttl(linkKey), 15 * 60_000);
+    const visitor = await signedIn(api, token);
+    const sessionKey = global.consoleSession(hash('sha256', visitor.cookie.split('=')[1] ?? ''));
+    assertNear(await redis.pttl(sessionKey), 8 * 3_600_000);
+    for (const key of [linkKey, sessionKey]) await redis.pexpire(key, 1);
+    while ((await redis.exists(linkKey, sessionKey)) > 0);
+    assert.equal((await new Visitor(api.url).open(link)).status, 401);
+    await assertSignedOut(visitor);
+  });
+
+  const assertNear = (ms: number, atMostMs: number) =>
+    assert.ok(ms <= atMostMs && ms > atMostMs - 60_000, String(ms));
+
+  async function assertSignedOut(visitor: Visitor): Promise<void> {
+    const page = await visitor.get('/console');
+    assert.deepEqual([page.status, page.headers.get('location')], [303, '/console/open']);
+    const open = await visitor.get('/console/open');
+    assert.match(open.html, /You are not signed in/);
+    assert.match(open.html, /POST \/console_sessions/);
+    const part = await visitor.get('/console', { 'HX-Request': 'true' });
+    assert.deepEqual([part.status, part.headers.get('hx-redirect')], [401, '/console/open']);
+  }
+
+  it('an account that is disabled, or whose tokens end at once, ends its links and sessions', async () => {
+    for (const end of [
+      () => setDisabled(api.deps.db, customer.account_id, true),
+      () => setDisabled(api.deps.db, customer.account_id, false),
+      () => rotateSecret(api.deps.db, customer.account_id, { now: true }),
+    ]) {
+      const fresh = await newToken(api, customer);
+      const [link, visitor] = [await newLink(api, fresh), await signedIn(api, fresh)];
+      await end();
+      assert.equal((await new Visitor(api.url).open(link)).status, 401);
+      await assertSignedOut(visitor);
+      await setDisabled(api.deps.db, customer.account_id, false);
+    }
+  });
+
+  it('signing out ends the session for every copy of its cookie', async () => {
+    const visitor = await signedIn(api, token);
+    const copy = new Visitor(api.url);
+    copy.cookie = visitor.cookie;
+    const out = await visitor.submit(await visitor.get('/console'), '/console/sign_out');
+    assert.equal(out.status, 303);
+    await assertSignedOut(copy);
+  });
+
+  it('Redis holds the SHA-256 of links and sessions, and no page shows the account’s credentials', async () => {
+    const link = await newLink(api, token);
+    const visitor = await signedIn(api, token);
+    const secrets = [new URL(link).hash.slice(1), visitor.cookie.split('=')[1] ?? ''];
+    const { redis } = api.deps.db;
+    for (const key of await sessionKeys()) {
+      const stored = `${key} ${await redis.get(key)}`;
+      for (const secret of secrets) assert.ok(!stored.includes(secret));
+    }
+    const seen = `${link} ${visitor.cookie} ${(await visitor.get('/console')).html}`;
+    const id = customer.client_id.slice(4);
+    for (const hidden of [id, customer.client_secret, token]) assert.ok(!seen.includes(hidden), hidden);
+  });
+
+  it('no line of the log has a link’s token, a cookie or a form’s token, at any level', async () => {
+    let lines = '';
+    const sink = new Writable({
+      write(chunk: Buffer, _, done) {
+        lines += chunk.toString();
+        done();
+      },
+    });
+    const logged = await startApi({ prefix: api.prefix, log: pino({ level: 'trace' }, sink) });
+    const link = await newLink(logged, token);
+    const visitor = new Visitor(logged.url);
+    await visitor.open(link);
+    const page = await visitor.get('/console');
+    const formToken = /name="form_token" value="([^"]+)"/.exec(page.html)?.[1] ?? '';
+    const [, cookie = ''] = visitor.cookie.split('=');
+    await visitor.get(`/console/sites/${customer.client_token}?x=${formToken}`);
+    await visitor.open(link);
+    await visitor.submit(page, '/console/sign_out');
+    await logged.close();
+    assert.match(lines, /a console link was made/);
+    for (const secret of [new URL(link).hash.slice(1), cookie, formToken, token]) {
+      assert.ok(secret.length > 40 && !lines.includes(secret));
+    }
+  });
+
+  it('POST /console_sessions is in the audit, with its access', async () => {
+    await newLink(api, token, '?access=read');
+    const [call] = (await listCalls(api.deps.db)).filter((c) => c.accountId === customer.account_id);
+    assert.deepEqual([call?.what, call?.about], ['console link', { access: 'read' }]);
+  });
+
+  it('POST /console_sessions: 400 for another access or parameter, 401 without a token', async () => {
+    const ask = async (query: string, headers: Record<string, string>) =>
+      (await fetch(`${api.url}/console_sessions${query}`, { method: 'POST', headers })).status;
+    const authorization = `Bearer ${token}`;
+    assert.equal(await ask('?access=write', { authorization }), 400);
+    assert.equal(await ask('?access=', { authorization }), 400);
+    assert.equal(await ask('?client_token=x', { authorization }), 400);
+    assert.equal(await ask('', {}), 401);
+    assert.equal(await ask('', { authorization: 'Bearer wrong' }), 401);
+  });
+
+  it('the sites of the account are paged, and another account’s are on no page', async () => {
+    await newCustomer(api);
+    const names = Array.from(
+      { length: 60 },
+      (_, i) => `${customer.client_token}-${String(i).padStart(2, '0')}`,
+    );
+    for (const clientToken of names) {
+      await createClient(api.deps.db, {
+        accountId: customer.account_id,
+        name: `<b>${clientToken}`,
+        clientToken,
+      });
+    }
+    const visitor = await signedIn(api, token);
+    const first = await visitor.get('/console');
+    const next = /href="(\/console\?cursor=[^"]+)"/.exec(first.html)?.[1] ?? '';
+    const second = await visitor.get(next);
+    const rows = [first, second].map((page) =>
+      [...page.html.matchAll(/<tr id="site-([^"]+)"/g)].map(([, t]) => t),
+    );
+    assert.deepEqual(rows.flat(), [customer.client_token, ...names]);
+    assert.equal(rows[0]?.length, 50);
+    assert.ok(!first.html.includes('<b>') && first.html.includes('&lt;b&gt;'));
+    const lead = await visitor.get(`/console?site=${names[59]}`);
+    assert.equal(lead.headers.get('location'), `/console/sites/${names[59]}`);
+  });
+
+  it('every answer has the strict headers; over https the cookie is __Host- and Secure', async () => {
+    const visitor = await signedIn(api, token);
+    for (const path of ['/console', '/console/open', '/console/nowhere', '/console/assets/htmx.js']) {
+      const { headers } = await visitor.get(path);
+      assert.match(
+        headers.get('content-security-policy') ?? '',
+        /^default-src 'none'; script-src 'self'; /,
+        path,
+      );
+      assert.doesNotMatch(headers.get('content-security-policy') ?? '', /unsafe/);
+      assert.equal(headers.get('x-content-type-options'), 'nosniff', path);
+      assert.equal(headers.get('referrer-policy'), 'same-origin', path);
+    }
+    const secured = await startApi({ prefix: api.prefix, env: { PUBLIC_URL: 'https://hooks.example.com' } });
+    try {
+      const link = await newLink(secured, token);
+      assert.match(link, /^https:\/\/hooks\.example\.com\/console\/open#/);
+      const browser = new Visitor(secured.url);
+      const origin = { origin: 'https://hooks.example.com' };
+      const opened = await browser.post('/console/open', { link }, origin);
+      assert.match(
+        opened.headers.get('set-cookie') ?? '',
+        /^__Host-console_session=\S+; Secure; Path=\/; HttpOnly/,
+      );
+      assert.equal((await browser.get('/console')).status, 200);
+      browser.cookie = browser.cookie.replace('__Host-', '');
+      assert.equal((await browser.get('/console')).status, 303, 'a cookie that an http page could have set');
+    } finally {
+      await secured.close();
+    }
+  });
+
+  it('a link opened, or a session ended, by a page of another site: 403', async () => {
+    const visitor = await signedIn(api, token);
+    const elsewhere: Record<string, string>[] = [
+      { origin: 'https://evil.example' },
+      { origin: 'null' },
+      { 'sec-fetch-site': 'cross-site' },
+      { 'sec-fetch-site': 'same-site' },
+    ];
+    for (const headers of elsewhere) {
+      assert.equal((await visitor.post('/console/sign_out', {}, headers)).status, 403);
+      const link = await newLink(api, token);
+      assert.equal((await visitor.post('/console/open', { link }, headers)).status, 403);
+    }
+    assert.equal((await visitor.get('/console')).status, 200);
+  });
+});

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { setDisabled } from '../../src/redis/records/accounts.js';
+import { newCustomer, type RunningApi, startApi } from '../api/runningApi.js';
+import { Visitor } from '../console/visitor.js';
+import { type Cli, openCli } from './cli.js';
+
+describe('operator: console', () => {
+  let cli: Cli;
+  let api: RunningApi;
+  before(async () => {
+    cli = await openCli();
+    api = await startApi({ prefix: cli.prefix });
+  });
+  after(async () => {
+    await api.close();
+    cli.close();
+  });
+
+  it('prints a link for an account, or the account of a client, and records that it did', async () => {
+    const customer = await newCustomer(api);
+    const env = { PUBLIC_URL: api.url };
+    for (const named of [customer.account_id, customer.client_id, customer.client_token]) {
+      const ran = await cli.run(['console', named, '--json'], { env });
+      const { url, ...rest } = JSON.parse(ran.stdout) as Record<string, string>;
+      assert.deepEqual([rest.account_id, rest.access], [customer.account_id, 'full']);
+      const visitor = new Visitor(api.url);
+      assert.equal((await visitor.open(url ?? '')).status, 303);
+      assert.match((await visitor.get('/console')).html, new RegExp(customer.client_token));
+    }
+    const read = await cli.run(['console', customer.client_token, '--read', '--json'], { env });
+    const reader = new Visitor(api.url);
+    await reader.open((JSON.parse(read.stdout) as { url: string }).url);
+    assert.match((await reader.get('/console')).html, /read only/);
+    const entries = (await cli.json('audit')).filter((entry: { what: string }) => entry.what === 'console');
+    assert.deepEqual(
+      entries.map((entry: { target: string; after: unknown }) => [entry.target, entry.after]),
+      ['full', 'full', 'full', 'read'].map((access) => [customer.account_id, { access }]),
+    );
+    for (const secret of [read.stdout.split('#')[1]?.slice(0, 43) ?? '', reader.cookie.split('=')[1] ?? '']) {
+      assert.ok(!JSON.stringify(await cli.json('audit')).includes(secret));
+    }
+  });
+
+  it('refuses what is no account and no client, and an account that is disabled', async () => {
+    const customer = await newCustomer(api);
+    const none = await cli.run(['console', 'SITE-of-nobody']);
+    assert.deepEqual(
+      [none.status, none.stdout, none.stderr],
+      [1, '', 'There is no account and no client SITE-of-nobody.\n'],
+    );
+    await setDisabled(api.deps.db, customer.account_id, true);
+    const disabled = await cli.run(['console', customer.account_id]);
+    assert.deepEqual([disabled.status, disabled.stderr], [1, 'The account is disabled.\n']);
+  });
+});
