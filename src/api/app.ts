@@ -6,6 +6,7 @@ import { mountConsole } from './console/mount.js';
 import type { ApiDeps } from './deps.js';
 import { accessTokenEndpoint } from './endpoints/accessToken.js';
 import { assetEndpoint } from './endpoints/asset.js';
+import { checkReceiverEndpoint } from './endpoints/checkReceiver.js';
 import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
@@ -38,6 +39,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/push_notifications/signing_secret', ...signingSecretEndpoint(deps));
   router.post('/push_notifications/signing_secret', ...rotateSigningSecretEndpoint(deps));
   router.post('/push_notifications/test', ...testNotificationEndpoint(deps));
+  router.post('/push_notifications/check', ...checkReceiverEndpoint(deps));
   router.post('/push_notifications/resume', ...resumeEndpointEndpoint(deps));
   router.get('/notifications', ...notificationsEndpoint(deps));
   router.post('/notifications/recover', ...recoverEndpoint(deps));

@@ -64,6 +64,7 @@ describe('for the publisher’s engineers', () => {
     ['GET', '/push_notifications/signing_secret'],
     ['POST', '/push_notifications/signing_secret'],
     ['POST', '/push_notifications/test'],
+    ['POST', '/push_notifications/check'],
     ['POST', '/push_notifications/resume'],
     ['GET', '/notifications'],
     ['GET', '/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA'],

@@ -48,6 +48,7 @@ const calls: Record<string, Call> = {
   'GET /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
   'POST /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
   'POST /push_notifications/test': { succeeds: 200, query: ofClient },
+  'POST /push_notifications/check': { succeeds: 200, query: ofClient },
   'POST /push_notifications/resume': { succeeds: 202, query: ofClient },
   'GET /notifications': { succeeds: 200, query: ofClient },
   'GET /notifications/{id}': { succeeds: 200, query: ofClient },
@@ -359,6 +360,7 @@ describe('tenants', () => {
 
     for (const [name, { succeeds }] of Object.entries(calls)) {
       it(`${name}: ${succeeds}`, async () => {
+        await api.deps.db.redis.del(`${api.deps.db.client(mine.clientToken).base}send-limit`);
         const answer = await ask(name, mine, bearer(tokenFor(name)));
         assert.equal(answer.status, succeeds);
         if (succeeds === 400) assert.equal(answer.body.code, 'already_registered');
@@ -369,6 +371,7 @@ describe('tenants', () => {
       const calls = await listCalls(api.deps.db);
       const done = calls.filter(({ accountId }) => accountId === owner.account_id);
       assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
+        'check',
         'console link',
         'notification recover',
         'notification redeliver',

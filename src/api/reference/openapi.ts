@@ -3,6 +3,7 @@ import { endpoint } from '../endpoint.js';
 import { errorCodes, oauthErrorOf, statusOf } from '../errors.js';
 import { pageHeaders } from '../pageHeaders.js';
 import { cursorPattern } from '../steps/notificationCursor.js';
+import { newerCalls } from './newerCalls.js';
 
 /** GET /openapi.json */
 export const openapiEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {
@@ -431,6 +432,7 @@ export const openapi = {
         { parameters: [inPath('platform_id')], responses: { '404': problem('unknown_asset') } },
       ),
     },
+    ...newerCalls,
     '/healthz': {
       get: {
         summary: 'This process is alive',
