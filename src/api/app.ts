@@ -16,6 +16,7 @@ import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
 import { recoverEndpoint } from './endpoints/recover.js';
 import { redeliverEndpoint } from './endpoints/redeliver.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
+import { replayEndpoint } from './endpoints/replay.js';
 import { resumeEndpointEndpoint } from './endpoints/resume.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
@@ -43,6 +44,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/push_notifications/resume', ...resumeEndpointEndpoint(deps));
   router.get('/notifications', ...notificationsEndpoint(deps));
   router.post('/notifications/recover', ...recoverEndpoint(deps));
+  router.post('/notifications/replay', ...replayEndpoint(deps));
   router.get('/notifications/:id', ...notificationEndpoint(deps));
   router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
   router.get('/assets/:platformId', ...assetEndpoint(deps));

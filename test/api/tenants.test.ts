@@ -58,6 +58,11 @@ const calls: Record<string, Call> = {
     query: ofClient,
     body: () => ({ since: '2026-01-01T00:00:00Z' }),
   },
+  'POST /notifications/replay': {
+    succeeds: 200,
+    query: ofClient,
+    body: () => ({ since: '2026-01-01T00:00:00Z' }),
+  },
   'GET /assets/{platform_id}': { succeeds: 200, query: ofClient },
 };
 
@@ -375,6 +380,7 @@ describe('tenants', () => {
         'console link',
         'notification recover',
         'notification redeliver',
+        'notification replay',
         'registration',
         'resume',
         'signing secret read',

@@ -178,9 +178,9 @@ checks.ignored_auth.enabled = false
 [[operations]]
 include-path = "/enrichments"
 checks.negative_data_rejection.expected-statuses = ["4xx", 202, 503]
-# GET is also allowed: to a reader of ids "recover" is one that does not exist.
+# GET is also allowed: to a reader of ids "recover" and "replay" are some that do not exist.
 [[operations]]
-include-path = "/notifications/recover"
+include-path = ["/notifications/recover", "/notifications/replay"]
 checks.allow_header_conformance.enabled = false
 # Things that exist, so that most calls come past the first checks; the rest is made up.
 [dictionaries.clients]

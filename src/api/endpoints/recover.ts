@@ -45,7 +45,7 @@ export interface RecoverState extends PublisherState {
   range: { since: number; until: number; dryRun: boolean };
 }
 
-const bodyAtMostBytes = 16 * 1024;
+export const bodyAtMostBytes = 16 * 1024;
 
 const bodySchema = z.strictObject({
   since: z.string(),
@@ -53,7 +53,8 @@ const bodySchema = z.strictObject({
   dry_run: z.boolean().optional(),
 });
 
-const readRange: Step<RecoverState> = async (ctx, next) => {
+/** Reads `{since, until?, dry_run?}`, as state.range. */
+export const readRange: Step<RecoverState> = async (ctx, next) => {
   const parsed = bodySchema.safeParse(ctx.state.json ?? {});
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -69,7 +70,8 @@ const readRange: Step<RecoverState> = async (ctx, next) => {
   await next();
 };
 
-const sayRange = ({ since, until }: RecoverState['range']) => ({
+/** Says for the audit of which time a call is. */
+export const sayRange = ({ since, until }: RecoverState['range']) => ({
   since: presentTime(since),
   ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),
 });

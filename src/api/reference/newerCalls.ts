@@ -3,6 +3,7 @@ type Schema = Record<string, unknown>;
 
 const text = { type: 'string' };
 const integer = { type: 'integer' };
+const time = { type: 'string', format: 'date-time' };
 const object = (properties: Record<string, Schema>, ...optional: string[]): Schema => ({
   type: 'object',
   properties,
@@ -90,6 +91,32 @@ export const newerCalls = {
           }),
         ),
         ...problems,
+      },
+    },
+  },
+  '/notifications/replay': {
+    post: {
+      summary: 'What was delivered in a time is owed again, each asset once, by its newest notification',
+      security: [{ bearer: [] }],
+      parameters: [clientToken],
+      requestBody: {
+        required: true,
+        content: {
+          'application/json': {
+            schema: {
+              ...object({ since: time, until: time, dry_run: { type: 'boolean' } }, 'until', 'dry_run'),
+              additionalProperties: false,
+            },
+          },
+        },
+      },
+      responses: {
+        '200': json(
+          'How many; listed_since where older deliveries of that time may be forgotten',
+          object({ count: integer, listed_since: time }, 'listed_since'),
+        ),
+        ...problems,
+        '413': problem('The body is over 16 KiB'),
       },
     },
   },
