@@ -9,6 +9,7 @@ import { assetEndpoint } from './endpoints/asset.js';
 import { checkReceiverEndpoint } from './endpoints/checkReceiver.js';
 import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
+import { eventEndpoint } from './endpoints/event.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
 import { notificationEndpoint } from './endpoints/notification.js';
 import { notificationsEndpoint } from './endpoints/notifications.js';
@@ -48,6 +49,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/notifications/:id', ...notificationEndpoint(deps));
   router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
   router.get('/assets/:platformId', ...assetEndpoint(deps));
+  router.get('/events/:eventId', ...eventEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);
   router.get('/readyz', ...readyzEndpoint(deps));
   router.get('/openapi.json', ...openapiEndpoint);

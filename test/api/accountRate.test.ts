@@ -40,6 +40,7 @@ describe('a rate per account', () => {
     for (const [method, path, query] of [
       ['GET', '/clients', {}],
       ['GET', '/notifications', client],
+      ['GET', '/events/an-1', client],
       ['POST', '/notifications/recover', client],
       ['POST', '/notifications/replay', client],
     ] as const) {

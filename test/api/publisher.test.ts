@@ -72,6 +72,7 @@ describe('for the publisher’s engineers', () => {
     ['POST', '/notifications/recover'],
     ['POST', '/notifications/replay'],
     ['GET', '/assets/vid-1'],
+    ['GET', '/events/an-1'],
   ] as const) {
     it(`${method} ${path}: the answers of section 2 to a wrong token or client token`, async () => {
       const good = token;

@@ -75,7 +75,12 @@ describe('every call of the OpenAPI description, fuzzed', function () {
       const query = new URLSearchParams({ client_token: clientToken, url: receiver.url });
       await post(`/register_push_notifications?${query}`, { headers: authorization });
       for (const asset of ['vid-1', 'vid-2']) {
-        const event = { client_token: clientToken, platform_id: asset, segments: ['iab:17'] };
+        const event = {
+          event_id: `an-${asset}`,
+          client_token: clientToken,
+          platform_id: asset,
+          segments: ['iab:17'],
+        };
         const headers = { ...authorization, 'content-type': 'application/json' };
         const answer = await post('/enrichments', { headers, body: JSON.stringify(event) });
         notifications.push(String(answer.notification_id));
@@ -189,6 +194,8 @@ values = ${list(known.clients)}
 values = ${list(known.notifications)}
 [dictionaries.assets]
 values = ["vid-1", "vid-2"]
+[dictionaries.events]
+values = ["an-vid-1", "an-vid-2"]
 [dictionaries.urls]
 values = ${list([known.url, `${known.url}?a=%26`, 'http://127.0.0.1:1/'])}
 [dictionaries.ids]
@@ -202,6 +209,7 @@ values = ["push_notifications", "enrichments"]
 "query.url" = { dictionary = "urls", probability = 0.5 }
 "query.platform_id" = { dictionary = "assets", probability = 0.5 }
 "path.platform_id" = { dictionary = "assets", probability = 0.5 }
+"path.event_id" = { dictionary = "events", probability = 0.7 }
 "path.id" = { dictionary = "notifications", probability = 0.7 }
 "body.client_token" = { dictionary = "clients", probability = 0.8 }
 "body.platform_id" = { dictionary = "assets", probability = 0.2 }

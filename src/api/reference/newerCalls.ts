@@ -120,4 +120,24 @@ export const newerCalls = {
       },
     },
   },
+  '/events/{event_id}': {
+    get: {
+      summary: 'What became of an event: the newest notification that names it',
+      security: [{ bearer: [] }],
+      parameters: [
+        clientToken,
+        {
+          name: 'event_id',
+          in: 'path',
+          required: true,
+          schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
+        },
+      ],
+      responses: {
+        '200': json('The notification', { $ref: '#/components/schemas/Notification' }),
+        ...problems,
+        '404': problem('unknown_event'),
+      },
+    },
+  },
 };
