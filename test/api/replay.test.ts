@@ -144,21 +144,16 @@ describe('POST /notifications/replay', () => {
     const { redis } = h.db;
     const keys = h.db.client(customer.client_token);
     const at = Date.parse('2026-06-01T00:00:00Z');
-    const commands = redis.pipeline();
-    for (let i = 0; i < 10_000; i++) {
-      const id = `msg_${String(i).padStart(22, 'A')}`;
-      commands.zadd(keys.notifications, at + i, id);
-      commands.hset(keys.notification(id), {
-        ...{
-          asset: `vid-${i % 5000}`,
-          event: 'an-1',
-          accepted_at: at + i,
-          state: 'delivered',
-          ended_at: at + i,
-        },
-      });
+    for (let first = 0; first < 10_000; first += 1000) {
+      const commands = redis.pipeline();
+      for (let i = first; i < first + 1000; i++) {
+        const [id, asset] = [`msg_${String(i).padStart(22, 'A')}`, `vid-${i % 5000}`];
+        const ended = { state: 'delivered', ended_at: at + i };
+        commands.zadd(keys.notifications, at + i, id);
+        commands.hset(keys.notification(id), { asset, event: 'an-1', accepted_at: at + i, ...ended });
+      }
+      await commands.exec();
     }
-    await commands.exec();
     assert.deepEqual(await replay({ since, dry_run: true }), {
       count: 5000,
       listed_since: '2026-06-01T00:00:00.000Z',

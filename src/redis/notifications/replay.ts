@@ -7,7 +7,7 @@ import { notificationLua } from '../owed/notificationLua.js';
 import { announceClaims } from '../owed/owed.js';
 import { type Place, placeArguments, placeLua, startOf } from './place.js';
 
-/** Looked at together, and made owed together: each script takes about a millisecond. */
+/** Looked at together in one script, and made owed together in another: a few milliseconds at most. */
 const atOnce = 100;
 /** As many notifications of a client are listed (`trim_list`). */
 const listedAtMost = 10_000;
