@@ -1,5 +1,5 @@
 # Debian, not Alpine: Temporal's native core is built against glibc.
-FROM node:20.20.2-bookworm-slim AS build
+FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
@@ -10,7 +10,7 @@ COPY workflows ./workflows
 COPY activities ./activities
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
-FROM node:20.20.2-bookworm-slim
+FROM node:24.21.0-bookworm-slim
 # For a Temporal server behind TLS; what Node itself calls brings its own roots.
 RUN apt-get update \
   && apt-get install -y --no-install-recommends ca-certificates \

@@ -1,9 +1,8 @@
-/** Activities of enrichment workflows that the first release began: what they still hold is claimed and handed over. */
 import { type Claim, type ClaimableEvent, claimAgain } from '../src/redis/owed/claim.js';
 import { announceClaims } from '../src/redis/owed/owed.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 
-/** What the first release's workflow reads. */
+/** An outcome as the first release's workflow reads it. */
 export type FirstReleaseOutcome =
   | { kind: 'ended'; state: string; status?: number }
   | {
@@ -24,6 +23,7 @@ export interface LeftToCatchUp {
   claims?: { platformId: string; claim: number }[];
 }
 
+/** Makes the activities of workflows that the first release began: they claim its events and hand them to catch-up. */
 export function firstReleaseActivities(deps: ActivityDeps) {
   const claim = (events: ClaimableEvent[]) => claimAll(deps, events);
   return {

@@ -9,8 +9,8 @@ import { attemptRedelivery, type Redelivery } from './redelivery.js';
 import { sweepOwedClients } from './sweep.js';
 
 /**
- * Every activity, closed over what it needs.
- * @param slots activities beside `enrichment`'s that one process runs at a time
+ * Makes every activity of the workflows.
+ * @param slots activities of catch-up and sweep that one process runs at a time; drains are crowded in half of them
  */
 export function createActivities(deps: ActivityDeps, slots = Number.POSITIVE_INFINITY) {
   let drains = 0;

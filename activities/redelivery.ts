@@ -7,12 +7,12 @@ export interface Redelivery {
   notificationId: string;
 }
 
-/** As the workflow `redeliver` has read it since the first release. */
+/** An outcome as the workflow `redeliver` has read it since the first release. */
 export type RedeliveryOutcome =
   | { kind: 'ended'; state: string; status?: number }
   | { kind: 'owed'; reason: string; inMs: number; status?: number; error?: string };
 
-/** Sends an ended notification again, under its own id, whatever is newer. */
+/** Sends an ended notification again, under its own id, also where a newer one exists. */
 export async function attemptRedelivery(
   { engine }: ActivityDeps,
   item: Redelivery,

@@ -108,7 +108,7 @@ function isInstalledByHand() {
   );
 }
 
-/** Compiles, then bundles the workflows, where a source is newer than `dist`. */
+/** Compiles, copies the Lua scripts and bundles the workflows, where a source is newer than `dist`. */
 function build() {
   const stamp = join(projectDir, 'dist', '.built');
   const folders = ['src', 'local', 'workflows', 'activities'].map((name) => join(projectDir, name));
@@ -120,8 +120,9 @@ function build() {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
-  const assets = 'src/api/console/assets';
-  cpSync(join(projectDir, assets), join(projectDir, 'dist', assets), { recursive: true });
+  for (const folder of ['src/redis/scripts', 'src/api/console/assets']) {
+    cpSync(join(projectDir, folder), join(projectDir, 'dist', folder), { recursive: true });
+  }
   const bundle = join(projectDir, 'dist/src/temporal/bundle.js');
   if (existsSync(bundle)) run(process.execPath, [bundle]);
   writeFileSync(stamp, wanted);

@@ -54,7 +54,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
 
 /**
  * The bundled server was built with glibc's malloc instead of jemalloc: with more kept at hand for the small pieces that
- * scripts take and give back all the time it uses a tenth less CPU time (docs/benchmarks.md), for 16 MB.
+ * scripts take and give back all the time it uses a tenth less CPU time (docs/benchmarks/decisions.md), for 16 MB.
  */
 const mallocSettings = 'glibc.malloc.tcache_count=2000';
 

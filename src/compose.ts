@@ -1,11 +1,11 @@
-/** What delivers in one process, put together in the order in which each part needs the others. */
 import type { Client } from '@temporalio/client';
 import type { Config } from './config.js';
-import { type Accepting, createAccepting } from './delivery/accept.js';
-import { createClaims } from './delivery/claims.js';
-import type { DeliveryMetrics } from './delivery/clientAttempts.js';
-import { createEngine, type Engine } from './delivery/engine.js';
-import { createOutbox, type Outbox, type OutboxMetrics } from './delivery/outbox.js';
+import { Accepting } from './delivery/accept.js';
+import { ClaimQueue } from './delivery/claimQueue.js';
+import type { DeliveryMetrics } from './delivery/deps.js';
+import { Engine } from './delivery/engine.js';
+import { Outbox } from './delivery/outbox/outbox.js';
+import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { deliveryOf } from './delivery/settings.js';
 import type { Logger } from './log.js';
 import type { Sender } from './outgoing/post.js';
@@ -32,16 +32,17 @@ export interface DeliveryOptions {
 export interface Delivering {
   durability: Durability;
   catchUps: CatchUps;
-  /** Where this process has a worker. */
+  /** Undefined without a worker. */
   engine: Engine | undefined;
   outbox: Outbox;
   accepting: Accepting;
-  /** For the worker. */
-  activityDeps(engine: Engine): ActivityDeps;
-  /** After the API and the worker have ended. */
+  /** Undefined without a worker. */
+  activityDeps: ActivityDeps | undefined;
+  /** Ends deliveries; to be called after the API and the worker have ended. */
   close(): Promise<void>;
 }
 
+/** Builds what accepts and delivers in one process, each part after those that it needs. @throws what Redis throws */
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
   const { role, config, db, temporal, log, metrics } = options;
   const taskQueue = config.TASK_QUEUE;
@@ -53,8 +54,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
-  const engine = role === 'api' ? undefined : createEngine({ ...options, delivery, catchUps, history });
-  const outbox = createOutbox({
+  const engine = role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, history });
+  const outbox = new Outbox({
     temporal,
     taskQueue,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
@@ -62,30 +63,25 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     log,
     metrics,
   });
-  const claim = createClaims({
-    db,
-    ...(engine !== undefined && { take: { ...delivery, isQueueing: engine.isQueueing } }),
-    wakeCatchUp: catchUps.signal,
-    log,
-  });
-  const accepting = createAccepting({ claim, durability, outbox, ...(engine !== undefined && { engine }) });
+  const claims = new ClaimQueue({ db, delivery, engine, catchUps, log });
+  const accepting = new Accepting({ claims, durability, outbox, engine });
   return {
     durability,
     catchUps,
     engine,
     outbox,
     accepting,
-    activityDeps: (its) => ({
+    activityDeps: engine && {
       db,
       durability,
-      engine: its,
+      engine,
       delivery,
       temporal,
       catchUps,
       taskQueue,
       log,
       metrics,
-    }),
+    },
     async close() {
       await engine?.close();
       await history.close();

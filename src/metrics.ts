@@ -1,13 +1,13 @@
-/** What the service counts. No account, client, asset or URL is ever a label. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { DeliveryMetrics } from './delivery/clientAttempts.js';
-import type { OutboxMetrics } from './delivery/outbox.js';
+import type { DeliveryMetrics } from './delivery/deps.js';
+import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 
+/** What the service counts. No account, client, asset or URL is ever a label. */
 export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;
   answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
   tokenMinted(): void;
-  /** Reads a number of this process at each scrape; undefined leaves the metric out of that scrape. */
+  /** Shows a number of this process, read at each scrape; undefined leaves the metric out of that scrape. */
   watch(name: WatchedMetric, read: () => number | undefined): void;
 }
 
@@ -77,7 +77,7 @@ export function createMetrics(): Metrics {
     buckets: [1, 2, 5, 10, 25, 50, 100, 250, 500],
     registers,
   });
-  const without = new Counter({
+  const withoutWorkflow = new Counter({
     name: 'asset_update_events_without_workflow_total',
     help: 'Accepted events that have no workflow: more of them waited for Temporal than this process holds',
     registers,
@@ -96,7 +96,7 @@ export function createMetrics(): Metrics {
     ended: (state) => ended.inc({ state }),
     entered: (state) => entered.inc({ state }),
     started: (events) => groups.observe(events),
-    withoutWorkflow: (events) => without.inc(events),
+    withoutWorkflow: (events) => withoutWorkflow.inc(events),
     ownFailure: (cause) => ownFailures.inc({ cause }),
     watch(name, read) {
       new Gauge({

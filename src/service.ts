@@ -25,7 +25,7 @@ import { installRuntime, type Running, startWorkers } from './worker.js';
 
 export type { Role } from './compose.js';
 
-/** Runs a role until SIGTERM or SIGINT, then ends it in order: no new work, what is under way finishes, connections close. */
+/** Runs a role until SIGTERM or SIGINT, then ends it in order: takes no new work, finishes what is under way, closes connections. */
 export async function run(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   installRuntime(log);
@@ -47,21 +47,21 @@ export async function run(role: Role, config: Config): Promise<void> {
     maxSockets: config.MAX_SOCKETS,
   });
   const secretBox = createSecretBox(config.SECRETS_KEY);
-  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored as they are');
+  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored in the clear');
   if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
     log.warn(
       { http: config.ALLOW_HTTP_TARGETS, ranges: config.ALLOWED_TARGET_CIDRS },
-      'targets that are not public https are allowed',
+      'targets other than public https URLs are allowed',
     );
   }
 
   const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
-  const { accepting, catchUps, durability, engine, outbox } = delivering;
+  const { accepting, activityDeps, catchUps, durability, engine, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
-    native === undefined || engine === undefined
+    native === undefined || activityDeps === undefined
       ? undefined
-      : await startWorkersAndSweep(config, native, delivering.activityDeps(engine), schedule);
+      : await startWorkersAndSweep(config, native, activityDeps, schedule);
 
   let ending = false;
   const readiness = createReadiness({
@@ -120,7 +120,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   log.info('ended');
 }
 
-const scheduleEveryMs = 60_000;
+const guardEveryMs = 60_000;
 
 async function startWorkersAndSweep(
   config: Config,
@@ -132,12 +132,12 @@ async function startWorkersAndSweep(
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
   await schedule.ensure();
   const running = await startWorkers(config, connection, deps);
-  // Temporal's store may be lost and made anew while workers run, and anybody may change the schedule in its UI.
+  // Temporal may lose its store while workers run, and anybody may change the schedule in its UI.
   const guard = setInterval(() => {
     schedule.ensure().catch((err: unknown) => {
-      log.warn({ err }, 'it is not known whether the sweep is scheduled');
+      log.warn({ err }, 'the schedule of the sweep could not be checked; next try in a minute');
     });
-  }, scheduleEveryMs);
+  }, guardEveryMs);
   const ended = running.ended.finally(() => clearInterval(guard));
   ended.catch((err: unknown) => log.fatal({ err }, 'the worker failed'));
   return { ...running, ended };

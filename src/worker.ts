@@ -6,7 +6,7 @@ import { workflowBundlePath } from './temporal/bundle.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
-/** Routes the SDK's own log through ours. Once per process, before the first connection. */
+/** Routes the SDK's log through the service's. To be called once per process, before the first connection. */
 export function installRuntime(log: Logger): void {
   const at =
     (level: 'trace' | 'debug' | 'info' | 'warn' | 'error') =>
@@ -17,7 +17,7 @@ export function installRuntime(log: Logger): void {
       trace: at('trace'),
       debug: at('debug'),
       info: at('debug'),
-      // The worker for upkeep has none, and is meant to.
+      // The worker for upkeep has none on purpose.
       warn: (message, meta) =>
         at(message.startsWith('No workflows registered') ? 'debug' : 'warn')(message, meta),
       error: at('error'),
@@ -38,43 +38,43 @@ function withoutPayloads(meta: Record<string, unknown> | undefined): Record<stri
   return { workflowId, runId, activityType, attempt, taskQueue, ...err };
 }
 
-/** How many activities run in one process at the same time, those of receivers that never answer among them. */
+/** How many activities one process runs at the same time. */
 export interface Slots {
-  /** Of `enrichment`: what its first moment has not finished. */
+  /** `awaitDelivery`: what the first moment of an enrichment has not finished. */
   retries: number;
-  /** Everything else: the sweep, catch-up, redeliveries, claims. */
+  /** The sweep, catch-up, redeliveries, late claims. */
   upkeep: number;
 }
 
-// A drain sleeps most of its time: many down or slow clients must not use up the slots of others.
-const plenty: Slots = { retries: 2000, upkeep: 2000 };
+/** A drain sleeps most of its time: many down or slow clients must not use up the slots of others. */
+const defaultSlots: Slots = { retries: 2000, upkeep: 2000 };
 
 export interface Running {
-  /** Takes nothing new; what is under way finishes. */
+  /** Takes no new work; what is under way finishes. */
   shutdown(): void;
-  /** @throws what broke a worker off */
+  /** Resolves once both workers have ended. @throws why a worker failed */
   ended: Promise<void>;
-  /** Slots in use. */
+  /** Returns the slots in use. */
   inUse(): Slots;
 }
 
 /**
- * Two workers in one process: a hanging receiver's retries hold the slots of the first, so that nothing that keeps the
- * promise may wait there ({@link upkeepQueueOf}).
+ * Starts two workers in one process. Retries to a hanging receiver hold slots of the first: nothing that keeps the promise
+ * may wait there ({@link upkeepQueueOf}).
  */
 export async function startWorkers(
   config: Config,
   connection: NativeConnection,
   deps: ActivityDeps,
-  slots: Slots = plenty,
+  slots: Slots = defaultSlots,
 ): Promise<Running> {
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     dataConverter: deps.temporal.options.dataConverter,
-    // All of them in both: an earlier release's workflows have everything wait in one queue.
+    // Both run every activity: workflows of an earlier release use one queue for all.
     activities: createActivities(deps, slots.upkeep),
-    // The POST in flight finishes (its timeout, and the time to settle it); then whatever is left is cut (fact 6).
+    // A POST in flight finishes within its lease; whatever is left after that is cut.
     shutdownGraceTime: deps.delivery.leaseMs,
     shutdownForceTime: deps.delivery.leaseMs + 10_000,
   };
@@ -86,7 +86,7 @@ export async function startWorkers(
     maxConcurrentLocalActivityExecutions: 500,
     maxConcurrentWorkflowTaskExecutions: 200,
     maxCachedWorkflows: 2000,
-    // Workflow code only decides what comes next; a second thread costs more than it does (docs/benchmarks.md).
+    // Workflow code only decides what comes next; a second thread costs more than it does (docs/benchmarks/decisions.md).
     workflowThreadPoolSize: 1,
   });
   const upkeep = await Worker.create({

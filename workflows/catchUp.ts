@@ -10,10 +10,10 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { DrainResult } from '../activities/drain.js';
 import type { Activities } from '../activities/index.js';
 import { notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
+import type { DrainResult } from '../src/upkeep/drain.js';
 
 export const wakeSignal = defineSignal('wake');
 
@@ -21,10 +21,10 @@ export interface CatchUpInput {
   clientToken: string;
 }
 
-/** However long nothing is due, it looks again after this: a lost wake-up costs no more. */
+/** Catch-up plans again after this time, whatever is due: a lost wake-up costs no more. */
 const longestSleepMs = 3_600_000;
 
-/** Works through what one client is owed, until nothing waits. One per client. */
+/** Delivers what one client is owed, until nothing waits. One workflow per client. */
 export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
   const { drain } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
@@ -34,7 +34,7 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
     summary: 'probe or drain what is owed',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   });
-  // Runs that the first release began have no memo.
+  // Runs that the first release began write no memo.
   const keepsMemo = patched('memo');
   let woken = false;
   setHandler(wakeSignal, () => {
@@ -44,7 +44,7 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
   for (;;) {
     woken = false;
     const result = await drain(clientToken);
-    setCurrentDetails(words(result));
+    setCurrentDetails(detailsOf(result));
     if (keepsMemo) upsertMemo(memoOf(clientToken, result));
     if (result.reason !== state) {
       state = result.reason;
@@ -56,14 +56,14 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
       await condition(() => woken, Math.min(Math.max(result.inMs, 1), longestSleepMs));
     }
     if (workflowInfo().historyLength > 1000 || workflowInfo().continueAsNewSuggested) {
-      // The summary of the first run is not carried over: the memo says what this is.
+      // The new run has no summary: its memo says what it is.
       const continueAsNew = makeContinueAsNewFunc<typeof catchUp>({ memo: memoOf(clientToken, result) });
       await continueAsNew({ clientToken });
     }
   }
 }
 
-/** What an operator reads also while no worker runs. */
+/** Makes the memo: operators read it also while no worker runs. */
 function memoOf(clientToken: string, result: DrainResult) {
   return {
     what: `Catch-up: what ${clientToken} is owed`,
@@ -78,7 +78,7 @@ function whyOf({ reason, lastError }: DrainResult): string {
   return lastError === undefined ? reason : `${reason} (last error: ${lastError})`;
 }
 
-function words(result: DrainResult): string {
+function detailsOf(result: DrainResult): string {
   if (result.owed === 0) return 'Nothing is owed any more.';
   const next = result.more ? 'going on at once' : `looking again in ${Math.ceil(result.inMs / 1000)} s`;
   return (

@@ -24,7 +24,7 @@ const { deliver } = proxyLocalActivities<Activities>({
 });
 
 const { awaitDelivery, handOver } = proxyActivities<Activities>({
-  // Events of a busy client may wait long for a place: the next run of the activity joins them.
+  // Events of a busy client may wait long for a place: the activity's next attempt joins them.
   startToCloseTimeout: '15m',
   heartbeatTimeout: '30s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
@@ -52,10 +52,10 @@ export async function enrichment(
   }
   if (unfinished.length === 0) return finish(events, first);
 
-  describe(events, first);
+  showProgress(events, first);
   const left = unfinished.map((index) => events[index] as ClaimedEvent);
   try {
-    return finish(events, merged(first, unfinished, await awaitDelivery(left, known)));
+    return finish(events, merge(first, unfinished, await awaitDelivery(left, known)));
   } catch (err) {
     if (!isCancellation(err)) throw err;
     upsertSearchAttributes([{ key: notificationStateKey, value: 'waiting' }]);
@@ -64,8 +64,8 @@ export async function enrichment(
   }
 }
 
-/** The report on all events, once those that were unfinished have theirs. */
-function merged(first: Report, unfinished: number[], second: Report): Report {
+/** Puts the second report, on the events that were unfinished, into the first. */
+function merge(first: Report, unfinished: number[], second: Report): Report {
   const highest = (a?: number, b?: number) => (a === undefined ? b : b === undefined ? a : Math.max(a, b));
   const status = highest(first.status, second.status);
   const milliseconds = highest(first.milliseconds, second.milliseconds);
@@ -93,8 +93,8 @@ function finish(events: ClaimedEvent[], report: Report): EnrichmentResult {
   return result;
 }
 
-/** What still waits, found by its own client, asset and event where the whole group does not fit. */
-function describe(events: ClaimedEvent[], report: Report): void {
+/** Shows what still waits. A group too large for its search attributes is now found by the events that wait. */
+function showProgress(events: ClaimedEvent[], report: Report): void {
   const waiting = report.rest.filter(({ outcome }) => outcome.state === 'waiting');
   const status = worstStatusOf(report);
   upsertSearchAttributes([

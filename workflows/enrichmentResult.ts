@@ -1,9 +1,8 @@
-/** What the Temporal UI shows as an enrichment's result. */
 import type { Outcome } from '../src/delivery/outcome.js';
 import type { Report } from '../src/delivery/report.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 
-/** Of one event, or of a group. Waiting events are catch-up's. */
+/** What the Temporal UI shows as the result of one event, or of a group. Catch-up delivers those that wait. */
 export type EnrichmentResult = OneResult | GroupResult;
 
 interface OneResult {
@@ -32,7 +31,7 @@ interface Named {
   notification_id: string;
 }
 
-const namedAtMost = 100;
+const maxNamed = 100;
 
 /** From the least finished to the most. */
 const states: readonly Outcome['state'][] = [
@@ -45,17 +44,19 @@ const states: readonly Outcome['state'][] = [
   'delivered',
 ];
 
-/** The least finished of those that were not delivered; `delivered` where all were. */
+/** Returns the least finished state among the events that were not delivered; `delivered` where all were. */
 export function stateOf(rest: readonly Outcome[]): Outcome['state'] {
   return states.find((state) => rest.some((outcome) => outcome.state === state)) ?? 'delivered';
 }
 
+/** Returns the highest HTTP status of all events; undefined where no receiver answered. */
 export function worstStatusOf(report: Report): number | undefined {
   const all = [report.status, ...report.rest.map(({ outcome }) => outcome.status)];
   const known = all.filter((status) => status !== undefined);
   return known.length === 0 ? undefined : Math.max(...known);
 }
 
+/** Makes an enrichment's result. */
 export function resultOf(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
   const { delivered, status, milliseconds, rest } = report;
   if (events.length === 1) {
@@ -74,7 +75,7 @@ export function resultOf(events: readonly ClaimedEvent[], report: Report): Enric
   if (milliseconds !== undefined) result.slowest_milliseconds = milliseconds;
   const named = rest
     .filter(({ outcome }) => outcome.state === 'waiting' || outcome.state === 'failed')
-    .slice(0, namedAtMost)
+    .slice(0, maxNamed)
     .map(({ index, outcome }) => ({ ...nameOf(events[index] as ClaimedEvent), ...shown(outcome) }));
   if (named.length > 0) result.not_delivered = named;
   return result;

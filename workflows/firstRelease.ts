@@ -59,7 +59,7 @@ export async function enrichmentOfFirstRelease({ events }: FirstReleaseInput): P
   const unfinished = [...outcomes.keys()].filter((i) => !isFinished(outcomes[i] as FirstReleaseOutcome));
   const byClient = indexesByClient(events, unfinished);
   if (byClient.size > 0) {
-    // One client's rest never waits for another's.
+    // One client's events never wait for another's.
     await Promise.all([...byClient.values()].map((indexes) => finish(events, outcomes, indexes)));
     describe(events, outcomes);
   }
@@ -87,7 +87,7 @@ async function finish(
   await CancellationScope.nonCancellable(() => leave(events, outcomes, indexes));
 }
 
-/** Until Redis holds on its disk what is left; what it has lost before that is claimed again. */
+/** Hands to catch-up what is left, once it is on Redis' disk; claims again what Redis has lost before that. */
 async function leave(
   events: ClaimableEvent[],
   outcomes: FirstReleaseOutcome[],
@@ -95,7 +95,7 @@ async function leave(
 ): Promise<void> {
   for (let left = stillOwed(outcomes, indexes); left.length > 0; ) {
     const lost = await upkeep().leaveToCatchUp(leftOf(events, outcomes, left));
-    // A worker of an earlier release answers nothing.
+    // A worker of an earlier release returns nothing.
     const again = (lost ?? []).map((n) => left[n] as number);
     if (again.length === 0) return;
     const claimed = await upkeep().claimAgain(pick(events, again));
@@ -111,7 +111,7 @@ async function retryShortly(
   outcomes: FirstReleaseOutcome[],
   indexes: number[],
 ): Promise<void> {
-  // A first attempt still under way is looked at again without counting as a retry.
+  // A first attempt that is still under way counts as no retry.
   for (let round = 0; round < shortRetries + 1; round++) {
     const due = stillOwed(outcomes, indexes).filter((i) => isShort(outcomes[i] as OwedOutcome));
     if (due.length === 0) return;
@@ -135,7 +135,7 @@ function pick<T>(from: T[], indexes: number[]): T[] {
   return indexes.map((i) => from[i] as T);
 }
 
-/** State, last HTTP status and, in words, what is going on. */
+/** Shows the state, the last HTTP status and, in words, what is going on. */
 function describe(events: ClaimableEvent[], outcomes: FirstReleaseOutcome[]): void {
   const states = new Set(outcomes.map(stateOf));
   const [only] = states;
@@ -143,7 +143,7 @@ function describe(events: ClaimableEvent[], outcomes: FirstReleaseOutcome[]): vo
   const status = outcomes.find((o) => o.kind !== 'unclaimed' && o.status !== undefined);
   const waiting = events.filter((_, i) => outcomes[i]?.kind !== 'ended');
   upsertSearchAttributes([
-    // Where not all are listed, at least what still waits is.
+    // Where not all fit, the events that still wait are listed.
     ...(waiting.length > 0 && listsOf(events).cut ? listsOf(waiting).lists : []),
     { key: notificationStateKey, value: state },
     ...(status !== undefined && status.kind !== 'unclaimed' && status.status !== undefined
@@ -187,7 +187,7 @@ function countsOf(outcomes: FirstReleaseOutcome[]): string {
   return `${outcomes.length} events: ${[...counts].map(([state, n]) => `${n} ${state}`).join(', ')}.`;
 }
 
-/** Retries that a workflow itself makes; what is still owed after them is catch-up's. */
+/** A workflow makes so many retries; catch-up makes the later ones. */
 const shortRetries = 3;
 
 /** Whether nothing is left for a workflow to do. */
@@ -195,12 +195,12 @@ function isFinished(outcome: FirstReleaseOutcome): boolean {
   return outcome.kind === 'ended' || (outcome.kind === 'owed' && outcome.left === true);
 }
 
-/** Whether the workflow tries it again, or waits for its attempt that is under way. */
+/** Whether the workflow attempts it again, or waits for an attempt that is under way. */
 function isShort(outcome: OwedOutcome): boolean {
   return outcome.reason === 'under_way' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
 }
 
-/** The given ones of the events' indexes, by client, each in the order of the first of it. */
+/** Groups indexes of events by client, in the order of each client's first event. */
 function indexesByClient(
   events: readonly ClaimableEvent[],
   indexes: Iterable<number> = events.keys(),
@@ -215,7 +215,7 @@ function indexesByClient(
   return byClient;
 }
 
-/** @param indexes of events of one client, all owed, at least one */
+/** Makes the input of `leaveToCatchUp`. @param indexes of events of one client, all owed, at least one */
 function leftOf(
   events: readonly ClaimableEvent[],
   outcomes: readonly FirstReleaseOutcome[],

@@ -2,11 +2,11 @@ import { proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/wo
 import type { Activities } from '../activities/index.js';
 import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
-/** Run by a schedule, every minute: starts catch-up for clients that are owed something overdue. */
+/** Starts catch-up for clients that are owed something overdue. A schedule runs it every minute. */
 export async function sweep(): Promise<void> {
   const { sweepOwedClients } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    // Where only workers of an earlier release are left, which do not ask there: the next sweep is theirs.
+    // Workers of an earlier release do not ask this queue: where only they are left, they do the next sweep.
     scheduleToStartTimeout: '3m',
     startToCloseTimeout: '5m',
     heartbeatTimeout: '30s',

@@ -5,7 +5,7 @@ import type { Metrics } from '../metrics.js';
 import type { Readiness } from './readiness.js';
 import type { ListeningServer } from './server.js';
 
-/** The operators' port of every process, on ADMIN_HOST: GET /metrics, /healthz, /readyz. */
+/** Opens the operators' port of a process, on ADMIN_HOST: GET /metrics, /healthz, /readyz. */
 export async function listenAdmin(
   config: Pick<Config, 'ADMIN_HOST' | 'ADMIN_PORT'>,
   metrics: Metrics,

@@ -1,6 +1,6 @@
 import { type ErrorCode, statusOf } from './errors.js';
 
-/** An answer other than success, with the status of its code. */
+/** Refuses a request, with the status of its code. */
 export class ApiError extends Error {
   override name = 'ApiError';
   readonly status: number;
@@ -19,12 +19,12 @@ export class ApiError extends Error {
   }
 }
 
-/** A parameter, a header or the body is wrong; the message names which. */
+/** Says that a parameter, a header or the body is wrong; the message names which. */
 export const badParameter = (message: string): ApiError => new ApiError('invalid_request', message);
 
 export const unreadableBody = (): ApiError => badParameter('The body cannot be read');
 
-/** Something that is needed does not answer now: unknown whether anything happened. */
+/** Says that something the call needs does not answer now: unknown whether anything happened. */
 export function unavailable(): ApiError {
   return new ApiError('temporarily_unavailable', 'The service cannot answer now, please try again', {
     'Retry-After': '1',

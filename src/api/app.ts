@@ -23,13 +23,13 @@ import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
 import { literalRoutes } from './literalRoutes.js';
 import { observe } from './observe.js';
-import { docsEndpoint } from './reference/docs.js';
+import { docsEndpoint, docsFileEndpoints } from './reference/docs.js';
 import { openapiEndpoint } from './reference/openapi.js';
 import { nameRequest } from './requestId.js';
 
 export type { ApiDeps } from './deps.js';
 
-/** The HTTP edge. */
+/** Builds the HTTP edge: every path with its endpoint, and what happens to each request around it. */
 export function createApi(deps: ApiDeps): Koa {
   // A path in another case is another path: what a proxy in front knows by its path is no other here.
   const router = new Router({ sensitive: true });
@@ -54,13 +54,14 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/readyz', ...readyzEndpoint(deps));
   router.get('/openapi.json', ...openapiEndpoint);
   router.get('/docs', ...docsEndpoint);
+  for (const [path, file] of docsFileEndpoints) router.get(path, ...file);
   mountConsole(router, deps);
 
   const app = new Koa();
-  app.use(nameRequest as Koa.Middleware);
-  app.use(observe(deps.log, deps.metrics) as Koa.Middleware);
-  app.use(answerErrors(deps.log) as Koa.Middleware);
-  app.use(checkHead as Koa.Middleware);
+  app.use(nameRequest);
+  app.use(observe(deps.log, deps.metrics));
+  app.use(answerErrors(deps.log));
+  app.use(checkHead);
   app.use(literalRoutes(router));
   app.use(router.routes());
   app.use(router.allowedMethods());

@@ -1,29 +1,31 @@
-import type { Middleware } from 'koa';
+import type { DefaultContext, Middleware, Next, ParameterizedContext } from 'koa';
+import compose from 'koa-compose';
 import type { Parameters } from './steps/parameters.js';
 
 /** What every request carries. */
 export interface ApiState {
   requestId: string;
-  /** Those of the query, once a step has asked for them. */
+  /** The parameters of the query, once a step has asked for them. */
   parameters?: Parameters;
 }
 
-/** One step of an endpoint. It adds to the state what its name says, and the steps after it rely on that. */
-export type Step<State = unknown> = Middleware<ApiState & State>;
+/** A request and its answer: Koa's, with the state so far and the parameters of the path. */
+export type StepContext<State> = ParameterizedContext<
+  ApiState & State,
+  { params: Readonly<Record<string, string | undefined>>; _matchedRoute?: string | RegExp }
+>;
 
 /**
- * An endpoint is its steps in the order in which they are taken. They are one middleware to the router, which would
- * put them together anew for each request.
+ * Does one thing for a request. It reads and adds to the state what its type says: a step that asks for less of the
+ * state fits every endpoint whose state has more.
+ */
+export type Step<State = unknown> = (ctx: StepContext<State>, next: Next) => unknown;
+
+/**
+ * Composes an endpoint of its steps, taken in this order. They are one middleware to the router, which would otherwise
+ * compose them anew for each request.
  */
 export function endpoint<State>(...steps: Step<State>[]): Middleware[] {
-  const all = steps as unknown as Middleware[];
-  return [
-    (ctx, next) => {
-      const take = (i: number): Promise<unknown> => {
-        const step = all[i];
-        return step === undefined ? next() : step(ctx, () => take(i + 1));
-      };
-      return take(0);
-    },
-  ];
+  const run = compose(steps);
+  return [(ctx, next) => run(ctx as DefaultContext & StepContext<State>, next)];
 }

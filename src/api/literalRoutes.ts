@@ -1,4 +1,5 @@
 import type Router from '@koa/router';
+import type { RouterContext, RouterMiddleware } from '@koa/router';
 import type { Middleware } from 'koa';
 
 /**
@@ -7,19 +8,18 @@ import type { Middleware } from 'koa';
  * docs/dependencies.md). It answers what is not found here: parameters, HEAD, OPTIONS, and methods that are not allowed.
  */
 export function literalRoutes(router: Router): Middleware {
-  const routes = new Map<string, { path: string; handle: Middleware }>();
+  const routes = new Map<string, { path: string; handle: RouterMiddleware }>();
   for (const { path, methods, stack } of router.stack) {
     const [handle] = stack;
     if (typeof path !== 'string' || path.includes(':') || handle === undefined || stack.length > 1) continue;
     for (const method of methods) {
-      if (method !== 'HEAD')
-        routes.set(`${method} ${path}`, { path, handle: handle as unknown as Middleware });
+      if (method !== 'HEAD') routes.set(`${method} ${path}`, { path, handle });
     }
   }
   return (ctx, next) => {
     const route = routes.get(`${ctx.req.method} ${ctx.path}`);
     if (route === undefined) return next();
     ctx._matchedRoute = route.path;
-    return route.handle(ctx, next);
+    return route.handle(ctx as RouterContext, next);
   };
 }

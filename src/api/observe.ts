@@ -3,7 +3,7 @@ import type { Metrics } from '../metrics.js';
 import type { Step } from './endpoint.js';
 
 /**
- * One log line and one measurement per request; the route's pattern, never the path, query or headers. The successes
+ * Writes one log line and one measurement per request: the route's pattern, never the path, query or headers. The successes
  * of what programs call all the time are logged at debug: at thousands a second the metrics say more, and the lines
  * would be a tenth of what a request costs.
  */
@@ -14,7 +14,7 @@ export function observe(log: Logger, metrics: Metrics): Step {
     const begun = performance.now();
     await next();
     const ms = performance.now() - begun;
-    const route = String((ctx as { _matchedRoute?: string | RegExp })._matchedRoute ?? 'none');
+    const route = String(ctx._matchedRoute ?? 'none');
     const { status } = ctx;
     metrics.answered({ method: knownMethods.has(ctx.method) ? ctx.method : 'other', route, status }, ms);
     const level = status < 400 && busyRoutes.has(route) ? 'debug' : 'info';

@@ -1,6 +1,6 @@
 import type { Step } from './endpoint.js';
 
-/** For what a browser shows: it loads nothing, sends nothing, stands in no frame and tells no other site where it was. */
+/** Keeps a page to itself: it loads nothing, sends nothing, stands in no frame and tells no other site where it was. */
 export const pageHeaders: Step = (ctx, next) => {
   ctx.set({
     'Content-Security-Policy':

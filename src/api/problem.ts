@@ -2,7 +2,7 @@ import type { ApiError } from './apiError.js';
 import { oauthErrorOf } from './errors.js';
 
 /**
- * The body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, for a path in whatever case: who
+ * Returns the body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, for a path in whatever case: who
  * meant that call reads the answer with an OAuth library.
  */
 export function problemOf(err: ApiError, path: string, requestId: string): Record<string, string> {

@@ -10,7 +10,7 @@ export interface Readiness {
 export const lookEveryMs = 1000;
 
 /**
- * Whether this process can do its work: Redis answers, and it was not told to end. Temporal may be away: what is taken
+ * Tells whether this process can do its work: Redis answers, and it was not told to end. Temporal may be away: what is taken
  * is owed in Redis, and no other process has a Temporal that this one has not.
  * @param ask asks each server; a call ends by itself soon after `lookEveryMs`
  */
@@ -27,7 +27,7 @@ export function createReadiness(ask: {
   };
 }
 
-/** Whether it answers. While a call is still under way no other is made. */
+/** Tells whether a server answers. While a call is still under way no other is made. */
 function sharedLook(ask: () => Promise<unknown>): () => Promise<boolean> {
   let beganAtMs = Number.NEGATIVE_INFINITY;
   let isUnderWay = false;

@@ -1,10 +1,9 @@
-/** The way of an event into the service: claimed, on Redis' disk, answered. Its delivery and its workflow follow. */
-
 import type { Durability } from '../redis/connection/durable.js';
 import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } from '../redis/owed/claim.js';
+import type { ClaimQueue } from './claimQueue.js';
 import type { Engine } from './engine.js';
-import type { Outbox } from './outbox.js';
-import { deliveryOf } from './work.js';
+import type { Outbox } from './outbox/outbox.js';
+import { toDelivery } from './work.js';
 
 /** This process holds as much as it may. Nothing of the event was taken. */
 export class TooBusy extends Error {
@@ -12,35 +11,49 @@ export class TooBusy extends Error {
 }
 
 export interface AcceptDeps {
-  claim(event: ArrivedEvent): Promise<Claim>;
+  claims: ClaimQueue;
   durability: Durability;
   outbox: Outbox;
   /** Where a worker shares this process: deliveries begin at once. */
-  engine?: Engine;
+  engine?: Engine | undefined;
 }
 
-export interface Accepting {
+/** With more of them Redis answers more slowly than events come. */
+const maxUnderWay = 10_000;
+
+/** The way of an event into the service: claimed, on Redis' disk, answered. Its delivery and its workflow follow. */
+export class Accepting {
+  readonly #underWay = new Map<string, Promise<Claim>>();
+
+  constructor(readonly deps: AcceptDeps) {}
+
   /**
-   * Resolves once what was decided is on Redis' disk. The same event, given again meanwhile, gets the same answer.
+   * Resolves once the decision about an event is on Redis' disk. The same event, given again meanwhile, gets the same answer.
    * @throws TooBusy, and what Redis throws: the event may have been claimed then, and can be given again
    */
-  accept(event: ArrivedEvent): Promise<Claim>;
-  /** Events that wait for Redis. */
-  underWay(): number;
-}
+  accept(event: ArrivedEvent): Promise<Claim> {
+    const known = this.#underWay.get(event.notificationId);
+    if (known !== undefined && event.notify) return known;
+    if (this.#underWay.size >= maxUnderWay) {
+      return Promise.reject(new TooBusy('more events wait for Redis than this process holds'));
+    }
+    const accepted = this.#claimAndBegin(event).finally(() => this.#underWay.delete(event.notificationId));
+    this.#underWay.set(event.notificationId, accepted);
+    return accepted;
+  }
 
-/** Beyond it Redis answers more slowly than events come. */
-const underWayAtMost = 10_000;
+  /** Returns how many events wait for Redis. */
+  underWay(): number {
+    return this.#underWay.size;
+  }
 
-export function createAccepting(deps: AcceptDeps): Accepting {
-  const underWay = new Map<string, Promise<Claim>>();
-
-  async function claimAndBegin(event: ArrivedEvent): Promise<Claim> {
-    const ticket = event.notify ? deps.outbox.reserve(event) : undefined;
+  async #claimAndBegin(event: ArrivedEvent): Promise<Claim> {
+    const { claims, durability, outbox, engine } = this.deps;
+    const ticket = event.notify ? outbox.reserve(event) : undefined;
     let claim: Claim;
     try {
       const group = ticket === undefined ? withoutWorkflow : ticket.group;
-      claim = await deps.claim(group === undefined ? event : { ...event, group });
+      claim = await claims.claim(group === undefined ? event : { ...event, group });
     } catch (err) {
       ticket?.leave();
       throw err;
@@ -51,27 +64,13 @@ export function createAccepting(deps: AcceptDeps): Accepting {
     }
     const { notify: _, group: __, ...rest } = event;
     const claimed: ClaimedEvent = { ...rest, claim: claim.claim };
-    void deps.engine?.begin(deliveryOf(claimed), claim.take);
-    if (ticket === undefined) deps.engine?.forget([event.notificationId]);
+    void engine?.begin(toDelivery(claimed), claim.take);
+    if (ticket === undefined) engine?.forget([event.notificationId]);
     try {
-      await deps.durability.reached();
+      await durability.reached();
     } finally {
       ticket?.fill(claimed);
     }
     return claim;
   }
-
-  return {
-    accept(event) {
-      const known = underWay.get(event.notificationId);
-      if (known !== undefined && event.notify) return known;
-      if (underWay.size >= underWayAtMost) {
-        return Promise.reject(new TooBusy('more events wait for Redis than this process holds'));
-      }
-      const accepted = claimAndBegin(event).finally(() => underWay.delete(event.notificationId));
-      underWay.set(event.notificationId, accepted);
-      return accepted;
-    },
-    underWay: () => underWay.size,
-  };
 }

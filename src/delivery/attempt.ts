@@ -1,20 +1,11 @@
-/** One POST of a notification that has been taken, as the verdict that settles it. */
-import type { Logger } from '../log.js';
 import { notificationRequest } from '../outgoing/notification.js';
-import type { Place, PostResult, Sender } from '../outgoing/post.js';
-import type { Db } from '../redis/connection/db.js';
+import type { Place, PostResult } from '../outgoing/post.js';
 import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
 import type { Taken } from '../redis/owed/take.js';
-import type { SecretBox } from '../redis/records/secretBox.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
+import type { DeliveryDeps } from './deps.js';
 
-export interface AttemptDeps {
-  db: Db;
-  sender: Sender;
-  secretBox: SecretBox;
-  log: Logger;
-}
-
+/** What a POST needs to know of a notification. */
 export interface Attemptable {
   clientToken: string;
   platformId: string;
@@ -22,24 +13,67 @@ export interface Attemptable {
 }
 
 export type Attempted =
-  | { kind: 'answered'; verdict: Verdict; result: PostResult; target: string }
-  /** It says nothing of the receiver: nothing is settled. */
+  | Answered
+  /** This process could not make it. It says nothing of the receiver: nothing is settled. */
   | { kind: 'own_failure'; cause: string }
   /** Its lease ended while it waited for a connection. */
   | { kind: 'lost' };
 
+/** The receiver answered, or failed to. */
+export interface Answered {
+  kind: 'answered';
+  verdict: Verdict;
+  result: PostResult;
+  /** Host and path of the URL. */
+  target: string;
+}
+
 /**
- * Waits for a connection's place, then POSTs. The registration and its secrets are those of the take.
- * @param keep asked every third of a lease while it waits: whether the lease goes on
+ * Makes one attempt, and counts it; logs one that this process could not make.
+ * @param redeliver sends an ended notification again
+ * @param extendLease extends the lease of the take; false where the attempt no longer held it
  */
 export async function makeAttempt(
-  deps: AttemptDeps,
+  deps: DeliveryDeps,
   item: Attemptable,
   take: Taken,
   redeliver: boolean,
-  keep: { everyMs: number; extend(): Promise<boolean> },
+  extendLease: () => Promise<boolean>,
 ): Promise<Attempted> {
-  const place = await placeUnderLease(deps.sender, item, take, keep);
+  const { log, metrics, history } = deps;
+  const notification_id = item.notificationId;
+  let attempted: Attempted;
+  try {
+    attempted = await waitAndPost(deps, item, take, redeliver, extendLease);
+  } catch (err) {
+    log.warn({ err, notification_id }, 'an attempt could not begin');
+    attempted = { kind: 'own_failure', cause: 'the signing secret' };
+  }
+  if (attempted.kind === 'answered') {
+    const { result } = attempted;
+    metrics.attempted(result, result.milliseconds);
+    history.count(item.clientToken, result, result.milliseconds);
+  }
+  if (attempted.kind === 'own_failure') {
+    const { cause } = attempted;
+    metrics.ownFailure(cause);
+    log.warn({ notification_id, cause }, 'an attempt could not be made, for a reason of this process');
+  }
+  return attempted;
+}
+
+/**
+ * Waits for a connection's place, then POSTs. The registration and its secrets are those of the take.
+ * @throws what Redis throws where the client's first signing secret cannot be stored
+ */
+async function waitAndPost(
+  deps: DeliveryDeps,
+  item: Attemptable,
+  take: Taken,
+  redeliver: boolean,
+  extendLease: () => Promise<boolean>,
+): Promise<Attempted> {
+  const place = await placeUnderLease(deps, item, take, extendLease);
   if (place === undefined) return { kind: 'lost' };
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
@@ -57,35 +91,35 @@ export async function makeAttempt(
   const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
   const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
-  const target = withoutQuery(take.url);
+  const url = withoutQuery(take.url);
   const verdict: Verdict = {
     platformId,
     notificationId,
     taken: take,
     ok: result.ok,
-    attempt: recordOf(at, target, result),
+    attempt: recordOf(at, url, result),
     redeliver,
     ...(result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs }),
   };
-  return { kind: 'answered', verdict, result, target: target.replace(/^https?:\/\//, '') };
+  return { kind: 'answered', verdict, result, target: url.replace(/^https?:\/\//, '') };
 }
 
-/** Waiting is this service's own time: the lease is extended for as long as it takes. */
+/** Waits for a connection's place. That is this service's own time: it extends the lease for as long as it takes. */
 async function placeUnderLease(
-  sender: Sender,
+  { sender, delivery }: DeliveryDeps,
   { clientToken }: Attemptable,
   take: Taken,
-  { everyMs, extend }: { everyMs: number; extend(): Promise<boolean> },
+  extendLease: () => Promise<boolean>,
 ): Promise<Place | undefined> {
   let hasWaited = false;
   const timer = setInterval(() => {
     hasWaited = true;
-    void extend();
-  }, everyMs);
+    void extendLease();
+  }, delivery.leaseMs / 3);
   const place = await sender.place(take.url, clientToken);
   clearInterval(timer);
   // The whole of an attempt's time lies under its lease.
-  if (!hasWaited || (await extend())) return place;
+  if (!hasWaited || (await extendLease())) return place;
   place.release();
   return undefined;
 }

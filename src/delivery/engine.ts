@@ -1,148 +1,107 @@
-/**
- * The one engine of a process that delivers: takes, POSTs and settles. Whoever asks for the same notification again, the
- * workflow after the API or a drain beside both, finds it begun.
- */
-
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Take, TakeMode } from '../redis/owed/take.js';
-import { type AttemptsDeps, ClientAttempts } from './clientAttempts.js';
+import { ClientAttempts } from './clientAttempts.js';
+import { leasedFor } from './conclude.js';
+import type { DeliveryDeps } from './deps.js';
 import type { Outcome } from './outcome.js';
 import { type Delivery, Work } from './work.js';
+import { Works } from './works.js';
 
-export type EngineOptions = Omit<AttemptsDeps, 'beginNext'>;
-
-export interface Engine {
-  /**
-   * Begins the first attempt of what was claimed here, or finds it begun.
-   * @param take what the claim's take answered
-   */
-  begin(delivery: Delivery, take?: Take): Promise<Outcome>;
-  /** Waits for an attempt's outcome, and begins it where nobody has. */
-  join(delivery: Delivery, mode: TakeMode): Promise<Outcome>;
-  /** Nobody will join what was begun of these. */
-  forget(notificationIds: Iterable<string>): void;
-  /** Whether events of this client wait for a place here. */
-  isQueueing(clientToken: string): boolean;
-  /** Notifications that wait for a place. */
-  queued(): number;
-  /** Takes nothing more and waits for the attempts under way; what still waits is left to catch-up. */
-  close(): Promise<void>;
-}
-
-/** Events of each priority, so that a full queue of the one refuses nothing of the other: in all, and of one client. */
-const queuedInAll = 20_000;
-const queuedPerClient = 5_000;
+/** While Temporal is away no catch-up can be woken: the sweep finds what is owed. */
 const wakeWithinMs = 2000;
-/** How long an outcome waits for its workflow to join: one to two of these. */
+/** An outcome waits for its workflow to join for one to two of these. */
 const keptMs = 30_000;
+/** Whoever asks a process that ends may ask another after this time. */
+const leftForMs = 1000;
 
-export function createEngine(options: EngineOptions): Engine {
-  const clients = new Map<string, ClientAttempts>();
-  const works = new Map<string, Work>();
-  /** Of first attempts that have ended and that nobody has joined yet. */
-  let ended = new Map<string, Promise<Outcome>>();
-  let older: typeof ended = new Map();
-  const dropping = setInterval(() => {
-    older = ended;
-    ended = new Map();
-  }, keptMs);
-  dropping.unref();
-  const queued = { live: 0, backfill: 0, planned: 0 };
-  let closed = false;
+/**
+ * Takes, POSTs and settles: the one engine of a process that delivers. It knows what it has begun: the workflow after the
+ * API, or a drain beside both, joins that.
+ */
+export class Engine {
+  readonly #clients = new Map<string, ClientAttempts>();
+  readonly #works = new Works();
+  /** Outcomes of first attempts that nobody has joined yet, by notification: the newest, and those before. */
+  #begun = new Map<string, Promise<Outcome>>();
+  #begunBefore = new Map<string, Promise<Outcome>>();
+  readonly #ageing = setInterval(() => {
+    this.#begunBefore = this.#begun;
+    this.#begun = new Map();
+  }, keptMs).unref();
+  #isClosed = false;
 
-  const deps: AttemptsDeps = {
-    ...options,
-    beginNext: (delivery) => {
-      const known = works.get(delivery.notificationId);
-      if (known === undefined) run(delivery, 'first', undefined, true);
-      else attemptsOf(delivery.clientToken).proceed(known);
-    },
-  };
+  constructor(readonly deps: DeliveryDeps) {}
 
-  function attemptsOf(clientToken: string): ClientAttempts {
-    let attempts = clients.get(clientToken);
-    if (attempts === undefined) {
-      attempts = new ClientAttempts(clientToken, deps, () => clients.delete(clientToken));
-      clients.set(clientToken, attempts);
-    }
-    return attempts;
+  /**
+   * Begins the first attempt of what this process has claimed, or finds it begun.
+   * @param take what the claim's script answered, where it asked for a place
+   */
+  begin(delivery: Delivery, take?: Take): Promise<Outcome> {
+    const { outcome } = this.#run(delivery, 'first', take);
+    this.#begun.set(delivery.notificationId, outcome);
+    return outcome;
   }
 
-  function run(delivery: Delivery, mode: TakeMode, take?: Take, isNext = false): Work {
-    const key = keyOf(delivery, mode);
-    const known = works.get(key);
+  /** Waits for an attempt's outcome, and begins the attempt where nobody has. */
+  join(delivery: Delivery, mode: TakeMode): Promise<Outcome> {
+    const { notificationId } = delivery;
+    const begun = this.#begun.get(notificationId) ?? this.#begunBefore.get(notificationId);
+    if (mode !== 'redeliver') this.forget([notificationId]);
+    return mode === 'first' && begun !== undefined ? begun : this.#run(delivery, mode).outcome;
+  }
+
+  /** Drops the outcomes of first attempts that nobody will join. */
+  forget(notificationIds: Iterable<string>): void {
+    for (const id of notificationIds) {
+      this.#begun.delete(id);
+      this.#begunBefore.delete(id);
+    }
+  }
+
+  /** Whether work of this client waits for a place here. */
+  isQueueing(clientToken: string): boolean {
+    return (this.#clients.get(clientToken)?.queued ?? 0) > 0;
+  }
+
+  /** Returns how many notifications have queued for a place and have no outcome yet. */
+  queued(): number {
+    return this.#works.queued;
+  }
+
+  /** Takes nothing more and waits for the attempts under way; catch-up gets what still waits for a place. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#ageing);
+    const woken = [...this.#clients.values()].map((attempts) => attempts.close());
+    await this.#works.allEnded();
+    await Promise.race([Promise.all(woken), sleep(wakeWithinMs)]);
+  }
+
+  #run(delivery: Delivery, mode: TakeMode, take?: Take): Work {
+    const known = this.#works.find(delivery, mode);
     if (known !== undefined) {
-      // It waits its turn already; the place that its claim has taken is somebody else's.
-      if (take?.kind === 'taken') attemptsOf(delivery.clientToken).giveBack(delivery.platformId, take.token);
+      // It waits its turn already: the place that its claim has taken goes to somebody else.
+      if (take?.kind === 'taken')
+        this.#attemptsOf(delivery).giveBack({ platformId: delivery.platformId, token: take.token });
       return known;
     }
-    const work = new Work(delivery, mode);
-    if (closed) {
-      work.end({ state: 'waiting', reason: 'leased', inMs: 1000, failures: 0 });
+    if (this.#isClosed) {
+      const work = new Work(delivery, mode);
+      work.end(leasedFor(leftForMs));
       return work;
     }
-    works.set(key, work);
-    void work.outcome.then(() => works.delete(key));
-    const attempts = attemptsOf(delivery.clientToken);
-    if (take?.kind === 'taken') attempts.start(work, take);
-    else enqueue(attempts, work, take, isNext);
+    const work = this.#works.add(delivery, mode);
+    this.#attemptsOf(delivery).add(work, take);
     return work;
   }
 
-  function enqueue(attempts: ClientAttempts, work: Work, take: Take | undefined, isNext: boolean): void {
-    const { priority, clientToken } = work.delivery;
-    // A drain plans a few at a time, and would find them again at once.
-    const lane = work.mode === 'drain' || work.mode === 'probe' ? 'planned' : priority;
-    if (lane !== 'planned' && (queued[lane] >= queuedInAll || attempts.queuedIn(lane) >= queuedPerClient)) {
-      work.end({ state: 'waiting', reason: 'queue_full', inMs: 0, failures: 0 });
-      void options.catchUps.wake(clientToken, 0);
-      return;
+  #attemptsOf({ clientToken }: Delivery): ClientAttempts {
+    let attempts = this.#clients.get(clientToken);
+    if (attempts === undefined) {
+      const forget = () => this.#clients.delete(clientToken);
+      attempts = new ClientAttempts(clientToken, this.deps, this.#works, forget);
+      this.#clients.set(clientToken, attempts);
     }
-    queued[lane]++;
-    void work.outcome.then(() => queued[lane]--);
-    if (take === undefined) attempts.enqueue(work, isNext);
-    else attempts.enqueueAnswered(work, take);
+    return attempts;
   }
-
-  return {
-    begin(delivery, take) {
-      const { outcome } = run(delivery, 'first', take);
-      ended.set(delivery.notificationId, outcome);
-      return outcome;
-    },
-    join(delivery, mode) {
-      const { notificationId } = delivery;
-      const begun = ended.get(notificationId) ?? older.get(notificationId);
-      if (mode !== 'redeliver') {
-        ended.delete(notificationId);
-        older.delete(notificationId);
-      }
-      return mode === 'first' && begun !== undefined ? begun : run(delivery, mode).outcome;
-    },
-    forget(notificationIds) {
-      for (const id of notificationIds) {
-        ended.delete(id);
-        older.delete(id);
-      }
-    },
-    isQueueing: (clientToken) => (clients.get(clientToken)?.queued ?? 0) > 0,
-    queued: () => queued.live + queued.backfill + queued.planned,
-    async close() {
-      closed = true;
-      clearInterval(dropping);
-      const woken: Promise<void>[] = [];
-      for (const [clientToken, attempts] of clients) {
-        const left = attempts.close();
-        for (const work of left) work.end({ state: 'waiting', reason: 'leased', inMs: 1000, failures: 0 });
-        if (left.length > 0) woken.push(options.catchUps.wake(clientToken, 0));
-      }
-      await Promise.all([...works.values()].map(({ outcome }) => outcome));
-      // While Temporal is away they do not end: the sweep finds what is owed.
-      await Promise.race([Promise.all(woken), sleep(wakeWithinMs)]);
-    },
-  };
-}
-
-function keyOf({ notificationId }: Delivery, mode: TakeMode): string {
-  return mode === 'redeliver' ? `again ${notificationId}` : notificationId;
 }

@@ -1,4 +1,3 @@
-/** One enrichment event as the platform sends it (contract, section 4), checked. */
 import { z } from 'zod';
 import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
@@ -7,7 +6,7 @@ import { shortened } from '../shortened.js';
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
 
-/** A character is a code point: what takes two UTF-16 units counts once. */
+/** Counts code points: a character of two UTF-16 units counts once. */
 const plainText = (maxLength: number) =>
   z
     .string()
@@ -16,13 +15,16 @@ const plainText = (maxLength: number) =>
       message: `must not be longer than ${maxLength} characters`,
       abort: true,
     })
-    .refine(noControl, 'must not have control characters');
+    .refine(noControl, 'must not have control characters')
+    // The refinements as JSON Schema has them, for the API's description.
+    .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
 
 const platformId = plainText(256);
 
 export const isPlatformId = (value: string): boolean => platformId.safeParse(value).success;
 
-const schema = z.strictObject({
+/** What an event must be; the API's description is made of it. */
+export const enrichmentEvent = z.strictObject({
   event_id: z.string().regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
   client_token: z.string().regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
   platform_id: platformId,
@@ -31,12 +33,15 @@ const schema = z.strictObject({
   notify: z.boolean().optional(),
 });
 
-/** @returns the event with its ids, or what is wrong with it, the path named from `at` on */
+/**
+ * Checks an enrichment event as the platform sends it (contract, section 4).
+ * @returns the event with its ids, or what is wrong with it, the path named from `at` on
+ */
 export function readEnrichmentEvent(
   raw: unknown,
   at: string,
 ): Omit<ArrivedEvent, 'acceptedAt' | 'group'> | { problem: string } {
-  const parsed = schema.safeParse(raw);
+  const parsed = enrichmentEvent.safeParse(raw);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     return { problem: shortened(`${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? 'not valid'}`) };

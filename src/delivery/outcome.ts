@@ -1,4 +1,4 @@
-/** What became of a notification, as attempts, workflows and their results tell each other. Ids, counts and words only. */
+/** What became of a notification: attempts tell workflows, and workflows tell people. Holds counts and words, never a URL's query. */
 import type { RefusedReason } from '../redis/owed/take.js';
 
 export type Outcome = Ended | Waiting;
@@ -15,11 +15,11 @@ export interface Ended {
 export interface Waiting {
   state: 'waiting';
   /**
-   * `under_way`: it is not over yet; `retry`: its attempt failed; `own_failure`: it could not be made, for a reason of this process's own;
-   * `queue_full`: more of its client waits than the engine holds; the others: why `take` refused it.
+   * `under_way`: its attempt is not over; `retry`: its attempt failed; `own_failure`: this process could not make the attempt;
+   * `queue_full`: as many events wait as the engine holds; the others: why `take` refused it.
    */
   reason: RefusedReason | 'under_way' | 'retry' | 'own_failure' | 'queue_full';
-  /** Until it may be tried again; -1 where only a change from outside helps. */
+  /** Until it may be attempted again; -1 where only a change from outside helps. */
   inMs: number;
   /** Failed attempts so far. */
   failures: number;
@@ -29,10 +29,10 @@ export interface Waiting {
   target?: string;
 }
 
-/** Retries within minutes, which a workflow sees to; what is owed after them is catch-up's. */
+/** A workflow makes so many retries, within minutes; catch-up makes the later ones. */
 export const shortRetries = 3;
 
-/** Whether its workflow tries it again; the rest is catch-up's. */
+/** Whether its workflow attempts it again; else catch-up does, where it is still owed. */
 export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   if (outcome.state !== 'waiting') return false;
   switch (outcome.reason) {

@@ -1,16 +1,17 @@
-/** What became of a workflow's events, short enough for its history: what was delivered is counted, the rest is listed. */
+/** What became of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
 import type { Outcome } from './outcome.js';
 
 export interface Report {
   delivered: number;
-  /** The highest of those delivered. */
+  /** The highest status among those delivered. */
   status?: number;
-  /** The slowest of those delivered. */
+  /** Of the slowest attempt among those delivered. */
   milliseconds?: number;
   /** Every other event, by its index among those asked for. */
   rest: { index: number; outcome: Outcome }[];
 }
 
+/** Sums up the outcomes of a workflow's events, in their order. */
 export function reportOf(outcomes: readonly Outcome[]): Report {
   const report: Report = { delivered: 0, rest: [] };
   outcomes.forEach((outcome, index) => {

@@ -1,16 +1,17 @@
 import type { Config } from '../config.js';
 import type { DeliverySchedule } from '../redis/owed/settle.js';
 
-/** Every setting that decides when and how notifications are sent. */
+/** The settings that decide when and how notifications are sent. */
 export interface DeliverySettings extends DeliverySchedule {
   attemptTimeoutMs: number;
-  /** How long an attempt owns its asset: its timeout and the time to settle it. */
+  /** For so long an attempt holds its asset: its timeout, and the time to settle it. */
   leaseMs: number;
   maxInFlight: number;
   drainPerSecond: number;
   retentionMs: number;
 }
 
+/** Reads the settings of deliveries, in milliseconds. */
 export function deliveryOf(config: Config): DeliverySettings {
   const attemptTimeoutMs = config.ATTEMPT_TIMEOUT_SECONDS * 1000;
   return {

@@ -6,20 +6,20 @@ import type { Outcome } from './outcome.js';
 /** A notification to be attempted. */
 export interface Delivery extends Attemptable {
   priority: 'live' | 'backfill';
-  /** Its event, where it is known: what Redis has lost of it is claimed again. */
+  /** Its event, where the caller has it: the engine claims again what Redis has lost of it. */
   event?: ClaimedEvent;
 }
 
-/** What the engine makes of an event. */
-export function deliveryOf(event: ClaimedEvent): Delivery {
+/** Makes the delivery of a claimed event. */
+export function toDelivery(event: ClaimedEvent): Delivery {
   const { clientToken, platformId, notificationId, priority } = event;
   return { clientToken, platformId, notificationId, priority, event };
 }
 
-/** One attempt of a notification in the hands of the engine, from the moment it is asked for until its outcome is known. */
+/** One attempt of a notification in this process, from the request for it until its outcome is known. */
 export class Work {
   readonly outcome: Promise<Outcome>;
-  /** How often it was found leased by somebody else. */
+  /** How often an attempt of somebody else held its asset. */
   timesLeased = 0;
   #resolve: (outcome: Outcome) => void = () => undefined;
 
@@ -32,6 +32,17 @@ export class Work {
     });
   }
 
+  /** Whether a new event waits for it: not what a drain has found. */
+  get isLive(): boolean {
+    return this.delivery.priority === 'live' && this.mode !== 'drain';
+  }
+
+  /** Tells events by their priority from what catch-up has planned. */
+  get lane(): 'live' | 'backfill' | 'planned' {
+    return this.mode === 'drain' || this.mode === 'probe' ? 'planned' : this.delivery.priority;
+  }
+
+  /** Tells everybody who waits for the outcome. */
   end(outcome: Outcome): void {
     this.#resolve(outcome);
   }

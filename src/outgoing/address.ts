@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
 
-/** Where notifications may go. Public addresses always; the rest only as an operator opened it. */
+/** Where notifications may go: to public addresses, and to those that an operator opened. */
 export interface TargetPolicy {
   /** `http` URLs as well as `https`. */
   allowHttp: boolean;
@@ -23,14 +23,14 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Cidr = [Address, number];
 
 /**
- * May a connection go to this address and port? The address is one that the system connects to: a
- * literal without brackets, in canonical or any other IPv6 spelling. What is no IP address is not allowed.
+ * Whether a connection may go to this address and port. The address is one that the system connects to: a literal
+ * without brackets, in canonical or any other IPv6 spelling. Anything but an IP address is not allowed.
  */
 export function isAllowedAddress(address: string, port: number, policy: TargetPolicy): boolean {
   return judgeAddress(address, port, policy) === 'allowed';
 }
 
-/** Like {@link isAllowedAddress}, and says which rule refused. */
+/** Judges like {@link isAllowedAddress}, and says which rule refused. */
 export function judgeAddress(address: string, port: number, policy: TargetPolicy): AddressVerdict {
   const parsed = parseAddress(address);
   if (parsed === undefined) return 'not_public';
@@ -43,7 +43,7 @@ export function judgeAddress(address: string, port: number, policy: TargetPolicy
   return 'allowed';
 }
 
-/** @throws Error naming a range that is not a CIDR, so that a wrong setting shows at the start. */
+/** Reads the ranges of a policy, so that a wrong setting shows at the start. @throws Error naming a range that is not a CIDR */
 export function checkPolicy(policy: TargetPolicy): void {
   allowedRanges(policy);
   ownRanges(policy);
@@ -62,7 +62,7 @@ function parseAddress(address: string): Address | undefined {
 }
 
 /**
- * Every address that a packet to this one may end at. An IPv4-mapped address and the well-known NAT64
+ * Returns every address at which a packet to this one may end. An IPv4-mapped address and the well-known NAT64
  * prefix (RFC 6052) are only another spelling of the IPv4 address inside: that one is judged. Tunnels
  * (6to4, Teredo, ISATAP, RFC 6145, local NAT64) are judged by both.
  */
@@ -139,13 +139,14 @@ function ownRanges(policy: TargetPolicy): Cidr[] {
   return ranges;
 }
 
-/** Those of the service's own addresses that are names, in lower case and without a dot at the end. */
+/** Returns the names among the service's own addresses, in lower case and without a dot at the end. */
 export function ownNames(policy: TargetPolicy): string[] {
   return (policy.ownAddresses ?? [])
     .filter((text) => isIP(text) === 0 && !text.includes('/'))
     .map(comparableName);
 }
 
+/** Returns a name in the form in which names are compared. */
 export function comparableName(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');
 }

@@ -18,14 +18,14 @@ export class AttemptFailed extends Error {
   constructor(
     readonly error: AttemptError,
     readonly detail: string,
-    /** Set where the failure says something about this process or host and nothing of the receiver. */
+    /** Set where the failure is this process's or host's, and says nothing of the receiver. */
     readonly ours?: Ours,
   ) {
     super(`${error}: ${detail}`);
   }
 }
 
-/** The server closed a kept connection while a request was on its way to it. */
+/** Whether the server closed a kept connection while a request was on its way to it. */
 export function saysStale(error: Error): boolean {
   return staleCodes.has(dnsCode(error) ?? '');
 }

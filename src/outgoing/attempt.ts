@@ -8,23 +8,23 @@ import { excerptBytes, excerptOf } from './excerpt.js';
 import type { Body, PostResult } from './place.js';
 import { retryAfterMs } from './retry-after.js';
 
-/** Who makes the attempt: the connection is theirs. */
+/** Makes the attempt, and owns its connection. */
 export interface AttemptOwner {
   readonly origin: Origin;
+  /** Called when the result is known. */
   settled(result: PostResult): void;
-  /** Nothing more is read; may come before `settled`. @param reusable as for {@link Origin.release} */
+  /** Called when nothing more is read; may come before `settled`. @param reusable as for {@link Origin.release} */
   finished(connection: Connection, reusable: boolean): void;
 }
 
-/** What is read of an answer so that its connection can be used again. */
+/** At most so much of an answer is read so that its connection can be used again. */
 const maxBodyBytes = 16 * 1024;
 /** How long a failed answer may take to show its first 1 KiB once its headers are there. */
 const excerptWaitMs = 1_000;
 
 /**
- * One POST on one connection. Its result is known (settled) when the headers of a 2xx are there, or the
- * excerpt of another answer; the rest of the body is read in the background under the same clock, then it
- * is finished.
+ * One POST on one connection. It is settled once its result is known: with the headers of a 2xx, or the excerpt of another
+ * answer. It is finished once the rest of the body has been read in the background, under the same clock.
  */
 export class Attempt implements Dispatcher.DispatchHandler {
   readonly #clock: Clock;
@@ -55,7 +55,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#connection.dispatch({ ...request, body: typeof body === 'string' ? body : body() }, this);
   }
 
-  /** Ends it without a result, or stops reading an answer whose result is known. */
+  /** Ends the attempt without a result, or stops reading an answer whose result is known. */
   drop(): void {
     this.#settled = true;
     clearTimeout(this.#excerptTimer);
@@ -133,7 +133,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** The name server of one customer may be silent, or the resolver; the latter takes up to a second to tell. */
+  /** Finds out whether one customer's name server is silent or the resolver itself, which takes up to a second. */
   async #settleWithoutAddress(): Promise<void> {
     const { to, all } = this.owner.origin;
     const silent = all.guard.names.isSilentFor(to.host);

@@ -1,4 +1,4 @@
-/** The time of one attempt, from its making; it runs out once. */
+/** Measures the time of one attempt from its construction, and bounds it. */
 export class Clock {
   readonly #startedAtMs = performance.now();
   readonly #timer: NodeJS.Timeout;
@@ -12,7 +12,7 @@ export class Clock {
     this.#timer = setTimeout(onEnd, timeoutMs);
   }
 
-  /** What has passed until now, or until it was stopped. */
+  /** Time that has passed until now, or until the clock was stopped. */
   get milliseconds(): number {
     return Math.round((this.#stoppedAtMs ?? performance.now()) - this.#startedAtMs);
   }

@@ -1,9 +1,9 @@
-/** How much of a failed answer is kept for the publisher to read. */
+/** So much of a failed answer is kept for the publisher to read. */
 export const excerptBytes = 1_024;
 
 /**
- * The first 1 KiB of an answer as text that is safe to show: valid UTF-8, a character cut at the end left
- * out, white space as blanks, other control and direction-changing characters as U+FFFD.
+ * Returns the first 1 KiB of an answer as text that is safe to show: valid UTF-8, without a character that is cut at the
+ * end, white space as blanks, other control and direction-changing characters as U+FFFD.
  */
 export function excerptOf(chunks: readonly Buffer[]): string {
   const start = Buffer.concat(chunks).subarray(0, excerptBytes);

@@ -2,11 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { sign } from './signature.js';
 
-/** What a receiver sees as `user-agent`: `<product>/<version>` of package.json. */
+/** The header `user-agent`: `<product>/<version>` of package.json. */
 export const userAgent: string = readUserAgent();
 
 /**
- * Headers and body of one attempt, in the order of the contract.
+ * Makes headers and body of one attempt, in the order of the contract.
  * @param n.event `asset-update` unless it is the publisher's test
  * @param secrets as for {@link sign}
  * @param nowMs the time of this attempt

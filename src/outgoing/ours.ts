@@ -1,7 +1,7 @@
 import type { HasRoute } from './connections/routes.js';
 
 /**
- * What a failure says about this process or its host:
+ * A failure of this process or its host:
  * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
  * - `resolver`: the resolver answers nobody (see dns.ts)
  * - `network`: no interface, no route to anywhere, or no local port left
@@ -11,20 +11,20 @@ export type Ours = 'descriptors' | 'resolver' | 'network';
 const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
 const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
 
-/** Where the code alone tells. */
+/** Tells a failure of ours by its code alone. */
 export function oursByCode(code: string): Ours | undefined {
   if (descriptorCodes.has(code)) return 'descriptors';
   return code === 'ENETDOWN' ? 'network' : undefined;
 }
 
-/** Whether the failure may be ours, and only the codes of a receiver's other addresses or the routes can tell. */
+/** Whether a failure may be ours: the codes of the receiver's other addresses or the routes tell. */
 export function mayBeOurs(code: string): boolean {
   return routeCodes.has(code) || oursByCode(code) !== undefined;
 }
 
 /**
- * Tells whose failure it is that a connection could not be opened. "Unreachable" has three causes with the
- * same codes, and the kernel's routes tell them apart:
+ * Tells whose failure it is when a connection cannot be opened. "Unreachable" has three causes with the same codes, and
+ * the kernel's routes tell them apart:
  * - there is a route to the address: a router on the way or a neighbour said so, which is the receiver's
  *   failure; but EADDRNOTAVAIL then means that all local ports are taken, which is ours
  * - there is no route to it, and one to elsewhere: the receiver's failure (such as one with IPv6 only, where

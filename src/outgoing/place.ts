@@ -11,7 +11,7 @@ export type Body = string | (() => Readable);
 /** A connection's right at one origin, and one of the process's sockets. */
 export interface Place {
   /**
-   * One attempt; its time begins now. To be called once.
+   * Makes one attempt; its time begins now. To be called once.
    * Rejects only when the signal of the place aborts, with its reason; everything else is a {@link PostResult}.
    */
   post(request: { headers: Record<string, string>; body: Body }): Promise<PostResult>;
@@ -23,13 +23,13 @@ export interface PostResult {
   ok: boolean;
   status?: number;
   error?: AttemptError;
-  /** Set where the failure says something about this process or host and nothing of the receiver. */
+  /** Set where the failure is this process's or host's, and says nothing of the receiver. */
   ours?: Ours;
   /** For logs and people: fixed words and error codes, nothing of the URL, the headers or a body. */
   detail?: string;
-  /** From the start of the attempt until its result is known. */
+  /** Time from the start of the attempt until its result is known. */
   milliseconds: number;
-  /** On 429 and 503, at most 24 h. */
+  /** `Retry-After` of a 429 or 503, at most 24 h. */
   retryAfterMs?: number;
   remoteAddress?: string;
   /** The first 1 KiB of a failed answer, see excerpt.ts. */

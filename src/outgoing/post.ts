@@ -51,18 +51,19 @@ export interface PostRequest {
  */
 export interface Sender {
   /**
-   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the
-   * process's sockets, and for a new connection a turn to look up its name. Resolves at once where there is room, and for a URL that cannot be posted to, whose
-   * `post` then says why. Rejects only when `signal` aborts, with its reason; the signal covers `post` too.
+   * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the process's
+   * sockets, and for a new connection a turn to look up its name. Resolves at once where there is room, and for a URL that
+   * cannot be posted to: its `post` says why. Rejects only when `signal` aborts, with its reason; the signal covers `post`
+   * too.
    */
   place(url: string, client: string, signal?: AbortSignal): Promise<Place>;
-  /** `place` and `post`, for who has nothing to do in between. */
+  /** Waits for a place, then posts. */
   post(request: PostRequest & { client: string }): Promise<PostResult>;
-  /** Posts that have no result yet. */
+  /** Returns how many posts have no result yet. */
   inFlight(): number;
-  /** Who waits for a place. */
+  /** Returns how many wait for a place. */
   waiting(): number;
-  /** Refuses new posts, waits for those who have or wait for a place, closes all connections. */
+  /** Refuses new posts, waits for those that have a place or wait for one, closes all connections. */
   close(): Promise<void>;
 }
 
@@ -70,7 +71,7 @@ export interface SenderSettings {
   policy: TargetPolicy;
   /** For one attempt: name, connection, TLS, request and answer. */
   timeoutMs: number;
-  /** Connections to one origin at once, with idle ones (128). */
+  /** Connections to one origin, with idle ones (128). */
   connectionsPerOrigin?: number;
   /** Connections to all origins, with idle ones (4,096). */
   maxSockets?: number;
@@ -90,7 +91,7 @@ export function createSender(settings: SenderSettings): Sender {
 class ConnectionsSender implements Sender, Ledger {
   readonly timeoutMs: number;
   readonly #connections: Connections;
-  /** All that are not over; of those that were posted, until their answer is read. */
+  /** Places that are not over: those posted, until their answer is read, too. */
   readonly #places = new Set<OriginPlace>();
   #unposted = 0;
   #inFlight = 0;

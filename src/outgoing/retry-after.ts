@@ -3,7 +3,7 @@ const weekday = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
 const asctime = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
 /**
- * `Retry-After` (RFC 9110 section 10.2.3): seconds or any of the three HTTP dates.
+ * Reads `Retry-After` (RFC 9110 section 10.2.3): seconds or any of the three HTTP dates.
  * @returns milliseconds from now, 0 for a date that has passed, at most 24 h; undefined when unreadable
  */
 export function retryAfterMs(value: string | string[] | undefined, nowMs: number): number | undefined {

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 
 /**
- * Symmetric signatures of Standard Webhooks 1.0.0
+ * Signs symmetrically, as Standard Webhooks 1.0.0 says
  * (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
  * @param secrets the current secret first, then previous ones that are still valid; each signs
  * @param id `webhook-id`

@@ -28,7 +28,7 @@ export class TargetRefused extends Error {
   }
 }
 
-/** Whether the host exists could not be found out in time; nothing is wrong with the URL as far as is known. */
+/** DNS did not say in time whether the host exists. Perhaps nothing is wrong with the URL. */
 export class ResolverUnavailable extends Error {
   override name = 'ResolverUnavailable';
   constructor(options?: ErrorOptions) {
@@ -37,7 +37,7 @@ export class ResolverUnavailable extends Error {
 }
 
 /**
- * The rules that need no network: form, scheme, length, and the address where the host is one.
+ * Checks the rules that need no network: form, scheme, length, and the address where the host is one.
  * @returns the URL as it will be used
  * @throws TargetRefused
  */
@@ -59,8 +59,8 @@ export function checkTargetForm(url: string, policy: TargetPolicy): URL {
 }
 
 /**
- * The check at registration: form, then every address that the name has. The connection of each attempt
- * checks again, because a name may change its answer.
+ * Checks a URL at its registration: form, then every address of its name. The connection of each attempt checks again,
+ * because a name may change its answer.
  * @throws TargetRefused
  * @throws ResolverUnavailable when DNS does not answer within `timeoutMs` (5 s)
  */
@@ -83,7 +83,7 @@ export async function checkTarget(
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
 }
 
-/** Another name, or the bare address, leads to the same place. What does not answer says nothing. */
+/** Looks up the service's own names: another name, or the bare address, leads to the same place. A silent one is left out. */
 async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
   const answers = await Promise.allSettled(
     ownNames(policy).map((name) => lookUp(name, policy, lookup, timeoutMs)),
@@ -93,13 +93,13 @@ async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeout
   );
 }
 
-/** Whether checking this URL has a name looked up: not for an address, nor for what is no URL. */
+/** Whether the check of this URL looks a name up: not for an address, nor for text that is no URL. */
 export function needsLookup(url: string): boolean {
   const parsed = parseUrl(url);
   return parsed !== undefined && isIP(hostOf(parsed)) === 0;
 }
 
-/** Host name or IP literal, without the brackets of an IPv6 address. */
+/** Returns the host name or IP literal, without the brackets of an IPv6 address. */
 export function hostOf(url: URL): string {
   return url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname;
 }

@@ -1,7 +1,7 @@
 import type { Config } from '../config.js';
 import type { TargetPolicy } from './address.js';
 
-/** Where notifications may go, by the settings. */
+/** Reads from the settings where notifications may go. */
 export function targetPolicyOf(config: Config): TargetPolicy {
   return {
     allowHttp: config.ALLOW_HTTP_TARGETS,

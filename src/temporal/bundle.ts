@@ -1,10 +1,10 @@
-/** Run at build time: bundles the workflow code once (`node dist/src/temporal/bundle.js`). */
+/** Bundles the workflow code at build time (`node dist/src/temporal/bundle.js`). */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode } from '@temporalio/worker';
 
-/** Beside the compiled code; the same file for a worker run from `dist/` and for tests run from source. */
+/** Returns where the bundle lies: beside the compiled code, also for tests that run from source. */
 export function workflowBundlePath(): string {
   const here = import.meta.dirname;
   const inDist = here.endsWith(join('dist', 'src', 'temporal'));

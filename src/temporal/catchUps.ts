@@ -7,17 +7,17 @@ import { workflowIds } from './workflowIds.js';
 
 /** The catch-up workflows of an installation, one for each client that is owed something. */
 export interface CatchUps {
-  /** Wakes a client's, or starts it, unless it looks by itself before `inMs`. Does not reject: the sweep sees what is left. */
+  /** Wakes or starts a client's catch-up, unless it will look before `inMs`. Never rejects: the sweep starts what is missing. */
   wake(clientToken: string, inMs: number): Promise<void>;
-  /** The same for people, who want to know. @throws what Temporal or Redis throws */
+  /** Wakes or starts a client's catch-up at once. @throws what Temporal or Redis throws */
   wakeNow(clientToken: string): Promise<void>;
-  /** Wakes one that a script has found to come too late. Calls for one client that is being woken are one. */
+  /** Wakes a catch-up that would look too late, as a script has found. Calls for one client at the same time are one. */
   signal(clientToken: string): void;
-  /** Starts one where none runs. */
+  /** Starts a client's catch-up where none runs. */
   start(clientToken: string): Promise<void>;
-  /** Ends one that does nothing and starts another in its place. */
+  /** Ends a catch-up that does nothing and starts another in its place. */
   replace(clientToken: string): Promise<void>;
-  /** The client tokens of all that run, by one paged list. */
+  /** Lists the client tokens of all that run. */
   running(): Promise<Set<string>>;
 }
 
@@ -41,7 +41,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     try {
       await temporal.workflow.signalWithStart('catch-up', { ...options(clientToken), signal: 'wake' });
     } catch (err) {
-      // The next one is sent again.
+      // Else nobody would send the next one: Redis believes it is awake.
       await forgetWakeUp(db, clientToken);
       throw err;
     }
@@ -51,18 +51,18 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     if (await mustWakeCatchUp(db, clientToken, inMs)) await signalWithStart(clientToken);
   }
 
-  const told = (clientToken: string) => (err: unknown) => {
-    log.warn({ err, client_token: clientToken }, 'catch-up could not be woken; the sweep will');
+  const logFailure = (clientToken: string) => (err: unknown) => {
+    log.warn({ err, client_token: clientToken }, 'catch-up could not be woken; the sweep starts it');
   };
 
   return {
-    wake: (clientToken, inMs) => wakeIfNeeded(clientToken, inMs).catch(told(clientToken)),
+    wake: (clientToken, inMs) => wakeIfNeeded(clientToken, inMs).catch(logFailure(clientToken)),
     wakeNow: (clientToken) => wakeIfNeeded(clientToken, 0),
     signal(clientToken) {
       if (signalling.has(clientToken)) return;
       signalling.add(clientToken);
       void signalWithStart(clientToken)
-        .catch(told(clientToken))
+        .catch(logFailure(clientToken))
         .finally(() => signalling.delete(clientToken));
     },
     async start(clientToken) {

@@ -6,15 +6,15 @@ import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 
 /**
- * For workers; a client over it may start workflows eagerly. Waits until the server answers. Not compressed: the server
- * is near, and its time and ours are worth more than the bytes.
+ * Connects a worker; a client over this connection may start workflows eagerly. Waits until the server answers. Calls are
+ * not compressed: the server is near, and time is worth more than bytes.
  */
 export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
   const options = {
     ...config.temporalConnection,
     grpcCompression: { codec: 'none' as const },
   };
-  // It fails at once on a closed port: starting up waits, and says for whom.
+  // A closed port fails at once: the process waits, and says for whom.
   for (let tries = 0; ; tries++) {
     try {
       return await NativeConnection.connect(options);
@@ -27,8 +27,8 @@ export async function connectNative(config: Config, log: Logger): Promise<Native
 }
 
 /**
- * For processes that only call: there at once, also while Temporal is not. One try per call: who waits for it bounds its
- * time.
+ * Connects a process without a worker. Returns at once, also while Temporal is away. Each call is tried once: the caller
+ * bounds its time.
  */
 export function connect(config: Config): Connection {
   return Connection.lazy({
@@ -37,7 +37,7 @@ export function connect(config: Config): Connection {
       // After a long outage the next try must not be minutes away.
       'grpc.initial_reconnect_backoff_ms': 250,
       'grpc.max_reconnect_backoff_ms': 1000,
-      // A line that died without a word is noticed within 20 s; a server takes no more pings than one in 10 s.
+      // A silent line is noticed within 20 s; a server takes no more than one ping in 10 s.
       'grpc.keepalive_time_ms': 10_000,
       'grpc.keepalive_timeout_ms': 10_000,
       'grpc.keepalive_permit_without_calls': 1,
@@ -46,7 +46,7 @@ export function connect(config: Config): Connection {
   });
 }
 
-/** @param dataConverter of {@link loadDataConverter}; workers and whoever reads payloads take it from the client */
+/** Makes the client. @param dataConverter of {@link loadDataConverter}; workers and readers of payloads take it from the client */
 export function clientOf(
   connection: Connection | NativeConnection,
   config: Config,

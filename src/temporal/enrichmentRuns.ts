@@ -1,9 +1,9 @@
-/** Runs of the workflow `enrichment` as Temporal lists them, and the events that each was started with. */
 import type { Client } from '@temporalio/client';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import type { ClaimableEvent } from '../redis/owed/claim.js';
 import type { EnrichmentInput, FirstReleaseInput } from './enrichmentInput.js';
 
+/** A run of the workflow `enrichment`, as Temporal lists it. */
 export interface EnrichmentRun {
   workflowId: string;
   runId: string;
@@ -17,8 +17,8 @@ export interface EnrichmentRun {
 const pageSize = 500;
 
 /**
- * Pages of runs, newest first: one call each. Temporal lists them with some delay.
- * @param condition a visibility query, put beside the type and the task queue
+ * Lists runs in pages, newest first, one call for each. Temporal lists a run some time after it began.
+ * @param condition a visibility query, added to the type and the task queue
  */
 export async function* enrichmentRuns(
   temporal: Client,
@@ -69,7 +69,7 @@ function msOf(time: Listed['closeTime']): number | undefined {
 /** gRPC's NOT_FOUND */
 const notFound = 5;
 
-/** The events in a run's input: one call, for the first event of its history. Undefined where it is gone. */
+/** Reads the events in a run's input, by one call. Undefined where Temporal no longer has the run. */
 export async function eventsOf(
   temporal: Client,
   run: Pick<EnrichmentRun, 'workflowId' | 'runId'>,
@@ -92,7 +92,7 @@ export async function eventsOf(
 
 type Payloads = Parameters<typeof decodeFromPayloadsAtIndex>[2];
 
-/** As a worker reads it, through the codecs of the service. */
+/** Decodes a run's input as a worker does, with the codecs of the service. */
 async function inputOf(
   temporal: Client,
   workflowId: string,

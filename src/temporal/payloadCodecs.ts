@@ -4,8 +4,8 @@ import type { DataConverter, PayloadCodec } from '@temporalio/common';
 import { type Config, ConfigError } from '../config.js';
 
 /**
- * What turns payloads into what Temporal stores: the codecs of `TEMPORAL_PAYLOAD_CODEC`, a module whose default export is a
- * `PayloadCodec` or a list of them (the first one encodes first). Nothing without it.
+ * Loads the codecs of payloads from `TEMPORAL_PAYLOAD_CODEC`, a module whose default export is a `PayloadCodec` or a list
+ * of them (the first one encodes first). Without it payloads are stored as they are.
  *
  * @throws ConfigError where there is no such module, or no codec in it
  */

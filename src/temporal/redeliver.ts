@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import { clientTokenKey, platformIdKey } from './searchAttributeKeys.js';
 import { workflowIds } from './workflowIds.js';
 
-/** Sends an ended notification again; a second call while one is under way joins it. */
+/** Starts the workflow that sends an ended notification again; a second call while it runs joins it. */
 export async function startRedeliver(
   temporal: Client,
   input: { clientToken: string; platformId: string; notificationId: string },

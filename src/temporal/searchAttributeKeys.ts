@@ -1,12 +1,12 @@
 import { defineSearchAttributeKey } from '@temporalio/common';
 
-/** What operators find a workflow by. Never holds a URL or a secret. */
+/** Search attributes, by which operators find a workflow. They never hold a URL or a secret. */
 export const clientTokenKey = defineSearchAttributeKey('ClientToken', 'KEYWORD_LIST');
 export const platformIdKey = defineSearchAttributeKey('PlatformId', 'KEYWORD_LIST');
 export const eventIdKey = defineSearchAttributeKey('EventId', 'KEYWORD_LIST');
-/** claiming, retrying, or how it ended: delivered, owed, not_needed, mixed; of catch-up: why it waits. */
+/** The state of an event, or of a group's least finished event; of catch-up: why it waits. */
 export const notificationStateKey = defineSearchAttributeKey('NotificationState', 'KEYWORD');
-/** Of the last attempt. */
+/** The status of the last attempt. */
 export const httpStatusKey = defineSearchAttributeKey('HttpStatus', 'INT');
 
 /** One search attribute value takes 2,048 bytes, and a list counts as one. */
@@ -18,7 +18,7 @@ interface Findable {
   eventId: string;
 }
 
-/** What events are found by: of each list as many as fit. `cut`: that is not all of them. */
+/** Returns the search attributes of events, with as many values each as fit. `cut`: some did not fit. */
 export function listsOf(events: readonly Findable[]) {
   const lists = [
     { key: clientTokenKey, ...fitting(events.map((e) => e.clientToken)) },

@@ -31,10 +31,10 @@ const invalidArgument = 3;
 const noOperator = [7, 12];
 
 /**
- * Makes sure that the namespace has the search attributes by which operators find a workflow: a start that sets one that is
- * not there is refused. Where the server lets nobody list them, a query of each says whether it is there.
+ * Makes sure that the namespace has the service's search attributes: Temporal refuses a start that sets an unknown one.
+ * Where the server lets nobody list them, a query of each says whether it is there.
  *
- * @throws ConfigError naming those that are missing, or of another type, and cannot be added from here
+ * @throws ConfigError naming the attributes that are missing or of another type, and cannot be added from here
  */
 export async function ensureSearchAttributes(
   connection: Servers,
@@ -87,7 +87,7 @@ async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
   }
 }
 
-/** A query that names an attribute which is not there, or with a value of another type, is invalid. */
+/** Finds missing attributes by a query for each: one that names a missing attribute, or gives another type, is invalid. */
 async function missingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
   const missing: Name[] = [];
   for (const name of names) {

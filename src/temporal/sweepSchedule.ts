@@ -12,10 +12,10 @@ import { workflowIds } from './workflowIds.js';
 
 const note = 'Starts catch-up for clients that are owed something and have nobody working on it.';
 
-/** Of the schedule and of its workflow. */
+/** Names the schedule, and its workflow. */
 const scheduleId = (taskQueue: string): string => workflowIds(taskQueue).sweep;
 
-/** What the schedule is meant to be; a release that changes it finds the schedule of the one before, and mends it. */
+/** Returns the schedule as it has to be. A release that changes it finds the schedule of the one before, and mends it. */
 function wanted(taskQueue: string) {
   return {
     spec: { intervals: [{ every: 60_000, offset: 0 }] },
@@ -33,21 +33,22 @@ function wanted(taskQueue: string) {
 
 /** Guards the schedule that starts the sweep every minute. */
 export interface SweepSchedule {
-  /** Makes it where there is none and mends it where it is not as it should be; logs what it did. @throws what Temporal throws */
+  /** Creates a missing schedule and mends one that differs; logs what it mended. @throws what Temporal throws */
   ensure(): Promise<void>;
-  /** As last seen: somebody has paused it, and the sweep does not run. Undefined where the last look failed. */
+  /** Whether somebody has paused the schedule, as last seen. Undefined where the last look failed. */
   isPaused(): boolean | undefined;
 }
 
 /**
- * Every worker looks when it starts and each minute. A pause is a person's decision, with a reason in its note: it is
- * told and left. Anything else that differs (interval, policies, action, a limit of runs) is put right, also under a pause.
+ * Makes the guard; every worker calls it when it starts and each minute. A pause is a person's decision, with a reason in
+ * its note: the guard logs it and leaves it. It mends every other difference (interval, policies, action, a limit of
+ * runs), also under a pause.
  */
 export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger): SweepSchedule {
   const handle = temporal.schedule.getHandle(scheduleId(taskQueue));
   let paused: boolean | undefined;
-  /** What was said last: a pause of days is one line of each worker. */
-  let told: string | undefined;
+  /** The note of the pause logged last: a pause of days is one line of each worker. */
+  let logged: string | undefined;
   return {
     async ensure() {
       const found = await describe(handle).catch((err: unknown) => {
@@ -55,21 +56,21 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
         throw err;
       });
       paused = found?.state.paused ?? false;
-      tell(paused ? (found?.state.note ?? '') : undefined);
-      if (found === undefined) await make(temporal, taskQueue);
+      logPause(paused ? (found?.state.note ?? '') : undefined);
+      if (found === undefined) await create(temporal, taskQueue);
       else await mend(handle, found, taskQueue, log);
     },
     isPaused: () => paused,
   };
 
-  /** @param reason why it is paused; undefined: it is not */
-  function tell(reason: string | undefined): void {
-    if (reason !== undefined && reason !== told) {
+  /** @param reason why the schedule is paused; undefined: it is not paused */
+  function logPause(reason: string | undefined): void {
+    if (reason !== undefined && reason !== logged) {
       log.error({ note: reason }, 'the schedule of the sweep is paused: nobody looks for what is owed');
-    } else if (reason === undefined && told !== undefined) {
+    } else if (reason === undefined && logged !== undefined) {
       log.info('the schedule of the sweep is no longer paused');
     }
-    told = reason;
+    logged = reason;
   }
 }
 
@@ -82,12 +83,12 @@ async function describe(handle: ScheduleHandle): Promise<ScheduleDescription | u
   }
 }
 
-async function make(temporal: Client, taskQueue: string): Promise<void> {
+async function create(temporal: Client, taskQueue: string): Promise<void> {
   try {
     await temporal.schedule.create({
       scheduleId: scheduleId(taskQueue),
       ...wanted(taskQueue),
-      // Where Temporal's store was lost nobody works on anything.
+      // Temporal may have lost its store, and every catch-up with it.
       state: { note, triggerImmediately: true },
     });
   } catch (err) {
@@ -104,7 +105,7 @@ async function mend(
 ): Promise<void> {
   const outdated = differences(found, taskQueue);
   if (outdated.length === 0) return;
-  // It asks anew: what somebody has paused meanwhile stays paused, with its reason.
+  // The state is read again: a pause that began meanwhile stays, with its reason.
   await handle.update(({ state }) => ({
     ...wanted(taskQueue),
     state: state.paused ? { paused: true, ...(state.note !== undefined && { note: state.note }) } : { note },
@@ -112,7 +113,7 @@ async function mend(
   log.warn({ outdated }, 'the schedule of the sweep was not as it should be; it is mended');
 }
 
-/** Names the parts of a schedule that are not as wanted. */
+/** Names the parts of a schedule that differ. */
 function differences({ spec, policies, action, state }: ScheduleDescription, taskQueue: string): string[] {
   const meant = wanted(taskQueue);
   const { calendars = [], intervals = [], skip = [], startAt, endAt, jitter = 0 } = spec;

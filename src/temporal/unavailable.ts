@@ -1,9 +1,9 @@
-/** gRPC codes that say nothing against a call: cancelled, deadline, exhausted, aborted, internal, unavailable. */
+/** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, aborted, internal, unavailable. */
 const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
 
 const resourceExhausted = 8;
 
-/** Whether a call failed because Temporal is away or busy: it may be made again. */
+/** Whether a call failed because Temporal is away or busy. */
 export function isTemporalUnavailable(err: unknown): boolean {
   const code = codeOf(err);
   return code !== undefined && unavailableCodes.has(code);

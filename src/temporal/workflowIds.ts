@@ -1,7 +1,7 @@
-/** The ids of an installation's workflows: two may share a namespace, each with a task queue of its own. */
+/** The ids of an installation's workflows. Two installations may share a namespace, each with its own task queue. */
 export interface WorkflowIds {
   enrichment(clientToken: string, notificationId: string): string;
-  /** Of events that share a workflow. */
+  /** The workflow of several events. */
   group(name: string): string;
   catchUp(clientToken: string): string;
   redeliver(clientToken: string, notificationId: string): string;
@@ -10,6 +10,7 @@ export interface WorkflowIds {
 
 const defaultTaskQueue = 'notifications';
 
+/** Returns the ids for an installation's task queue. */
 export function workflowIds(taskQueue: string): WorkflowIds {
   const scope = taskQueue === defaultTaskQueue ? '' : `${taskQueue}/`;
   return {
@@ -22,7 +23,7 @@ export function workflowIds(taskQueue: string): WorkflowIds {
   };
 }
 
-/** Which notification a workflow of one event is of, by its id. */
+/** Reads from a workflow's id which notification it is of; undefined for a group. */
 export function notificationOf(
   workflowId: string,
 ): { clientToken: string; notificationId: string } | undefined {

@@ -6,13 +6,13 @@ import { besideOthers } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 import { disagreementOf, isAgedOut } from './judge.js';
 
-/** Of each sweep: so many notifications of so many clients, which costs Redis some tens of milliseconds. */
-const clientsAtOnce = 50;
-const notificationsAtOnce = 10_000;
+/** The sample of one sweep costs Redis some tens of milliseconds. */
+const maxClients = 50;
+const maxNotifications = 10_000;
 
 /**
- * Looks whether records and what is owed agree: first at what did not when it was last looked at, then at a bounded
- * sample, other clients each time. `operator reconcile` is the whole of it.
+ * Checks whether records agree with what is owed: first the findings of earlier sweeps, then a bounded sample, other
+ * clients each time. `operator reconcile` checks every record.
  */
 export async function accountForSome(deps: ActivityDeps, heartbeat: () => void): Promise<void> {
   for (const before of await findings(deps.db)) {
@@ -21,8 +21,8 @@ export async function accountForSome(deps: ActivityDeps, heartbeat: () => void):
       if (again === undefined) await dropFinding(deps.db, before);
     });
   }
-  const clientTokens = await nextClients(deps.db, clientsAtOnce);
-  const share = Math.ceil(notificationsAtOnce / Math.max(clientTokens.length, 1) / 2);
+  const clientTokens = await nextClients(deps.db, maxClients);
+  const share = Math.ceil(maxNotifications / Math.max(clientTokens.length, 1) / 2);
   for (const clientToken of clientTokens) {
     heartbeat();
     await besideOthers(deps, clientToken, async () => {
@@ -32,7 +32,7 @@ export async function accountForSome(deps: ActivityDeps, heartbeat: () => void):
   }
 }
 
-/** Looks at `share` of what a client is owed, and as many of its notifications; keeps what does not agree. */
+/** Checks `share` of the assets that a client is owed, and as many of its notifications; keeps and logs new findings. */
 export async function accountForClient(
   deps: ActivityDeps,
   clientToken: string,
@@ -64,7 +64,7 @@ async function problemsOf(
   });
 }
 
-/** Of one that is listed: whether its record is gone before its time. */
+/** Names a listed notification whose record is gone before its time. */
 function missing(
   { state, listed }: Standing,
   acceptedAt: number | undefined,

@@ -3,9 +3,9 @@ import { dropBroken, keepBroken, someBroken } from '../redis/sweep/brokenClients
 import type { ActivityDeps } from './deps.js';
 
 /** Clients looked at again in one sweep. */
-const clientsAtOnce = 50;
+const maxClients = 50;
 
-/** One client's broken keys stop nobody else's part of a sweep: they are named and counted. @throws where Redis is away */
+/** Does one client's part of a sweep. Broken keys of that client are logged and counted, and the sweep goes on. @throws where Redis is away */
 export async function besideOthers(
   deps: Pick<ActivityDeps, 'db' | 'log'>,
   clientToken: string,
@@ -29,12 +29,12 @@ export async function keepAsBroken(
   log.error({ ...because, client_token: clientToken }, 'the keys of this client are broken');
 }
 
-/** Looks again at clients whose keys were broken. @param look answers whether they are in order; throws where they are not */
+/** Looks again at clients whose keys were broken. @param look returns whether a client's keys agree; throws where one is broken */
 export async function lookAgainAtBroken(
   { db, log }: Pick<ActivityDeps, 'db' | 'log'>,
   look: (clientToken: string) => Promise<boolean>,
 ): Promise<void> {
-  for (const clientToken of await someBroken(db, clientsAtOnce)) {
+  for (const clientToken of await someBroken(db, maxClients)) {
     await besideOthers({ db, log }, clientToken, async () => {
       if (!(await look(clientToken))) return;
       await dropBroken(db, clientToken);

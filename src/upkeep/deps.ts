@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { DeliveryMetrics } from '../delivery/clientAttempts.js';
+import type { DeliveryMetrics } from '../delivery/deps.js';
 import type { Engine } from '../delivery/engine.js';
 import type { DeliverySettings } from '../delivery/settings.js';
 import type { Logger } from '../log.js';
@@ -7,7 +7,7 @@ import type { Db } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
-/** What the activities need of the world; tests hand in their own. */
+/** What activities need of the process; tests pass their own. */
 export interface ActivityDeps {
   db: Db;
   durability: Durability;

@@ -13,8 +13,8 @@ const pageSize = 500;
 
 /**
  * Accounts for everything that Redis has of one client: the notifications listed, what is owed, and whether the two
- * agree. Each notification is read in one moment, so that what goes on meanwhile is not taken for an error.
- * @returns whether what it is owed seems forgotten; the caller looks again before it says so
+ * agree. Each notification is read in one script, so that a change meanwhile is not taken for an error.
+ * @returns `forgotten` where nobody seems to work on what it is owed; the caller looks again before it says so
  */
 export async function accountForClient(walk: Walk, clientToken: string): Promise<'forgotten' | 'fine'> {
   walk.looked.clients++;
@@ -35,7 +35,7 @@ export async function accountForClient(walk: Walk, clientToken: string): Promise
   return isForgotten(await owedOverview(db, clientToken, delivery.retentionMs)) ? 'forgotten' : 'fine';
 }
 
-/** @throws where one of these keys is broken */
+/** Reads client, registration and endpoint. @throws where one of these keys is broken */
 export async function readWhatItIs(db: Db, clientToken: string): Promise<void> {
   await Promise.all([
     getClient(db, clientToken),
@@ -44,7 +44,7 @@ export async function readWhatItIs(db: Db, clientToken: string): Promise<void> {
   ]);
 }
 
-/** Counts only what is not listed: beyond the newest 10,000 there may be more that is owed. */
+/** Checks every asset that is owed; counts those that are not listed, as only the newest 10,000 are. */
 async function accountForOwed(
   { db, delivery, since, tally, looked }: Walk,
   clientToken: string,
@@ -87,6 +87,7 @@ async function accountForListed(
   }
 }
 
+/** Returns the ids by which a finding names a notification. */
 export function namesOf(
   clientToken: string,
   { notificationId, platformId }: Standing,

@@ -9,21 +9,22 @@ import { namesOf } from './ofClient.js';
 import type { Problem } from './problem.js';
 import { besideOthers, type Walk } from './walk.js';
 
-/** The sweep claims within this time what a workflow left unclaimed. */
+/** The sweep claims within this time the events that a workflow left unclaimed. */
 const reclaimedWithinMs = 180_000;
-const historiesAtOnce = 8;
+/** Histories read side by side. */
+const concurrency = 8;
 
 /**
- * Accounts for the events of every enrichment workflow that Temporal still has. What is listed in Redis was counted
- * there; here it matters whether each event is there at all. A workflow of one event says in its id which
- * notification it is of: only where that has no record its history is asked, as that of a group is.
+ * Accounts for the events of every enrichment workflow that Temporal still has: each must be in Redis. Events that Redis
+ * lists were counted there already. A workflow of one event names the notification in its id: its history is read only
+ * where that notification has no record. The history of a group is always read.
  */
 export async function accountForWorkflows(walk: Walk): Promise<void> {
   for await (const page of pages(walk)) {
     walk.looked.workflows += page.length;
     const apart = await withoutRecord(walk, page);
-    for (let i = 0; i < apart.length; i += historiesAtOnce) {
-      await Promise.all(apart.slice(i, i + historiesAtOnce).map((run) => accountForRun(walk, run)));
+    for (let i = 0; i < apart.length; i += concurrency) {
+      await Promise.all(apart.slice(i, i + concurrency).map((run) => accountForRun(walk, run)));
     }
   }
 }
@@ -47,7 +48,7 @@ async function* pages(walk: Walk): AsyncGenerator<EnrichmentRun[]> {
   }
 }
 
-/** Deals with the workflows of one event that has a record; answers the others. */
+/** Accounts for workflows of one event that has a record; returns the other workflows. */
 async function withoutRecord(walk: Walk, runs: EnrichmentRun[]): Promise<EnrichmentRun[]> {
   const rest: EnrichmentRun[] = [];
   const byClient = new Map<string, { run: EnrichmentRun; notificationId: string }[]>();
@@ -151,12 +152,12 @@ function verdictOf(
   if (standing.owed) return 'owed_without_record';
   if (isAgedOut(event.acceptedAt, now)) return standing.listed ? 'listed' : 'aged_out';
   if (standing.listed) return 'record_missing';
-  if (sizes.listed >= listedAtMost && event.acceptedAt <= sizes.oldestListedAt) return 'aged_out';
+  if (sizes.listed >= maxListed && event.acceptedAt <= sizes.oldestListedAt) return 'aged_out';
   if (standing.lastClaim) return 'record_missing';
   if (run.closedAt === undefined) return 'in_progress';
   if (!run.completed && Date.now() - run.closedAt < reclaimedWithinMs) return 'in_progress';
   return standing.claim > event.lookedUpClaim ? 'record_missing' : 'never_claimed';
 }
 
-/** Of one client; beyond it the oldest go (contract, section 5). */
-const listedAtMost = 10_000;
+/** Notifications listed of one client; further ones push out the oldest (contract, section 5). */
+const maxListed = 10_000;

@@ -1,9 +1,9 @@
-/** What makes an accepted event unaccounted for, and the same in words. */
+/** Why an accepted event is unaccounted for. */
 export type Problem = keyof typeof problems;
 
+/** The same in words. */
 export const problems = {
   never_claimed: 'its workflow is closed and nothing claimed it',
-
   record_missing: 'it was claimed and has no record',
   waiting_but_not_owed: 'its record waits, but its asset is not owed by it',
   owed_without_record: 'it is owed and has no record',
@@ -19,7 +19,7 @@ export const problems = {
   in_flight_too_long: 'an attempt takes up a place for longer than any attempt can last',
 } as const;
 
-/** One event (or, where it names no notification, one client) that is unaccounted for. */
+/** An event that is unaccounted for; without a notification, a client. */
 export interface Unaccounted {
   clientToken: string;
   platformId?: string;

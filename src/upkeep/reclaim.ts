@@ -10,11 +10,12 @@ import {
 import { type EnrichmentRun, enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
 import type { ActivityDeps } from './deps.js';
 
-/** Temporal lists a workflow some time after it closed: each look goes back so far behind the last one. */
+/** Temporal lists a workflow some time after it closed: each sweep looks so far behind the last one. */
 const overlapMs = 300_000;
-/** What is left over is the next sweep's. */
+/** The next sweep goes on with what is left. */
 const budgetMs = 60_000;
-const atOnce = 20;
+/** Workflows whose events are claimed side by side. */
+const concurrency = 20;
 
 export interface Reclaimed {
   /** Workflows whose events were looked at. */
@@ -26,9 +27,9 @@ export interface Reclaimed {
 }
 
 /**
- * Claims the events of enrichment workflows that were terminated, cancelled, failed or timed out, since the last
- * look: such a workflow may have ended before its claim, and its events were accepted. Claim is safe to repeat, so it
- * does not matter which of them had been claimed. They are owed afterwards and left to catch-up.
+ * Claims the events of enrichment workflows that were terminated, cancelled, failed or timed out since the last sweep:
+ * such a workflow may have ended before the claim of its events, which were accepted. A claim can be repeated, so it does
+ * not matter which events had been claimed. Catch-up delivers them.
  */
 export async function reclaimEvents(deps: ActivityDeps, heartbeat: () => void): Promise<Reclaimed> {
   const { db } = deps;
@@ -45,10 +46,10 @@ export async function reclaimEvents(deps: ActivityDeps, heartbeat: () => void): 
       page.map((run) => run.runId),
     );
     const runs = page.filter((run) => !done.has(run.runId));
-    for (let i = 0; i < runs.length; i += atOnce) {
+    for (let i = 0; i < runs.length; i += concurrency) {
       if (Date.now() > began + budgetMs) return sum;
       heartbeat();
-      await reclaimRuns(deps, runs.slice(i, i + atOnce), sum);
+      await reclaimRuns(deps, runs.slice(i, i + concurrency), sum);
     }
   }
   await noteReclaimFailures(db, sum.failed);
@@ -65,13 +66,13 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
       if (claimed > 0) {
         deps.log.warn(
           { workflow_id: run.workflowId, run_id: run.runId, events: claimed },
-          'a workflow closed before its claim; its events are claimed now',
+          'a workflow closed before the claim of its events: they are claimed now',
         );
       }
       return { events, claimed };
     }),
   );
-  // Only what is on Redis' disk counts as done.
+  // A claim counts as done once it is on Redis' disk.
   await deps.durability.reached();
   await Promise.all([...owed].map((clientToken) => deps.catchUps.wake(clientToken, 0)));
   const done: EnrichmentRun[] = [];
@@ -80,19 +81,26 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
     sum.workflows++;
     if (result.status === 'rejected') {
       sum.failed++;
-      deps.log.error({ err: result.reason, workflow_id: run.workflowId }, 'its events could not be claimed');
+      deps.log.error(
+        { err: result.reason, workflow_id: run.workflowId },
+        'the events of a workflow could not be claimed; the next sweep tries again',
+      );
       continue;
     }
     const { events, claimed } = result.value;
     sum.events += claimed;
-    // What confirmed its disk may be a Redis that was started again and had lost the claim: the next sweep looks again.
+    // The Redis that confirmed its disk may have been started again meanwhile, without the claim: the next sweep looks again.
     if (claimed > 0 && (await claimAll(deps, events, owed)) > 0) sum.failed++;
     else done.push(run);
   }
   await noteReclaimed(deps.db, done);
 }
 
-/** How many of the events nothing had claimed before. One client's failing claim holds up nobody else's. */
+/**
+ * Claims events, and adds the clients that are owed one to `owed`.
+ * @returns how many of them nothing had claimed before
+ * @throws the first failure, once every other claim has been made
+ */
 async function claimAll(deps: ActivityDeps, events: ClaimableEvent[], owed: Set<string>): Promise<number> {
   await announceClaims(
     deps.db,

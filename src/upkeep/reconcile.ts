@@ -10,20 +10,20 @@ import { besideOthers, type Walk } from './walk.js';
 export interface Reconciliation {
   counts: Counts;
   unaccounted: Unaccounted[];
-  /** Beyond those that are listed there may be more. */
+  /** With those that `unaccounted` leaves out for their number. */
   unaccountedInAll: number;
   looked: Walk['looked'];
   milliseconds: number;
 }
 
-/** The sweep picks up within 2 minutes what nobody works on. */
+/** The sweep picks up within 2 minutes what is owed and overdue. */
 const lookAgainForMs = 125_000;
 const lookAgainEveryMs = 2000;
 
 /**
- * Walks Redis and Temporal and accounts for every accepted event that either still has. Events that are accepted while
- * it walks may be counted or not; what was accepted before is counted once.
- * @param looked counted up on the way: how far it is
+ * Walks Redis and Temporal and accounts for every accepted event that either still has. Each event accepted before the
+ * walk is counted once; one accepted during the walk may be counted or not.
+ * @param looked counts up on the way: how far the walk is
  */
 export async function reconcile(
   options: Omit<Walk, 'tally' | 'looked'>,
@@ -54,12 +54,12 @@ export async function reconcile(
   };
 }
 
-/** Before anything was looked at. */
+/** Returns the progress of a walk that has not begun. */
 export function nothingYet(): Walk['looked'] {
   return { clients: 0, notifications: 0, workflows: 0, events: 0, histories: 0 };
 }
 
-/** What became due a moment ago, by a resume for instance, is the sweep's to pick up. */
+/** Waits until the sweep has had its time: something may have become due a moment ago, by a resume for instance. */
 async function stillForgotten(walk: Walk, forgotten: Set<string>): Promise<Set<string>> {
   const end = Date.now() + lookAgainForMs;
   for (;;) {

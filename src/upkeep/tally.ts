@@ -8,23 +8,24 @@ export interface Counts {
   failed: number;
   cancelled: number;
   owed: number;
-  /** Accepted and about to be claimed: its workflow runs, or the sweep is about to claim its events. */
+  /** Accepted and not claimed yet: its workflow runs, or the sweep is about to claim it. */
   in_progress: number;
-  /** Its record is gone by the documented limits: 14 days after its end, 10,000 per client. */
+  /** The record has gone by the documented limits: 14 days after its end, 10,000 per client. */
   aged_out: number;
 }
 
-/** Sums up a walk. What is found twice, from two sides, is one finding. */
+/** Sums up a walk. The same event found from two sides is one finding. */
 export interface Tally {
   counts: Counts;
   count(as: keyof Counts): void;
   blame(found: Unaccounted): void;
-  /** Those that are listed, at most `listedAtMost`. */
+  /** Returns the findings, at most 10,000. */
   unaccounted(): Unaccounted[];
+  /** Returns how many findings there are, with those left out. */
   unaccountedInAll(): number;
 }
 
-const listedAtMost = 10_000;
+const maxListed = 10_000;
 
 export function createTally(): Tally {
   const counts: Counts = {
@@ -47,9 +48,9 @@ export function createTally(): Tally {
     blame(found) {
       const key = `${found.clientToken} ${found.notificationId ?? found.platformId ?? found.problem}`;
       const before = findings.get(key);
-      // What is found first is the nearest to the cause; later ones may know more of the names.
+      // The first finding is the nearest to the cause; a later one may know more of the names.
       if (before !== undefined) findings.set(key, { ...found, ...before });
-      else if (findings.size < listedAtMost) findings.set(key, found);
+      else if (findings.size < maxListed) findings.set(key, found);
       else beyond++;
     },
     unaccounted: () => [...findings.values()],

@@ -5,8 +5,8 @@ import { keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
 /**
- * What operators have changed since it was last told: in the service's log as well, and what states registrations came
- * to by it, counted. The commands themselves run in processes whose log and counters nobody keeps.
+ * Logs what operators have changed since it last did, and counts the states that registrations entered by it. The
+ * commands themselves run in processes whose log and counters nobody keeps.
  */
 export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
   const { db, log, metrics } = deps;

@@ -3,7 +3,7 @@ import type { DeliverySettings } from '../delivery/settings.js';
 import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
 import type { Tally } from './tally.js';
 
-/** What every part of a walk is handed. */
+/** What every part of a walk needs. */
 export interface Walk {
   db: Db;
   temporal: Client;
@@ -11,7 +11,7 @@ export interface Walk {
   delivery: DeliverySettings;
   /** Only events accepted since then are counted (ms). */
   since: number;
-  /** Of this client alone. */
+  /** Walks this client alone. */
   clientToken?: string;
   tally: Tally;
   looked: { clients: number; notifications: number; workflows: number; events: number; histories: number };
@@ -19,7 +19,7 @@ export interface Walk {
   pace(): Promise<void>;
 }
 
-/** One client's broken keys are named, and the walk goes on with the others. @throws where Redis is away */
+/** Does one client's part of a walk. Broken keys of that client are a finding, and the walk goes on. @throws where Redis is away */
 export async function besideOthers(
   { tally }: Walk,
   clientToken: string,

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { drain } from '../../activities/drain.js';
-import { type Swept, sweepOwedClients } from '../../activities/sweep.js';
+import { sweepOwedClients } from '../../activities/sweep.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import type { Swept } from '../../src/upkeep/sweep.js';
 import {
   type Harness,
   type Receiver,

@@ -5,9 +5,8 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import Router from '@koa/router';
-import type { Context, ParameterizedContext } from 'koa';
 import { clientAddress } from '../../src/api/clientAddress.js';
-import type { ApiState } from '../../src/api/endpoint.js';
+import type { StepContext } from '../../src/api/endpoint.js';
 import { bearerToken } from '../../src/api/steps/bearer.js';
 import { charsetOf } from '../../src/api/steps/body/charset.js';
 import { parseUrlencoded } from '../../src/api/steps/body/readForm.js';
@@ -76,7 +75,7 @@ const jsonText = (input: string, make: (bytes: number) => string): ParserCase =>
   bytesAtMost: json,
   prepare: (bytes) => {
     const ctx = { state: { requestId: '', body: Buffer.from(make(bytes)) } };
-    type Reads = ParameterizedContext<ApiState & { body: Buffer; json: unknown }>;
+    type Reads = StepContext<{ body: Buffer; json: unknown }>;
     return () => readJson(ctx as Reads, async () => undefined);
   },
 });
@@ -142,7 +141,9 @@ export const parserCases: ParserCase[] = [
     prepare: (bytes) => {
       const blanks = filled(' ', bytes / 3);
       const text = `bearer ${blanks}${filled('x', bytes / 3)}${blanks}x`;
-      return () => bearerToken({ get: () => text } as Pick<Context, 'get'> as Context);
+      const req = new IncomingMessage(new Socket());
+      req.headers = { authorization: text };
+      return () => bearerToken({ req });
     },
   },
   {

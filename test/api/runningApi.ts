@@ -16,6 +16,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { askServer } from '../../src/temporal/askServer.js';
 import { servers, uniquePrefix } from '../servers.js';
+import { watchAnswers } from './reference/watchAnswers.js';
 
 export interface RunningApi {
   url: string;
@@ -92,8 +93,10 @@ export async function startApi(
     ...(options.lookup && { lookup: options.lookup }),
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
+  const url = `http://127.0.0.1:${server.port}`;
+  watchAnswers(url);
   return {
-    url: `http://127.0.0.1:${server.port}`,
+    url,
     prefix,
     deps,
     async close() {

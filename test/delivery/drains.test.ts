@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
-import { createEngine } from '../../src/delivery/engine.js';
+import { Engine } from '../../src/delivery/engine.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { servers } from '../servers.js';
@@ -87,11 +87,11 @@ describe('The queue of a process that holds as much as it may', () => {
   it('refuses events, and never what drains plan: they would ask again at once', async () => {
     const woken: string[] = [];
     const never = new Promise<never>(() => undefined);
-    const engine = createEngine({
+    const engine = new Engine({
       db: { clockOffsetMs: () => 0, client: () => ({ base: '' }), redis: { call: () => never } },
       delivery: { maxInFlight: 16 },
       catchUps: { wake: async (token: string) => woken.push(token), signal: () => undefined },
-    } as unknown as Parameters<typeof createEngine>[0]);
+    } as unknown as ConstructorParameters<typeof Engine>[0]);
     const one = (i: number) => ({
       clientToken: `SITE${i % 10}`,
       platformId: `vid-${i}`,

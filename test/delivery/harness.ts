@@ -8,7 +8,6 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { type Delivering, type DeliveryOptions, type Role, startDelivering } from '../../src/compose.js';
 import { readConfig } from '../../src/config.js';
-import type { Engine } from '../../src/delivery/engine.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
@@ -184,7 +183,7 @@ export async function startHarness(
   const delivering = await startDelivering({ ...parts, role });
   const apart = role === 'all' ? undefined : await startDelivering({ ...parts, role: 'api' });
   const { accepting } = apart ?? delivering;
-  const deps = delivering.activityDeps(delivering.engine as Engine);
+  const deps = delivering.activityDeps as ActivityDeps;
   const account = await createAccount(db, { name: 'A media company', scopes: ['push_notifications'] });
   let running: Running | undefined;
 

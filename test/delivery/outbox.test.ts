@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
-import { createAccepting } from '../../src/delivery/accept.js';
-import { createClaims } from '../../src/delivery/claims.js';
-import { createOutbox } from '../../src/delivery/outbox.js';
+import { Accepting } from '../../src/delivery/accept.js';
+import { ClaimQueue } from '../../src/delivery/claimQueue.js';
+import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { notificationId } from '../../src/ids.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
@@ -189,9 +189,9 @@ describe('Temporal away changes no answer and delays no delivery', function () {
   it('what the outbox cannot hold is delivered all the same, and counted as without a workflow', async () => {
     let without = 0;
     const { engine } = h.deps;
-    const outbox = createOutbox({
+    const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, eager: true, waitingAtMost: 5 },
+      ...{ workflowsPerSecond: 10, eager: true, maxQueuedEvents: 5 },
       metrics: {
         started() {},
         withoutWorkflow(events) {
@@ -199,13 +199,8 @@ describe('Temporal away changes no answer and delays no delivery', function () {
         },
       },
     });
-    const claim = createClaims({
-      db: h.db,
-      take: { ...h.deps.delivery, isQueueing: engine.isQueueing },
-      wakeCatchUp: h.deps.catchUps.signal,
-      log: h.deps.log,
-    });
-    const accepting = createAccepting({ claim, durability: h.deps.durability, outbox, engine });
+    const claims = new ClaimQueue(h.deps);
+    const accepting = new Accepting({ claims, durability: h.deps.durability, outbox, engine });
     const events = Array.from({ length: 12 }, (_, i): ArrivedEvent => {
       const event = { clientToken: client, platformId: `beyond-${i}`, eventId: 'an-1', segments: ['x'] };
       const id = notificationId(event);

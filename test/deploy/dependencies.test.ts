@@ -15,8 +15,8 @@ const sections = readFileSync('docs/dependencies.md', 'utf8').split(/^## /m);
 
 describe('docs/dependencies.md', () => {
   for (const [heading, versions] of [
-    ['What runs', manifest.dependencies],
-    ['What only builds and tests', manifest.devDependencies],
+    ['Runtime packages', manifest.dependencies],
+    ['Development packages', manifest.devDependencies],
   ] as const) {
     const rows = rowsOf(heading);
 

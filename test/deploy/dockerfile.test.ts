@@ -17,7 +17,7 @@ describe('Dockerfile', () => {
 
   it('pins its base, which has glibc', () => {
     for (const stage of stages)
-      assert.match(stage, /^FROM node:20\.\d+\.\d+-bookworm-slim(@sha256:[0-9a-f]{64})?( |\n)/);
+      assert.match(stage, /^FROM node:24\.\d+\.\d+-bookworm-slim(@sha256:[0-9a-f]{64})?( |\n)/);
   });
 
   it('runs as a user without rights over its own code', () => {

@@ -5,6 +5,8 @@ import { openapi } from '../../src/api/reference/openapi.js';
 import { environmentSchema, readConfig } from '../../src/config.js';
 import { notificationStates } from '../../src/redis/notifications/notifications.js';
 import { endpointStates } from '../../src/redis/records/stateChanges.js';
+import { constant } from './constant.js';
+import { rowsOf, section } from './tables.js';
 
 const page = readFileSync(join(import.meta.dirname, '../../docs/reference/delivery.md'), 'utf8');
 const sorted = (names: Iterable<string>) => [...new Set(names)].sort();
@@ -60,6 +62,24 @@ describe('docs/reference/delivery.md', () => {
         assert.match(row[1], new RegExp(`^(after )?${value}`));
       });
     }
+
+    it('and the bounds of the intake', () => {
+      const intake = rowsOf(section(page, 'Intake')).map(([, bound = '']) => bound);
+      const bounds = [
+        constant('eventsAtMost'),
+        constant('underWayAtMost'),
+        constant('claimedInATurn'),
+        config.WORKFLOWS_PER_SECOND,
+        constant('groupAtMost'),
+        constant('queuedInAll'),
+        constant('queuedPerClient'),
+      ];
+      for (const bound of bounds.map((number) => number.toLocaleString('en-US')))
+        assert.ok(
+          intake.some((text) => new RegExp(`(?<![\\d,.])${bound}(?!\\d|,\\d)`).test(text)),
+          bound,
+        );
+    });
 
     it('and none that does not exist', () => {
       const named = page.match(/`[A-Z]+(_[A-Z]+)+`/g) ?? [];

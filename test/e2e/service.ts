@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
+import { watchAnswers } from '../api/reference/watchAnswers.js';
 import { until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
 
@@ -56,6 +57,7 @@ export async function startService(
     if (child.exitCode !== null) throw new Error(`the service ended: ${said}`);
     return (await fetch(`${url}/readyz`).catch(() => undefined))?.ok;
   });
+  watchAnswers(url);
   return {
     url,
     adminUrl: `http://127.0.0.1:${adminPort}`,

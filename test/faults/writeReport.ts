@@ -11,38 +11,39 @@ export async function writeReport(commands: readonly string[], text: string): Pr
 
 const page = (made: string, text: string): string => `# Reliability
 
-What breaks is below; what strangers, callers and receivers may send is in [bad-input.md](bad-input.md).
+What happens when parts of the service fail. [Bad input](bad-input.md) is about what strangers, callers and receivers send.
 
 ${made}
 
-The service as it ships, in processes of its own: an API, a worker, Redis with \`appendfsync always\` and Temporal's
-development server with its SQLite file flushed at every commit. Eight publishers send events for 5 clients and send
-again what got 503 or no answer; beside them a token is asked for every 50 ms, and new clients are registered, each at
-two URLs at once. One thing after the other is broken and brought back under this load. At the end every event that
+The service runs as it ships, in separate processes: an API, a worker, Redis with \`appendfsync always\` and Temporal's
+development server with its SQLite file flushed at every commit. Eight publishers send events for 5 clients and repeat
+calls that got 503 or no answer; meanwhile a token is minted every 50 ms, and new clients are registered, each with
+two URLs at once. Under this load one part after the other is broken and brought back. At the end every event that
 was answered \`queued\` is looked for at the receiver by its id, every token is used, every registration looked up.
 
 ${text}
 
-## What the rows are
+## Rows
 
-- *\`kill -9\` ...*: at random moments, in random order; the process is gone at once and is started again up to 0.3 s
-  later. *receiver broken off*: its port is closed and every connection cut, for up to 1.5 s.
+- *\`kill -9\` ...*: at random moments, in random order. The process ends at once and is started again up to 0.3 s
+  later. *receiver broken off*: its port is closed and every connection is cut, for up to 1.5 s.
 - *..., in one process*: API and worker are one process, which begins attempts before their workflow; 96 publishers for
   20 clients.
-- *... away*: the process (or the receiver's port) is gone for that time.
-- *line to ...*: a TCP proxy between the service and that one does it for 3 s. *Hangs* keeps everything and passes it on
+- *... away*: the process (or the receiver's port) is down for that time.
+- *line to ...*: a TCP proxy between the service and that one does it for 3 s. *Hangs* holds all bytes and passes them on
   afterwards. *Half open* forgets every connection for good without telling either side; only new ones get through
   afterwards, so the time is that in which the service notices: after 1.5 s for Redis, up to 45 s for Temporal.
 - *rolling restart*: two APIs behind a balancer that asks for \`/readyz\`, two workers, ended by SIGTERM one after the
   other with \`SHUTDOWN_DELAY_SECONDS=1\`. No call failed, nothing arrived twice; the time is that of one restart.
-- *none*: load without a fault. Memory and open files are sampled every second once all is warm; the slope is that of
-  the least-squares line, and what Redis keeps of every segment, token and client is in it.
+- *none*: load without a fault. Memory and open files are sampled every second after warming up; the slope is that of
+  the least-squares line, and includes Redis' records of every segment, token and client.
 
-Beside the table the suite kills Redis at once after its answers, tears and damages its append-only file, takes its last
-second, and takes away all of Redis or of Temporal's store: \`test/faults/durability.test.ts\`, and what comes back how in
-[operations.md](operations.md). A lost, a repeated and a two-ids event put in on purpose are found.
+Beyond the table, the suite kills Redis right after its answers, tears and damages its append-only file, drops its last
+second, and deletes all of Redis or of Temporal's store: \`test/faults/durability.test.ts\`, and
+[operations.md](guides/operations.md#loss-of-a-store) says how each is recovered. Events that are lost, repeated or given two ids on
+purpose are found.
 
-## What the columns say
+## Columns
 
 - *acknowledged*: events answered \`queued\` before or during the fault, since the one before it.
 - *delivered*: received under their own \`webhook-id\`. *superseded*: a newer notification of the same asset took its
@@ -51,9 +52,9 @@ second, and takes away all of Redis or of Temporal's store: \`test/faults/durabi
 - *lost*: events that are neither delivered nor superseded, tokens that are refused, registrations that are not there.
 - *duplicated*: received again under the same \`webhook-id\`; at most what was in flight. No event had two ids.
 - *longest recovery*: from when the broken thing could be used again until an event sent after that was received.
-- *503*, *no answer*, *slowest answer*: what publishers met meanwhile. The slowest answer is of any kind.
+- *503*, *no answer*, *slowest answer*: of the publishers' calls meanwhile. The slowest answer is of any kind.
 
-## Running it
+## Commands
 
 | command | breaks | takes about |
 |---|---|---|

@@ -113,7 +113,7 @@ describe('a name', () => {
 
   it('gets the turn that another gives back or does not want any more', async () => {
     const dns = await startDns(() => ['127.0.0.1']);
-    const names = namesOf(dns, { maxAtOnce: 1 });
+    const names = namesOf(dns, { concurrency: 1 });
     const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
     const sender = createSender({ policy: loopbackPolicy, timeoutMs: 20_000, names });
     const at = (host: string) => `http://${host}.example:${receiver.port}/`;
@@ -144,7 +144,7 @@ describe('a name', () => {
       if (name === 'slow.example') await slow;
       return ['127.0.0.1'];
     });
-    const names = namesOf(dns, { maxAtOnce: 1, timeoutMs: 20_000 });
+    const names = namesOf(dns, { concurrency: 1, timeoutMs: 20_000 });
     const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
     const sender = createSender({ policy: loopbackPolicy, timeoutMs, names });
     const first = names.lookup('slow.example');

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { createClaims } from '../../src/delivery/claims.js';
+import { readConfig } from '../../src/config.js';
+import { ClaimQueue } from '../../src/delivery/claimQueue.js';
+import { deliveryOf } from '../../src/delivery/settings.js';
 import { createLogger } from '../../src/log.js';
 import { announceClaims } from '../../src/redis/owed/owed.js';
 import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
@@ -11,10 +13,15 @@ describe('Clients that a process has announced claims of', () => {
     const client = await newDeliveryClient();
     const { db, clientToken } = client;
     const log = createLogger('silent', 'test');
-    const claim = createClaims({ db, log, wakeCatchUp: () => undefined });
+    const claims = new ClaimQueue({
+      db,
+      log,
+      delivery: deliveryOf(readConfig({})),
+      catchUps: { signal() {} },
+    });
     const made = { clientToken: 'MADE-UP', platformId: 'a' };
-    assert.equal((await claim(client.event(made))).kind, 'unknown_client');
-    assert.equal((await claim(client.event({ platformId: 'a' }))).kind, 'claimed');
+    assert.equal((await claims.claim(client.event(made))).kind, 'unknown_client');
+    assert.equal((await claims.claim(client.event({ platformId: 'a' }))).kind, 'claimed');
     assert.equal(announceClaims(db, [clientToken]), undefined, 'written before');
     assert.notEqual(announceClaims(db, ['MADE-UP']), undefined, 'not remembered');
   });

@@ -1,31 +1,46 @@
 import assert from 'node:assert/strict';
-import { clientScript } from '../../src/redis/connection/script.js';
+import { compose } from '../../src/redis/connection/script.js';
 
-describe('A script of one client', () => {
-  const prelude = `
+describe('A script', () => {
+  const parts: Record<string, string> = {
+    numbers: `
+-- Holds what the others need.
 local A, B = 1, 2
+`,
+    twice: `
+-- include: numbers
 local function twice(n) return n * A * 2 end
--- What nobody asks for.
+-- Is named in a comment alone: again.
 local function thrice(n)
   local three = 3
   return n * three
 end
+`,
+    again: `
+-- include: numbers, twice
 local function again(n)
   return twice(twice(n))
 end
-`;
+`,
+  };
+  const composed = (body: string) => compose(body, (name) => parts[name] ?? assert.fail(name));
 
-  it('holds what it names of its prelude and what that names, in the same order, and nothing else', () => {
-    const { source } = clientScript('return again(2)', prelude);
-    const at = ['local A, B', 'local function twice', 'local function again', 'return again(2)'].map((part) =>
-      source.indexOf(part),
+  it('holds what it names of the parts that it includes and what that names, each once, and nothing else', () => {
+    assert.equal(
+      composed('-- include: again, twice\nreturn again(2)\n'),
+      [
+        'local A, B = 1, 2',
+        'local function twice(n) return n * A * 2 end',
+        'local function again(n)',
+        'return twice(twice(n))',
+        'end',
+        'return again(2)\n',
+      ].join('\n'),
     );
-    assert.ok(at.every((place, i) => place > (at[i - 1] ?? 0)));
-    assert.doesNotMatch(source, /thrice|three/);
-    assert.doesNotMatch(clientScript('return 1', prelude).source, /local A|function/);
+    assert.equal(composed('-- include: again\n\n-- Not again.\nreturn 1\n'), 'return 1\n');
   });
 
   it('finds a definition by its whole name only', () => {
-    assert.doesNotMatch(clientScript('return again_and_again', prelude).source, /function/);
+    assert.equal(composed('-- include: again\nreturn again_and_again\n'), 'return again_and_again\n');
   });
 });

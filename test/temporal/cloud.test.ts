@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
-import { createOutbox } from '../../src/delivery/outbox.js';
+import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
@@ -152,7 +152,7 @@ describe('A limit of the namespace is used up (RESOURCE_EXHAUSTED)', () => {
     const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
     const connection = connect(config);
     const started: number[] = [];
-    const outbox = createOutbox({
+    const outbox = new Outbox({
       ...{ temporal: clientOf(connection, config, {}), taskQueue: h.taskQueue, log: h.deps.log },
       ...{ workflowsPerSecond: 10, eager: false },
       metrics: { started: (events) => started.push(events), withoutWorkflow() {} },

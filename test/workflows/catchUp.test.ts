@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { DrainResult } from '../../activities/drain.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
+import type { DrainResult } from '../../src/upkeep/drain.js';
 import { until } from '../delivery/harness.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Swept } from '../../activities/sweep.js';
+import type { Swept } from '../../src/upkeep/sweep.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
 
 describe('Sweep', () => {

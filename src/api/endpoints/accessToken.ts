@@ -9,7 +9,7 @@ import type { Form } from '../steps/body/form.js';
 import { readForm } from '../steps/body/readForm.js';
 import { createTokenLimits, type TokenLimits } from '../steps/tokenLimits.js';
 
-/** POST /oauth/access_token: a token for an account's credentials (contract, section 1). */
+/** POST /oauth/access_token: mints a token for an account's credentials (contract, section 1). */
 export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
   const limits = createTokenLimits(deps.db, deps.config.TOKEN_RATE_PER_SECOND);
   return endpoint<TokenState>(
@@ -35,7 +35,7 @@ const noStore: Step = (ctx, next) => {
   return next();
 };
 
-/** Who fails to get a token, and from where: the request's own line names neither. */
+/** Logs who fails to get a token, and from where: the request's own line names neither. */
 const logRefusal =
   ({ log, config }: ApiDeps): Step<Partial<TokenState>> =>
   async (ctx, next) => {

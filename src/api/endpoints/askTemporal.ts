@@ -4,7 +4,7 @@ import { unavailable } from '../apiError.js';
 
 const answerWithinMs = 1800;
 
-/** A call to Temporal that answers in time or is a 503: while Temporal is away calls have no deadline of their own. */
+/** Waits for a call to Temporal, at most 1.8 s: while it is away calls have no deadline of their own. @throws ApiError 503 */
 export async function askTemporal<T>(log: Logger, call: Promise<T>): Promise<T> {
   try {
     return await withTimeout(call, answerWithinMs, () => {

@@ -7,10 +7,10 @@ import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 import { presentTime } from './presentTime.js';
 
-/** GET /assets/{platform_id}: why something was or was not sent about an asset. */
+/** GET /assets/{platform_id}: explains why something was or was not sent about an asset. */
 export function assetEndpoint({ db }: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(db), async (ctx) => {
-    const { platformId = '' } = (ctx as unknown as { params: Record<string, string> }).params;
+    const { platformId = '' } = ctx.params;
     const found = await explainAsset(db, ctx.state.client.clientToken, platformId);
     if (!found.lastEvent && found.knownSegments === 0) {
       throw new ApiError('unknown_asset', 'Nothing is known about this asset of this client');

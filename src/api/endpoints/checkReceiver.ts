@@ -12,10 +12,10 @@ import { publisherSteps } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { chooseUrl, type TestState } from './testNotification.js';
 
-/** POST /push_notifications/check: what a receiver makes of good and bad notifications. It counts for nothing else. */
+/** POST /push_notifications/check: tells what a receiver makes of good and bad notifications. It counts for nothing else. */
 export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(
-    ...publisherSteps<TestState>(deps.db),
+    ...publisherSteps(deps.db),
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db, 5),

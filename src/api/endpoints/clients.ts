@@ -13,7 +13,7 @@ import { readLimit, unknownCursor } from '../steps/body/readLimit.js';
 import { noStore } from '../steps/publisher.js';
 import { readQuery } from '../steps/readQuery.js';
 
-/** GET /clients: the account's clients and how each is doing, page by page. */
+/** GET /clients: lists the account's clients and how each is doing, page by page. */
 export function clientsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<TokenState>(noStore, requireToken(db), limitAccount(deps, 'records'), async (ctx) => {

@@ -14,7 +14,7 @@ import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
 import { insufficientScope } from '../steps/insufficientScope.js';
 
-/** POST /enrichments: the platform says that analysis found segments (contract, section 4). */
+/** POST /enrichments: takes what analysis found about assets, from the platform (contract, section 4). */
 export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<EnrichmentState>(
     requireToken(deps.db),
@@ -33,7 +33,7 @@ interface EnrichmentState extends TokenState {
 }
 
 const bodyAtMostBytes = 1024 * 1024;
-const eventsAtMost = 500;
+export const eventsAtMost = 500;
 /** Everything an answer needs of Redis; then it is 503: unknown. */
 const answerWithinMs = 1900;
 

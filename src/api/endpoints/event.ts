@@ -8,10 +8,10 @@ import { limitAccount } from '../steps/accountRate.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 
-/** GET /events/{event_id}: what became of an event. */
+/** GET /events/{event_id}: tells what became of an event. */
 export function eventEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), limitAccount(deps, 'records'), async (ctx) => {
-    const { eventId = '' } = (ctx as unknown as { params: Record<string, string> }).params;
+    const { eventId = '' } = ctx.params;
     const found =
       eventIdPattern.test(eventId) &&
       (await notificationOfEvent(deps.db, ctx.state.client.clientToken, eventId));

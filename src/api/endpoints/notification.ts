@@ -5,7 +5,7 @@ import { type NotificationStepState, requireOwnNotification } from '../steps/own
 import { publisherSteps } from '../steps/publisher.js';
 import { presentWithAttempts } from './presentNotification.js';
 
-/** GET /notifications/{id}: one notification and its attempts. */
+/** GET /notifications/{id}: shows one notification and its attempts. */
 export function notificationEndpoint({ db }: ApiDeps): Middleware[] {
   return endpoint<NotificationStepState>(...publisherSteps(db), requireOwnNotification(db), async (ctx) => {
     ctx.body = presentWithAttempts(ctx.state.notification);

@@ -15,7 +15,7 @@ import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { readQuery, readTime } from '../steps/readQuery.js';
 import { presentNotification } from './presentNotification.js';
 
-/** GET /notifications: newest first, page by page. */
+/** GET /notifications: lists notifications, newest first, page by page. */
 export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<PublisherState>(...publisherSteps(db), limitAccount(deps, 'records'), async (ctx) => {

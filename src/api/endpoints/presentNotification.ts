@@ -1,7 +1,7 @@
 import type { NotificationRecord } from '../../redis/notifications/notifications.js';
 import { presentTime } from './presentTime.js';
 
-/** What a publisher sees of a notification, without its attempts. */
+/** Shows a notification to its publisher, without its attempts. */
 export function presentNotification(n: NotificationRecord): Record<string, unknown> {
   return {
     notification_id: n.notificationId,
@@ -18,7 +18,7 @@ export function presentNotification(n: NotificationRecord): Record<string, unkno
   };
 }
 
-/** The same with every attempt that is kept, oldest first. */
+/** Shows a notification with every attempt that is kept, oldest first. */
 export function presentWithAttempts(n: NotificationRecord): Record<string, unknown> {
   return {
     ...presentNotification(n),

@@ -1,4 +1,4 @@
-/** Times leave the building as ISO 8601 in UTC. */
+/** Shows a time as ISO 8601 in UTC. */
 export const presentTime = (ms: number): string => new Date(ms).toISOString();
 
 export const presentOptionalTime = (ms: number | undefined): string | null =>

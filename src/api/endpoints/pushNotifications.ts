@@ -1,14 +1,18 @@
 import type { Middleware } from 'koa';
 import { getEndpoint } from '../../redis/records/endpoint.js';
-import type { Registration } from '../../redis/records/registrations.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
-import { type PublisherState, publisherSteps, requireRegistration } from '../steps/publisher.js';
+import {
+  type PublisherState,
+  publisherSteps,
+  type RegistrationState,
+  requireRegistration,
+} from '../steps/publisher.js';
 import { presentOptionalTime, presentTime } from './presentTime.js';
 
-/** GET /push_notifications: the registration of a client and the health of its endpoint. */
+/** GET /push_notifications: shows the registration of a client and the health of its endpoint. */
 export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<PublisherState & { registration: Registration }>(
+  return endpoint<PublisherState & RegistrationState>(
     ...publisherSteps(db),
     requireRegistration(db),
     async (ctx) => {

@@ -15,10 +15,10 @@ import { limitSends } from '../steps/sendLimit.js';
 import { presentTime } from './presentTime.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/recover: what ended as failed in a time is owed again. */
+/** POST /notifications/recover: owes again what ended as failed in a time. */
 export function recoverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
-    ...publisherSteps<RecoverState>(deps.db),
+    ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,
     ...recoverSteps(deps),
@@ -47,7 +47,8 @@ export interface RecoverState extends PublisherState {
 
 export const bodyAtMostBytes = 16 * 1024;
 
-const bodySchema = z.strictObject({
+/** What the body must be; the API's description is made of it. */
+export const recoverBody = z.strictObject({
   since: z.string(),
   until: z.string().optional(),
   dry_run: z.boolean().optional(),
@@ -55,7 +56,7 @@ const bodySchema = z.strictObject({
 
 /** Reads `{since, until?, dry_run?}`, as state.range. */
 export const readRange: Step<RecoverState> = async (ctx, next) => {
-  const parsed = bodySchema.safeParse(ctx.state.json ?? {});
+  const parsed = recoverBody.safeParse(ctx.state.json ?? {});
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     const where = issue?.path.join('.') || 'the body';

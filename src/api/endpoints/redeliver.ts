@@ -5,24 +5,24 @@ import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
 import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
-import { publisherSteps, requireRegistration } from '../steps/publisher.js';
+import { publisherSteps, type RegistrationState, requireRegistration } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { askTemporal } from './askTemporal.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/{id}/redeliver: again now, same id. A waiting one is due at once, an ended one is tried anew. */
+/** POST /notifications/{id}/redeliver: sends it again now. A waiting one is due at once, an ended one gets one try. */
 export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<NotificationStepState>(
-    ...publisherSteps<NotificationStepState>(deps.db),
+  return endpoint<NotificationStepState & RegistrationState>(
+    ...publisherSteps(deps.db),
     ...redeliverSteps(deps),
   );
 }
 
-/** What follows once the caller and the client are known. */
-export function redeliverSteps(deps: ApiDeps): Step<NotificationStepState>[] {
+/** Returns the steps that follow once the caller and the client are known. */
+export function redeliverSteps(deps: ApiDeps): Step<NotificationStepState & RegistrationState>[] {
   return [
     requireOwnNotification(deps.db),
-    requireRegistration(deps.db) as unknown as Step<NotificationStepState>,
+    requireRegistration(deps.db),
     limitSends(deps.db),
     auditCall<NotificationStepState>(deps, {
       what: 'notification redeliver',

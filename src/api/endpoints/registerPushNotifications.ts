@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import { needsLookup } from '../../outgoing/target.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
@@ -43,14 +43,13 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
 }
 
 interface RegistrationState {
-  requestId: string;
   given: { accessToken: string; clientToken: string; url: Parameter };
   token: AccessToken;
   client: Client;
 }
 
 const readParameters: Step<RegistrationState> = async (ctx, next) => {
-  const bearer = bearerToken(ctx as Context);
+  const bearer = bearerToken(ctx);
   refuseUnknownParameters(ctx, ['access_token', 'client_token', 'url']);
   if (bearer !== undefined && parametersOf(ctx).has('access_token')) {
     throw badParameter('The access_token must be given either as a parameter or as a header, not as both');

@@ -12,10 +12,10 @@ import { presentTime } from './presentTime.js';
 import { bodyAtMostBytes, type RecoverState, readRange, sayRange } from './recover.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/replay: what was delivered in a time is owed again. */
+/** POST /notifications/replay: owes again what was delivered in a time. */
 export function replayEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
-    ...publisherSteps<RecoverState>(deps.db),
+    ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,
     readRange,

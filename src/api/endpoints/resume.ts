@@ -1,25 +1,29 @@
 import type { Middleware } from 'koa';
 import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
-import type { Registration } from '../../redis/records/registrations.js';
 import { tellStateChange } from '../../tellStateChange.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
-import { type PublisherState, publisherSteps, requireRegistration } from '../steps/publisher.js';
+import {
+  type PublisherState,
+  publisherSteps,
+  type RegistrationState,
+  requireRegistration,
+} from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /push_notifications/resume: a suspended or failing endpoint is probed now, then drained. */
+/** POST /push_notifications/resume: has a suspended or failing endpoint probed now, then drained. */
 export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<ResumeState>(...publisherSteps<ResumeState>(deps.db), ...resumeSteps(deps));
+  return endpoint<ResumeState>(...publisherSteps(deps.db), ...resumeSteps(deps));
 }
 
-type ResumeState = PublisherState & { registration: Registration };
+type ResumeState = PublisherState & RegistrationState;
 
-/** What follows once the caller and the client are known. */
+/** Returns the steps that follow once the caller and the client are known. */
 export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {
   return [
-    requireRegistration(deps.db) as unknown as Step<ResumeState>,
+    requireRegistration(deps.db),
     limitSends(deps.db),
     auditCall(deps, { what: 'resume' }),
     async (ctx) => {

@@ -15,7 +15,7 @@ import { insufficientScope } from '../steps/insufficientScope.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentOptionalTime } from './presentTime.js';
 
-/** GET /push_notifications/signing_secret: it belongs to the client, with or without a URL. */
+/** GET /push_notifications/signing_secret: tells the client's secret, which it has with or without a URL. */
 export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
 }
@@ -32,7 +32,7 @@ export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   ];
 }
 
-/** POST /push_notifications/signing_secret: a new one; previous ones sign along for 24 h each, ten of them at most. */
+/** POST /push_notifications/signing_secret: makes a new one; previous ones sign along for 24 h each, ten of them at most. */
 export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
 }
@@ -70,7 +70,7 @@ const rotate =
 const tooManyRotations = (waitMs: number) =>
   tooMany('Ten previous signing secrets are still valid for 24 h each', waitMs);
 
-/** Where the account has the scope, only a token that was minted with it may: tokens in use everywhere can't. */
+/** Asks for the scope where the account has it: a token that is in use everywhere was minted without. */
 const requireSigningSecretsScope =
   (db: Db): Step<TokenState> =>
   async (ctx, next) => {

@@ -15,12 +15,12 @@ import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
 
-/** POST /push_notifications/test: one test notification, now, and how it went. It counts for nothing else. */
+/** POST /push_notifications/test: sends one test notification now and tells how it went. It counts for nothing else. */
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<TestState>(...publisherSteps<TestState>(deps.db), ...testSteps(deps));
+  return endpoint<TestState>(...publisherSteps(deps.db), ...testSteps(deps));
 }
 
-/** What follows once the caller and the client are known. */
+/** Returns the steps that follow once the caller and the client are known. */
 export function testSteps(deps: ApiDeps): Step<TestState>[] {
   return [
     limitAccount(deps, 'names'),

@@ -1,7 +1,7 @@
 import type { ApiDeps } from '../deps.js';
 import { askTemporal } from './askTemporal.js';
 
-/** Has what the client is owed looked at now. @throws ApiError 503 */
+/** Has Temporal look at what the client is owed now. @throws ApiError 503 */
 export async function wakeClient({ catchUps, log }: ApiDeps, clientToken: string): Promise<void> {
   await askTemporal(log, catchUps.wakeNow(clientToken));
 }

@@ -1,64 +1,84 @@
+/** The description as a page: Swagger UI from its npm package, and nothing from elsewhere (docs/dependencies.md). */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import type { Middleware } from 'koa';
-import { endpoint } from '../endpoint.js';
+import { endpoint, type Step } from '../endpoint.js';
 import { pageHeaders } from '../pageHeaders.js';
+import { pageScript, pageStyle } from './docsPage.js';
 import { openapi } from './openapi.js';
 
-/** GET /docs: the OpenAPI description as one page that loads nothing. */
-export const docsEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {
+/** Allows the files of this page and calls of this service: no inline script or style, no eval. */
+const pagePolicy: Step = (ctx, next) => {
+  ctx.set(
+    'Content-Security-Policy',
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  );
+  return next();
+};
+
+const page = `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${openapi.info.title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/docs/swagger-ui.css"><link rel="stylesheet" href="/docs/page.css">
+<script src="/docs/swagger-ui-bundle.js" defer></script><script src="/docs/page.js" defer></script>
+</head><body><div id="reference"></div>
+<noscript>This page needs JavaScript. The same for programs: <a href="/openapi.json">/openapi.json</a></noscript>
+</body></html>
+`;
+
+/** GET /docs: shows the description. */
+export const docsEndpoint: Middleware[] = endpoint(pageHeaders, pagePolicy, async (ctx) => {
   ctx.type = 'html';
   ctx.body = page;
 });
 
-interface Operation {
-  summary: string;
-  security?: unknown;
-  parameters?: readonly { name: string; in: string; description?: string; required?: boolean }[];
-  requestBody?: { content: Record<string, unknown> };
-  responses: Record<string, { description: string; content?: unknown }>;
-}
+const packaged = createRequire(import.meta.url);
+const fromPackage = (name: string) => () => readFile(packaged.resolve(`swagger-ui-dist/${name}`));
 
-function renderOperation(method: string, path: string, operation: Operation): string {
-  const parameters = (operation.parameters ?? []).map(
-    (p) =>
-      `<tr><td><code>${escaped(p.name)}</code></td><td>${p.in}${p.required ? ', required' : ''}</td><td>${escaped(p.description ?? '')}</td></tr>`,
-  );
-  const bodies = Object.entries(operation.requestBody?.content ?? {}).map(
-    ([type, content]) => `<h4>Body: ${escaped(type)}</h4>${json(content)}`,
-  );
-  const answers = Object.entries(operation.responses).map(
-    ([status, a]) =>
-      `<details><summary><b>${status}</b> ${escaped(a.description)}</summary>${a.content ? json(a.content) : ''}</details>`,
-  );
-  return `<section><h3><code>${method.toUpperCase()} ${escaped(path)}</code></h3><p>${escaped(operation.summary)}${operation.security ? ' <i>(access token)</i>' : ''}</p>
-${parameters.length > 0 ? `<table>${parameters.join('')}</table>` : ''}${bodies.join('')}${answers.join('\n')}</section>`;
-}
+/** Every file that the page loads; there is no other. */
+const files: Record<string, { type: string; read: () => Promise<Buffer> }> = {
+  '/docs/swagger-ui.css': { type: 'css', read: fromPackage('swagger-ui.css') },
+  '/docs/swagger-ui-bundle.js': { type: 'js', read: fromPackage('swagger-ui-bundle.js') },
+  '/docs/page.css': { type: 'css', read: async () => Buffer.from(pageStyle) },
+  '/docs/page.js': { type: 'js', read: async () => Buffer.from(pageScript) },
+};
 
-const json = (value: unknown): string => `<pre>${escaped(JSON.stringify(value, null, 2))}</pre>`;
-
-const escaped = (value: string): string =>
-  value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
-
-const operations = Object.entries(openapi.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) =>
-    renderOperation(method, path, operation as unknown as Operation),
-  ),
+/** GET /docs/...: the files of the page, by path. */
+export const docsFileEndpoints = Object.entries(files).map(
+  ([path, { type, read }]) => [path, fileEndpoint(type, read)] as const,
 );
 
-const page = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${escaped(openapi.info.title)}</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
-section { border-top: 1px solid #ccc; margin-top: 1.5rem; }
-td { padding: 0.1rem 1rem 0.1rem 0; vertical-align: top; }
-pre { background: #f4f4f4; padding: 0.5rem; overflow: auto; font-size: 13px; }
-</style></head><body>
-<h1>${escaped(openapi.info.title)}</h1>
-<p>${escaped(openapi.info.description)} The same for programs: <a href="/openapi.json">/openapi.json</a>.</p>
-${operations.join('\n')}
-<section><h2>Schemas</h2>
-${Object.entries(openapi.components.schemas)
-  .map(([name, schema]) => `<details><summary><code>${name}</code></summary>${json(schema)}</details>`)
-  .join('\n')}
-</section></body></html>
-`;
+/** Answers with a file, packed once, at its first request: packing takes 60 ms of CPU. */
+function fileEndpoint(type: string, read: () => Promise<Buffer>): Middleware[] {
+  let packed: ReturnType<typeof pack> | undefined;
+  return endpoint(pageHeaders, async (ctx) => {
+    packed ??= pack(read).catch((err: unknown) => {
+      packed = undefined;
+      throw err;
+    });
+    const { plain, zipped, etag } = await packed;
+    ctx.type = type;
+    ctx.etag = etag;
+    ctx.set('Cache-Control', 'no-cache');
+    ctx.vary('Accept-Encoding');
+    ctx.status = 200;
+    if (ctx.fresh) {
+      ctx.status = 304;
+    } else if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
+      ctx.set('Content-Encoding', 'gzip');
+      ctx.body = zipped;
+    } else {
+      ctx.body = plain;
+    }
+  });
+}
+
+async function pack(read: () => Promise<Buffer>) {
+  const plain = await read();
+  const etag = createHash('sha256').update(plain).digest('base64url').slice(0, 22);
+  return { plain, zipped: await promisify(gzip)(plain), etag };
+}

@@ -1,4 +1,4 @@
-import type { Context } from 'koa';
+import type { IncomingMessage } from 'node:http';
 import type { Db } from '../../redis/connection/db.js';
 import { shareReads } from '../../redis/connection/shareReads.js';
 import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
@@ -10,23 +10,23 @@ export interface TokenState {
   token: AccessToken;
 }
 
-/** The token of `Authorization: Bearer`; undefined when the header is absent or of another scheme. */
-export function bearerToken(ctx: Context): string | undefined {
-  return /^bearer +(\S+) *$/i.exec(ctx.get('authorization'))?.[1];
+/** Returns the token of `Authorization: Bearer`; undefined when the header is absent or of another scheme. */
+export function bearerToken({ req }: { req: IncomingMessage }): string | undefined {
+  return /^bearer +(\S+) *$/i.exec(req.headers.authorization ?? '')?.[1];
 }
 
 export type FindToken = (token: string) => Promise<AccessToken | undefined>;
 
-/** Requests of one token at the same time share the look at it: a busy platform has one token. */
+/** Finds tokens; requests of one token at the same time share the look at it: a busy platform has one token. */
 export function tokenFinder(db: Db): FindToken {
   return shareReads((token) => findAccessToken(db, token));
 }
 
-/** Whom the bearer token stands for, as state.token; anything else is a 401, a second token in the query a 400. */
+/** Finds whom the bearer token stands for, as state.token; anything else is a 401, a second token in the query a 400. */
 export function requireToken(db: Db): Step<TokenState> {
   const find = tokenFinder(db);
   return async (ctx, next) => {
-    const token = bearerToken(ctx as Context);
+    const token = bearerToken(ctx);
     // RFC 6750, section 2: never more than one way in one request.
     if (token !== undefined && parametersOf(ctx).has('access_token')) {
       throw badParameter('The access_token must be given as a header only');

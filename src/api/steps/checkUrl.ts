@@ -3,7 +3,7 @@ import { ApiError } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
 import type { Parameter } from './parameters.js';
 
-/** Whether notifications may go to this URL. @throws ApiError 400 saying what to send instead; ResolverUnavailable */
+/** Checks that notifications may go to this URL. @throws ApiError 400 saying what to send instead; ResolverUnavailable */
 export async function checkUrl(
   { targetPolicy, lookup }: Pick<ApiDeps, 'targetPolicy' | 'lookup'>,
   url: Parameter,

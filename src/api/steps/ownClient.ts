@@ -9,7 +9,7 @@ export interface ClientState {
   client: Client;
 }
 
-/** The client of the query's client_token, as state.client; it must be a child of the token's account. */
+/** Finds the client of the query's client_token, as state.client; it must be a child of the token's account. */
 export const requireOwnClient =
   (db: Db): Step<TokenState & ClientState> =>
   async (ctx, next) => {

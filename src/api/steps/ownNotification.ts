@@ -9,11 +9,11 @@ export interface NotificationStepState extends PublisherState {
   notification: NotificationRecord;
 }
 
-/** The client's notification of the path's id, as state.notification; 404 where it is not kept, or not this client's. */
+/** Finds the client's notification of the path's id, as state.notification. @throws ApiError 404 for any other */
 export const requireOwnNotification =
   (db: Db): Step<NotificationStepState> =>
   async (ctx, next) => {
-    const { id = '' } = (ctx as unknown as { params: Record<string, string> }).params;
+    const { id = '' } = ctx.params;
     const found = isNotificationId(id) && (await getNotification(db, ctx.state.client.clientToken, id));
     if (!found) throw new ApiError('unknown_notification', 'There is no such notification of this client');
     ctx.state.notification = found;

@@ -12,7 +12,7 @@ export type Parameters = ReadonlyMap<string, Parameter>;
 export const parametersAtMost = 32;
 
 /**
- * The names and values of a query string or an urlencoded form, as they stand there. The one reader of both, for every
+ * Returns the names and values of a query string or an urlencoded form, as they stand there. The one reader of both, for every
  * call: each character is looked at once, and it stops at the parameter that is one too many. (`ctx.query` takes time
  * that grows with the square of their number.)
  * @throws ApiError 400
@@ -33,7 +33,7 @@ export function pairsOf(encoded: string): [name: string, value: string][] {
   return pairs;
 }
 
-/** The parameters of a query string, each decoded once as a form value and given at most once. @throws ApiError 400 */
+/** Returns the parameters of a query, each decoded once as a form value and given at most once. @throws ApiError 400 */
 export function parseParameters(query: string): Parameters {
   if (query === '') return none;
   const found = new Map<string, Parameter>();
@@ -48,10 +48,10 @@ export function parseParameters(query: string): Parameters {
 export const tooManyParameters = (): ApiError =>
   new ApiError('too_many_parameters', `At most ${parametersAtMost} parameters are taken`);
 
-/** A name that a stranger made up, as a message may show it. */
+/** Returns a name that a stranger made up, as a message may show it. */
 export const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');
 
-/** For who sends a URL as it is: the rest of it, after its first `&`, arrives as parameters. */
+/** Returns a hint for who sends a URL as it is: what follows its first `&` arrives as parameters. */
 export const rawUrlHint = (query: string): string =>
   /(?:^|&)url=[^?&]*:\/\//i.test(query) ? '; a url with & in it must be percent-encoded' : '';
 

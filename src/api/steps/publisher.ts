@@ -8,26 +8,24 @@ import { type ClientState, requireOwnClient } from './ownClient.js';
 
 export type PublisherState = TokenState & ClientState;
 
-/** The steps that each call of a publisher about one client begins with. */
-export function publisherSteps<State extends PublisherState>(
-  db: Db,
-): [Step<State>, Step<State>, Step<State>] {
-  return [noStore, requireToken(db), requireOwnClient(db)] as unknown as [
-    Step<State>,
-    Step<State>,
-    Step<State>,
-  ];
+export interface RegistrationState {
+  registration: Registration;
 }
 
-/** Answers may hold secrets and are out of date at once. */
+/** Returns the steps that each call of a publisher about one client begins with. */
+export function publisherSteps(db: Db): Step<PublisherState>[] {
+  return [noStore, requireToken(db), requireOwnClient(db)];
+}
+
+/** Forbids to store the answer: it may hold secrets and is out of date at once. */
 export const noStore: Step = async (ctx, next) => {
   ctx.set('Cache-Control', 'no-store');
   await next();
 };
 
-/** The client's registration, as state.registration; 404 where there is none. */
+/** Finds the client's registration, as state.registration; 404 where there is none. */
 export const requireRegistration =
-  (db: Db): Step<ClientState & { registration: Registration }> =>
+  (db: Db): Step<ClientState & RegistrationState> =>
   async (ctx, next) => {
     const registration = await getRegistration(db, ctx.state.client.clientToken);
     if (!registration) throw new ApiError('not_registered', 'No url is registered for this client');

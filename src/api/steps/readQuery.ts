@@ -7,13 +7,13 @@ interface Asked {
   state: ApiState;
 }
 
-/** The parameters of the request's query, parsed once. @throws ApiError 400 */
+/** Returns the parameters of the request's query, parsed once. @throws ApiError 400 */
 export function parametersOf(ctx: Asked): Parameters {
   ctx.state.parameters ??= parseParameters(ctx.querystring);
   return ctx.state.parameters;
 }
 
-/** One parameter of those that the call needs. @throws ApiError 400 where it is missing or empty */
+/** Returns a parameter that the call needs. @throws ApiError 400 where it is missing or empty */
 export function required(ctx: Asked, name: string): Parameter {
   const given = parametersOf(ctx).get(name);
   if (given === undefined) throw badParameter(`The parameter ${name} is missing`);
@@ -30,7 +30,7 @@ export function refuseUnknownParameters(ctx: Asked, known: readonly string[]): v
   }
 }
 
-/** The parameters by name; client_token is always among the known ones. @throws ApiError 400 */
+/** Returns the parameters by name; client_token is always among the known ones. @throws ApiError 400 */
 export function readQuery(ctx: Asked, known: readonly string[]): Record<string, string | undefined> {
   refuseUnknownParameters(ctx, ['client_token', ...known]);
   const found: Record<string, string | undefined> = {};
@@ -43,7 +43,7 @@ export function readQuery(ctx: Asked, known: readonly string[]): Record<string, 
 /** Longer than any time with its zone; Date.parse also takes text in parentheses, however long. */
 const timeAtMost = 40;
 
-/** ISO 8601, to ms. @throws ApiError 400 */
+/** Reads a time in ISO 8601, to ms. @throws ApiError 400 */
 export function readTime(name: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined;
   const isTime = value.length <= timeAtMost && /^\d{4}-\d\d-\d\d/.test(value);

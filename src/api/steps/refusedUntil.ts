@@ -1,5 +1,5 @@
 /**
- * Until when somebody is refused, by key. It never holds more than `atMost` keys: a stranger chooses how many there
+ * Remembers until when somebody is refused, by key. It never holds more than `atMost` keys: a stranger chooses how many there
  * are. The one that was refused first is then forgotten, and is refused again at its next failure.
  */
 export class RefusedUntil {
@@ -20,7 +20,7 @@ export class RefusedUntil {
     }
   }
 
-  /** For how long still, ms; 0 for who is not refused. */
+  /** Returns for how long still, ms; 0 for who is not refused. */
   refusedForMs(key: string, nowMs: number): number {
     const untilMs = this.#untilMs.get(key);
     if (untilMs === undefined) return 0;

@@ -7,13 +7,13 @@ export class SecondWindow {
 
   constructor(readonly atMost: number) {}
 
-  /** How long until there is room, ms; 0 where there is. */
+  /** Returns how long until there is room, ms; 0 where there is. */
   fullForMs(key: string, nowMs: number): number {
     const window = this.#counts.get(key);
     return window !== undefined && window.count >= this.atMost ? Math.max(0, window.endsAtMs - nowMs) : 0;
   }
 
-  /** Counts one; false where there was no room. */
+  /** Counts one. Returns false where there was no room. */
   count(key: string, nowMs: number): boolean {
     let window = this.#counts.get(key);
     if (window === undefined || window.endsAtMs <= nowMs) {

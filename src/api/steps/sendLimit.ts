@@ -5,7 +5,7 @@ import type { Step } from '../endpoint.js';
 import type { ClientState } from './ownClient.js';
 
 /**
- * Calls that send something, per client: one in 5 s, bursts of 5.
+ * Limits a client's calls that send something: one in 5 s, bursts of 5.
  * @param sends as how many of them this call counts, 1 or 5
  */
 export function limitSends(db: Db, sends?: 1 | 5): Step<ClientState> {

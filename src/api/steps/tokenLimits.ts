@@ -1,5 +1,5 @@
 /**
- * How often tokens may be asked for.
+ * Limits how often tokens may be asked for.
  *
  * Per client id only tokens that were minted count, and failures count for one client id from one address: who does
  * not have the secret cannot use up what the customer may do from elsewhere. The first is counted in the memory of
@@ -7,17 +7,17 @@
  * that they add up over all processes; while Redis is away, in memory.
  */
 import { hash } from 'node:crypto';
-import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../../redis/connection/db.js';
 import { tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
 import { RefusedUntil } from './refusedUntil.js';
 import { SecondWindow } from './secondWindow.js';
+import { sharedWindow } from './sharedWindow.js';
 
 export interface TokenLimits {
   /** @throws ApiError 429 */
   refuseTooMany(clientId: string, address: () => string): void;
-  /** For a token that was minted and not yet given out. @throws ApiError 429 when others were faster */
+  /** Counts a token that was minted and not yet given out. @throws ApiError 429 when others were faster */
   countToken(clientId: string): void;
   /** @throws ApiError 429 when this failure is one too many */
   countFailure(clientId: string, address: string): Promise<void>;
@@ -31,12 +31,9 @@ const refusedAtMost = 10_000;
 
 export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits {
   const tokens = new SecondWindow(tokensPerSecond);
-  const window = { points: failuresAllowed, duration: failuresWindowSeconds };
-  const failures = new RateLimiterRedis({
-    storeClient: db.redis,
-    keyPrefix: db.global.tokenFailures,
-    insuranceLimiter: new RateLimiterMemory(window),
-    ...window,
+  const countFailed = sharedWindow(db, db.global.tokenFailures, {
+    points: failuresAllowed,
+    duration: failuresWindowSeconds,
   });
   // Who has failed too often is remembered here: the way of a good request needs no look-up.
   const refused = new RefusedUntil(refusedAtMost);
@@ -57,13 +54,10 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
     },
     async countFailure(clientId, address) {
       const key = failureKey(clientId, address);
-      try {
-        await failures.consume(key);
-      } catch (err) {
-        if (!(err instanceof RateLimiterRes)) throw err;
-        refused.refuse(key, Date.now() + err.msBeforeNext);
-        throw tooMany('Too many failures, please try again later', err.msBeforeNext);
-      }
+      const { isOver, msBeforeNext } = await countFailed(key);
+      if (!isOver) return;
+      refused.refuse(key, Date.now() + msBeforeNext);
+      throw tooMany('Too many failures, please try again later', msBeforeNext);
     },
   };
 }

@@ -3,7 +3,7 @@ import { Client, type Dispatcher } from 'undici';
 import type { AttemptFailed } from '../attempt-error.js';
 import { type Destination, type Guard, type Opening, openSocket } from './open-socket.js';
 
-/** Shorter than what common servers and load balancers keep; longer means more stale connections. */
+/** Common servers and load balancers keep a connection longer; a longer time here means more stale connections. */
 const keepAliveMs = 10_000;
 const maxHeaderBytes = 16 * 1024;
 
@@ -13,7 +13,7 @@ const maxHeaderBytes = 16 * 1024;
  */
 export class Connection {
   remoteAddress: string | undefined;
-  /** An answer came over the socket that is open now: the next request may find it stale. */
+  /** Whether an answer came over the socket that is open now: the next request may find it stale. */
   used = false;
   /** Called when an idle connection was closed, by the server or because it was idle for long. */
   onIdleClose: () => void = () => undefined;
@@ -47,12 +47,12 @@ export class Connection {
     this.#client.dispatch(options, handler);
   }
 
-  /** It is not open yet, because its name has no address yet. */
+  /** Whether it is not open yet because its name has no address yet. */
   isLookingUp(): boolean {
     return this.#opening?.isLookingUp() ?? false;
   }
 
-  /** The answer is read to its end. */
+  /** Notes that the answer is read to its end. */
   rest(): void {
     this.#busy = false;
   }

@@ -14,7 +14,7 @@ export class Connections implements SharedByOrigins {
   readonly #idle = new Map<Connection, Origin>();
   /** Origins that lack nothing but a socket, in the order of their turns. */
   readonly #wanting = new Set<Origin>();
-  /** Taken: one for each place in use and for each idle connection. */
+  /** Sockets taken: one for each place in use and for each idle connection. */
   #sockets = 0;
   waiting = 0;
 
@@ -24,7 +24,7 @@ export class Connections implements SharedByOrigins {
     readonly maxSockets: number,
   ) {}
 
-  /** An origin (`https://example.com:8443`). To be followed by `acquire`. */
+  /** Returns an origin (`https://example.com:8443`). To be followed by `acquire`. */
   of(name: string, to: () => Destination): Origin {
     let origin = this.#origins.get(name);
     if (origin === undefined) {
@@ -80,7 +80,7 @@ export class Connections implements SharedByOrigins {
     if (this.#origins.get(origin.name) === origin) this.#origins.delete(origin.name);
   }
 
-  /** Closes what is idle. */
+  /** Closes idle connections. */
   destroy(): void {
     for (const [connection, origin] of this.#idle) origin.closeIdle(connection);
   }

@@ -32,9 +32,9 @@ export interface Guard {
 
 /** A connection on its way. */
 export interface Opening {
-  /** Its name has no address yet. */
+  /** Whether its name has no address yet. */
   isLookingUp(): boolean;
-  /** Gives it up and destroys what there is of it. */
+  /** Gives the opening up and destroys its socket. */
   abandon(): void;
 }
 
@@ -180,8 +180,8 @@ function startTls(to: Destination, guard: Guard, tcp: Socket, hold: Hold): Promi
 }
 
 /**
- * The code only: messages may hold names and addresses. Where several addresses were tried, what a receiver
- * said counts before what may be this host's.
+ * Returns only the code: messages may hold names and addresses. Where several addresses were tried, a code that a receiver
+ * caused counts before one that may be this host's.
  */
 function codeOf(error: Error): string {
   if (!(error instanceof AggregateError)) return dnsCode(error) ?? 'unknown error';

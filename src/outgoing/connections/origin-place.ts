@@ -5,21 +5,21 @@ import type { Body, Place, PostResult } from '../place.js';
 import type { Connection } from './connection.js';
 import type { Origin, Waiter } from './origin.js';
 
-/** Counts places for who closes the sender. */
+/** Counts places: the sender waits for them when it closes. */
 export interface Ledger {
   readonly timeoutMs: number;
   posted(): void;
-  /** The result of what was posted is known, or nobody wants to know it. */
+  /** The result of a post is known, or nobody wants to know it. */
   answered(): void;
-  /** What was not posted will not be. */
+  /** A place ended without a post. */
   givenBack(place: OriginPlace): void;
-  /** Nothing more is read of what was posted. */
+  /** Nothing more is read of a post's answer. */
   ended(place: OriginPlace): void;
 }
 
 /**
- * One place from the wait for it until it is given back: waiting, naming (granted without a connection, and
- * waiting for a turn to look up the name), held, posted, over. The signal covers all of it.
+ * One place, from the wait for it until it is given back: waiting, naming (granted without a connection, it waits for a
+ * turn to look up the name), held, posted, over. The signal covers all of them.
  */
 export class OriginPlace implements Place, Waiter, AttemptOwner {
   #state: 'waiting' | 'naming' | 'held' | 'posted' | 'over' = 'waiting';

@@ -2,9 +2,9 @@ import { Connection } from './connection.js';
 import type { Destination, Guard } from './open-socket.js';
 import { Turns } from './turns.js';
 
-/** Who asks for a place at an origin. */
+/** Asks for a place at an origin. */
 export interface Waiter {
-  /** With whom the origin's places are shared in turn. */
+  /** The origin's places are shared in turn among clients. */
   readonly client: string;
   /** Called once. @param connection one that is open, where there is one */
   granted(connection: Connection | undefined): void;
@@ -14,7 +14,7 @@ export interface Waiter {
 export interface SharedByOrigins {
   readonly guard: Guard;
   readonly perOrigin: number;
-  /** Who waits for a place, over all origins. */
+  /** How many wait for a place, over all origins. */
   waiting: number;
   /** Whether `takeSocket` would succeed. */
   hasSocket(): boolean;
@@ -27,15 +27,15 @@ export interface SharedByOrigins {
   serve(origin: Origin): void;
   keepIdle(connection: Connection, origin: Origin): void;
   dropIdle(connection: Connection): void;
-  /** Nothing is left of it. */
+  /** Drops an origin of which nothing is left. */
   forget(origin: Origin): void;
 }
 
 /**
- * The places of one origin: those in use, at most as many as the bound, and connections that are kept idle.
- * Who finds no place waits; the clients who wait are served in turn.
+ * The places of one origin: those in use, up to the bound, and connections that are kept idle. A waiter that finds no
+ * place queues; the clients that wait are served in turn.
  *
- * While somebody waits, the bound is reached or no socket is to be had: nobody overtakes.
+ * While somebody waits, the bound is reached or there is no socket: nobody overtakes.
  */
 export class Origin {
   readonly #idle: Connection[] = [];
@@ -48,7 +48,7 @@ export class Origin {
     readonly all: SharedByOrigins,
   ) {}
 
-  /** It lacks nothing but a socket for who is next. */
+  /** Whether it lacks nothing but a socket for its next waiter. */
   get wantsSocket(): boolean {
     return this.#waiting.size > 0 && this.#inUse < this.all.perOrigin;
   }
@@ -63,7 +63,7 @@ export class Origin {
     this.all.waiting++;
   }
 
-  /** A waiter gives up before its turn. */
+  /** Takes out a waiter that gives up before its turn. */
   leave(waiter: Waiter): void {
     this.#waiting.delete(waiter.client, waiter);
     this.all.waiting--;
@@ -71,7 +71,7 @@ export class Origin {
     this.#forgetIfUnused();
   }
 
-  /** @returns false where there is no socket for it */
+  /** Grants a place to the next waiter. @returns false where there is no socket for it */
   grantNext(): boolean {
     if (this.#idle.length === 0 && !this.all.hasSocket()) return false;
     const next = this.#waiting.next();
@@ -80,20 +80,20 @@ export class Origin {
     return this.#grant(next);
   }
 
-  /** A connection for a place that was granted without one. */
+  /** Makes a connection for a place that was granted without one. */
   connect(): Connection {
     const connection = new Connection(this.name, this.to, this.all.guard);
     connection.onIdleClose = () => this.closeIdle(connection);
     return connection;
   }
 
-  /** In the place of a connection that turned out to be stale: a new one. */
+  /** Makes a connection in the place of a stale one. */
   replace(stale: Connection): Connection {
     stale.destroy();
     return this.connect();
   }
 
-  /** @param reusable the connection is open and between two requests; otherwise it is closed */
+  /** Takes a place back. @param reusable the connection is open and between two requests; otherwise it is closed */
   release(connection: Connection | undefined, reusable: boolean): void {
     this.#inUse--;
     if (connection !== undefined && reusable) {

@@ -1,4 +1,4 @@
-/** Waiting items of several clients. `next` takes one of each client in turn, of each client the oldest. */
+/** Queues items of several clients. `next` takes the oldest item of each client in turn. */
 export class Turns<T> {
   /** In the order of their turns; a client without items is not in it. */
   readonly #byClient = new Map<string, Set<T>>();

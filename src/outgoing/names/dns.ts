@@ -4,13 +4,13 @@ import { dnsCode, type ResolvedAddress, saysUnknownHost } from './resolve.js';
 export interface DnsSettings {
   /** Name servers (`127.0.0.1:5353`) instead of those of the system. */
   servers?: readonly string[];
-  /** For the first try of a question at one server (1,500). */
+  /** Time of a question's first try at one server (1,500). */
   timeoutMs?: number;
-  /** At each server (2). */
+  /** Tries at each server (2). */
   tries?: number;
 }
 
-/** What one second's verdict on the resolver is good for: everybody who asks in that second. */
+/** A verdict on the resolver holds for everybody who asks within a second. */
 const rememberedMs = 1_000;
 /** c-ares looks at its timeouts in steps of the same length, so the question may take twice as long. */
 const neutralQuestionTimeoutMs = 500;
@@ -25,7 +25,7 @@ export class Dns {
 
   constructor(readonly settings: DnsSettings = {}) {}
 
-  /** IPv4 first. @throws an error with a DNS `code` when there are none */
+  /** Returns a name's addresses, IPv4 first. @throws an error with a DNS `code` where there are none */
   async addressesOf(hostname: string): Promise<readonly ResolvedAddress[]> {
     const resolver = this.#currentResolver();
     const [v4, v6] = await Promise.allSettled([
@@ -41,9 +41,9 @@ export class Dns {
   }
 
   /**
-   * Tells a dead resolver from one customer's dead name servers. Any name that got an answer since then shows
-   * that the resolver works; if there is none, it is asked for the root's name servers, a question that is
-   * nobody's in particular. Its answer is shared by all who ask within a second.
+   * Tells a dead resolver from one customer's dead name servers. Any name that got an answer since `sinceMs` shows that
+   * the resolver works. If there is none, the resolver is asked for the root's name servers, which belong to no customer.
+   * Its answer is shared by everybody who asks within a second.
    *
    * NXDOMAIN and REFUSED are answers. SERVFAIL is not: so a resolver on this host answers everything
    * while the way from it to the world is cut.

@@ -3,8 +3,8 @@ import { isIP } from 'node:net';
 import type { ResolvedAddress } from './resolve.js';
 
 /**
- * The system's list of names (hosts(5)), read again when the file has changed. It is read in place, not on
- * one of libuv's threads: it is small, in the page cache, and changes with the machine.
+ * Reads the system's list of names (hosts(5)), again when the file has changed. It reads in place, not on one of libuv's
+ * threads: the file is small and in the page cache.
  */
 export class HostsFile {
   #version = '';
@@ -13,6 +13,7 @@ export class HostsFile {
   constructor(readonly path = systemPath) {}
 
   /**
+   * Returns the addresses of a name.
    * @param name in lower case, without a final dot
    * @returns in the order of the file, IPv4 first; empty where it is not listed
    * @throws what the file system throws, unless there is no such file or it may not be read

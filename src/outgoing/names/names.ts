@@ -8,8 +8,8 @@ import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, type Turn } 
 export interface NameSettings extends DnsSettings {
   /** Instead of the system's `hosts`. */
   hostsPath?: string;
-  /** For how many names DNS is asked at once (256), as long as everybody takes turns. */
-  maxAtOnce?: number;
+  /** Names that DNS is asked for side by side (256), as long as every caller takes a turn. */
+  concurrency?: number;
 }
 
 interface Asking {
@@ -19,24 +19,24 @@ interface Asking {
 }
 
 /**
- * Names as the system knows them, without getaddrinfo: that blocks one of libuv's four threads for as long
+ * Looks up names as the system knows them, without getaddrinfo, which blocks one of libuv's four threads for as long
  * as a name server keeps silent, so four dead names would hold up every other name, and every file.
  *
  * | name | answer |
  * |---|---|
  * | `localhost`, `*.localhost` (RFC 6761) | loopback: the addresses that `hosts` gives `localhost`, or 127.0.0.1 |
  * | `*.invalid` (RFC 6761) | does not exist |
- * | in `hosts` | what stands there; DNS is not asked, as is the usual order of a system |
+ * | in `hosts` | the addresses there; DNS is not asked, as is the usual order of a system |
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
- * Lookups of one name at once ask once. So that nobody floods the resolver, who is about to look up a name
- * takes a turn, which is waited for before an attempt begins. A lookup itself never waits: one that has had no
- * turn, in the rare case of a connection that turns out to be stale, is one more.
+ * Lookups of one name at the same time ask once. A place waits for a turn to look up its name before its attempt begins, so
+ * that nobody floods the resolver. A lookup itself never waits: where a connection turns out to be stale, which is rare,
+ * the lookup has had no turn and is one more.
  */
 export class SystemNames implements Names {
   readonly #dns: Dns;
   readonly #hosts: HostsFile;
-  readonly #maxAtOnce: number;
+  readonly #concurrency: number;
   readonly #asking = new Map<string, Asking>();
   readonly #waiting: ((turn: Turn) => void)[] = [];
   /** Turns that are given, and lookups under way. */
@@ -45,7 +45,7 @@ export class SystemNames implements Names {
   constructor(settings: NameSettings = {}) {
     this.#dns = new Dns(settings);
     this.#hosts = new HostsFile(settings.hostsPath);
-    this.#maxAtOnce = settings.maxAtOnce ?? 256;
+    this.#concurrency = settings.concurrency ?? 256;
   }
 
   readonly lookup = async (hostname: string): Promise<readonly ResolvedAddress[]> => {
@@ -57,7 +57,7 @@ export class SystemNames implements Names {
 
   takeTurn(hostname: string, onTurn: (turn: Turn) => void): void {
     if (!this.#needsTurn(hostname)) onTurn(noTurn);
-    else if (this.#busy < this.#maxAtOnce) {
+    else if (this.#busy < this.#concurrency) {
       this.#busy++;
       this.#giveTurn(onTurn);
     } else this.#waiting.push(onTurn);
@@ -80,7 +80,7 @@ export class SystemNames implements Names {
     try {
       return !this.#asking.has(hostname) && this.#withoutDns(hostname).length === 0;
     } catch {
-      // The lookup throws the same, where it is told as what it is.
+      // The lookup throws the same, where the error is translated.
       return false;
     }
   }
@@ -96,11 +96,11 @@ export class SystemNames implements Names {
 
   #freeTurn(): void {
     this.#busy--;
-    if (this.#busy >= this.#maxAtOnce) return;
+    if (this.#busy >= this.#concurrency) return;
     const next = this.#waiting.shift();
     if (next === undefined) return;
     this.#busy++;
-    // Many who wait may have given up, and each ends its turn at once: not one within the other.
+    // Many waiters may have given up, and each ends its turn at once: not one within the other.
     queueMicrotask(() => this.#giveTurn(next));
   }
 
@@ -127,7 +127,7 @@ export class SystemNames implements Names {
   }
 }
 
-/** The names of this system: one for the process, so that its bound holds for all of it. */
+/** The names of this system: one object, so that its bound holds for the whole process. */
 export const systemNames = new SystemNames();
 
 const noTurn: Turn = { end: () => undefined };
@@ -137,7 +137,8 @@ function isLoopback(address: string): boolean {
 }
 
 /**
- * c-ares needs a socket for a question, and where it gets none says only that no server could be reached.
+ * Tells a lack of descriptors from silent servers: c-ares, without a socket for its question, says only that no server
+ * could be reached.
  * @throws EMFILE or ENFILE when there are no descriptors left
  */
 function refuseWithoutDescriptors(): void {

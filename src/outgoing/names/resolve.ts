@@ -3,18 +3,18 @@ export interface ResolvedAddress {
   family: 4 | 6;
 }
 
-/** All addresses of a name; rejects with an error that has a DNS `code`. */
+/** Finds all addresses of a name; rejects with an error that has a DNS `code`. */
 export type Lookup = (hostname: string) => Promise<readonly ResolvedAddress[]>;
 
-/** How names become addresses, and whether it is to blame for a name that has none. */
+/** Turns names into addresses, and says whether the resolver is to blame for a name that has none. */
 export interface Names {
   lookup: Lookup;
   /**
    * Waits until a name may be looked up.
-   * @param onTurn called once, at once where nothing has to be waited for
+   * @param onTurn called once, at once where there is a turn
    */
   takeTurn(hostname: string, onTurn: (turn: Turn) => void): void;
-  /** Whether the lookup of this name, which is still under way, has no answer because nobody gets any. */
+  /** Whether the lookup of this name, which is under way, has no answer because the resolver answers nobody. */
   isSilentFor(hostname: string): Promise<boolean>;
 }
 
@@ -32,11 +32,12 @@ export class ResolverSilent extends Error {
   }
 }
 
-/** Does this error say that the name does not exist (rather than that nobody answered)? */
+/** Whether this error says that the name does not exist, rather than that nobody answered. */
 export function saysUnknownHost(error: unknown): boolean {
   return unknownHostCodes.has(dnsCode(error) ?? '');
 }
 
+/** Returns the `code` of an error, where it has one. */
 export function dnsCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   return typeof error.code === 'string' ? error.code : undefined;

@@ -5,7 +5,7 @@
  * Global
  *   layout                        number, the layout version of the keys
  *   accounts                      set of account ids
- *   account:<id>                  hash: name, client_id, scopes, secret_hash, generation, disabled, ...
+ *   account:<id>                  hash (fields.ts)
  *   client-id:<client_id>         string: account id
  *   access-token:{<account's key>}:<sha256>  string: generation and scopes, with a TTL
  *   account-clients:<account id>  set of client tokens
@@ -28,23 +28,22 @@
  *   counts                        hash: JSON of what the sweep counted and of its end, each with when (counts.ts)
  *
  * Of one client, `{T}:` before each
- *   client                        hash: account_id, name, created_at, max_in_flight, max_per_second, deleted,
- *                                 cleared (nothing else of a deleted client is left but what expires)
+ *   client                        hash (fields.ts)
  *   signing-secrets               hash of the client's signing secrets
- *   registration                  hash: url, generation, registered_at, nonce, account_id, answered, pending_since
- *   endpoint                      hash: state, paused, held, epoch, generation, failures, ... (see endpoint.ts)
+ *   registration                  hash (fields.ts)
+ *   endpoint                      hash (fields.ts)
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
  *                                 the first 256 segments
- *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (knownLua.ts)
+ *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (shared/known.lua)
  *   known-beside                  set: <bucket>:<field> of each asset that has one
  *   owed                          hash: asset -> notification id, of what waits
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
- *   flight                        hash: asset -> what its attempt holds (notificationLua.ts); such an asset is owed too,
- *                                 and in none of the four above
+ *   flight                        hash: asset -> what its attempt holds (shared/notification.lua); such an asset is owed
+ *                                 too, and in none of the four above
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
- *   notification:<id>             hash: one notification's record; expires 14 days after its end
+ *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   attempts-by:<hour>            hash: what attempts of that hour came to, in 5-minute steps; 26 hours (attemptHistory.ts)
@@ -86,7 +85,7 @@ export function globalKeys(prefix: string) {
   };
 }
 
-/** What stands before every key of one client; the scripts build the rest from it. */
+/** Returns the beginning of every key of one client. Scripts add the rest: a test holds them to `clientKeys`. */
 export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }
@@ -106,12 +105,16 @@ export function clientKeys(prefix: string, clientToken: string) {
     dueBackfill: `${base}due:backfill`,
     flight: `${base}flight`,
     resends: `${base}resends`,
+    /** Of the first release, until the sweep meets it. */
+    inFlightOfLayout1: `${base}in-flight`,
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
+    sendLimit: `${base}send-limit`,
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
     beside: (platformId: string) => `${base}beside:${platformId}`,
     known: (bucket: string) => `${base}known:${bucket}`,
+    knownBesides: `${base}known-beside`,
     /** Of an asset with many segments; its field is bytes. */
     knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
       Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),

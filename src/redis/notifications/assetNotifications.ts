@@ -1,36 +1,20 @@
 /**
- * Every notification of one asset. The known segments of an asset name its last claim, and each record names the claim
- * before it (`before`), so that they are found without looking at any other's. A record that the chain may not lead to
- * stands in `beside:<asset>` (`keep_beside` of notificationLua.ts).
+ * Finds every notification of one asset. The known segments of an asset name its last claim, and each record names the
+ * claim before it (`before`): only the asset's own records are read. A record that the chain may not lead to stands in
+ * `beside:<asset>` (`keep_beside` of shared/notification.lua).
  */
 import { assetSlot, idFromBytes, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript, text } from '../connection/script.js';
-import { knownLua } from '../owed/knownLua.js';
-import { notificationLua } from '../owed/notificationLua.js';
+import { runScript, text } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import type { NotificationState } from './notifications.js';
 import { byFallingScore, type Place } from './place.js';
 
-/** So many records of a chain in one call, which takes less than 1 ms. */
+/** Records of a chain that one call reads, in less than 1 ms. */
 const atOnce = 100;
 
-/** ARGV: 2 id, 3 how many. Answers {list, whether the last of it has no record any more}: accepted at, state and the bytes of the id before, of it and of those before it. */
-const chain = clientScript(
-  `
-local found, id = {}, ARGV[2]
-for _ = 1, tonumber(ARGV[3]) do
-  local r = redis.call('HMGET', record(id), 'accepted_at', 'state', 'before')
-  if not r[1] then return {found, 1} end
-  found[#found + 1] = {r[1], r[2] or 'waiting', r[3] or ''}
-  if not r[3] then break end
-  id = id_text(r[3])
-end
-return {found, 0}
-`,
-  notificationLua,
-  knownLua,
-);
+const chain = script('assetChain');
 
 export interface AssetNotification {
   /** Its time of acceptance (ms) and its id. */
@@ -39,8 +23,8 @@ export interface AssetNotification {
 }
 
 /**
- * Those of which there is a record, newest first.
- * @returns undefined where some were claimed by a release that did not link them, and may still be there
+ * Returns those that have a record, newest first; undefined where an earlier release claimed some without linking them,
+ * and they may still be there.
  */
 export async function notificationsOfAsset(
   db: Db,
@@ -60,7 +44,7 @@ export async function notificationsOfAsset(
   return [...found.values()].sort((a, b) => byFallingScore(a.place, b.place));
 }
 
-/** Adds a notification, and those before it, to what was found; `gone`: the last of them has no record any more. */
+/** Adds a notification and those before it to `found`. @returns `gone` where the last of them has no record any more */
 async function follow(
   db: Db,
   clientToken: string,

@@ -1,9 +1,10 @@
-/** The records of notifications: reading them, and what people may change of them. */
+/** Reads the records of notifications, and makes the changes that people may ask for. */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript, text } from '../connection/script.js';
-import { notificationLua } from '../owed/notificationLua.js';
+import { runScript, runTable, text } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owed.js';
 import type { AttemptRecord } from '../owed/settle.js';
 
@@ -23,7 +24,7 @@ export const notificationStates: readonly NotificationState[] = [
   'cancelled',
 ];
 
-/** `due`: its turn comes now; `in_flight`: an attempt is under way; `retry`: at its own time; the others hold the whole client. */
+/** `due`: its turn comes now; `in_flight`: its attempt runs; `retry`: at its own time; the others hold the whole client. */
 export type WaitingReason =
   | 'due'
   | 'in_flight'
@@ -43,13 +44,13 @@ export interface NotificationRecord {
   state: NotificationState;
   priority: 'live' | 'backfill';
   acceptedAt: number;
-  /** Of the workflow that it shares with others, `-` where it has none; absent: it has one of its own. */
+  /** Names the workflow that it shares with others, `-` where it has none; absent: it has one of its own. */
   group?: string;
   endedAt?: number;
   /** While it waits: when it may be attempted next (absent where only a change from outside helps), and why then. */
   nextAttemptAt?: number;
   waitingReason?: WaitingReason;
-  /** What took its place (`superseded`) or made it unnecessary (`not_needed`). */
+  /** The notification that took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
   /** Why it `failed`: `window` or `expired`. */
   reason?: string;
@@ -85,23 +86,9 @@ export async function findNotification(
   return undefined;
 }
 
-/** ARGV: 2 id */
-const cancel = clientScript(
-  `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
-if not asset then return 0 end
-local f = flight_of(asset)
-local w = not f and waiting_of(asset) or nil
-if owed_id(asset, f, w) ~= ARGV[2] then return 0 end
-if f then
-  f.newer = NOTHING
-  write_flight(asset, f)
-else stop_waiting(asset, w) end
-finish(ARGV[2], 'cancelled')
-return 1`,
-  notificationLua,
-);
+const cancel = script('cancel');
 
-/** An operator gives up a waiting notification. False when it does not wait (any more). */
+/** Cancels a waiting notification, for an operator. @returns false where it does not wait (any more) */
 export async function cancelNotification(
   db: Db,
   clientToken: string,
@@ -110,19 +97,9 @@ export async function cancelNotification(
   return (await runScript(db, cancel, clientToken, [notificationId])) === 1;
 }
 
-/** ARGV: 2 id */
-const makeDueScript = clientScript(
-  `local asset = redis.call('HGET', record(ARGV[2]), 'asset')
-if not asset then return 'unknown' end
-local f = flight_of(asset)
-local w = not f and waiting_of(asset) or nil
-if owed_id(asset, f, w) ~= ARGV[2] then return 'ended' end
-if w then make_due(asset, w, math.min(now, w.since)) end
-return 'due'`,
-  notificationLua,
-);
+const makeDueScript = script('makeDue');
 
-/** A waiting notification is due at once; the caller wakes catch-up. `ended`: it is to be sent by `redeliver`. */
+/** Makes a waiting notification due at once; the caller wakes catch-up. `ended`: only `redeliver` can send it. */
 export async function makeDue(
   db: Db,
   clientToken: string,
@@ -134,28 +111,11 @@ export async function makeDue(
     | 'unknown';
 }
 
-/** ARGV: 2 id, 3 dry run, 4 bucket, 5 field, 6 id's bytes */
-const recover = clientScript(
-  `local key = record(ARGV[2])
-local r = redis.call('HMGET', key, 'state', 'asset', 'priority')
-if r[1] ~= 'failed' then return 0 end
-local asset = r[2]
-local f = flight_of(asset)
-if owed_id(asset, f, not f and waiting_of(asset) or nil) then return 0 end
-local packed = redis.call('HGET', base .. 'known:' .. ARGV[4], ARGV[5])
-if packed and string.sub(packed, 5, 20) ~= ARGV[6] then return 0 end
-if ARGV[3] == '1' then return 1 end
-owe(asset, ARGV[2], r[3] == 'backfill' and 'B' or 'L')
-write_waiting()
-redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since')
-redis.call('PERSIST', key)
-return 1`,
-  notificationLua,
-);
+const recover = script('recover');
 
 /**
- * What ended `failed` in that time, and was not followed by a newer notification of its asset, is owed again;
- * the caller wakes catch-up. `dryRun` only counts.
+ * Makes owed again what ended as failed in that time and was not followed by a newer notification of its asset; the caller
+ * wakes catch-up. `dryRun` only counts.
  */
 export async function recoverFailed(
   db: Db,
@@ -163,7 +123,7 @@ export async function recoverFailed(
   range: { since: number; until: number; dryRun: boolean },
 ): Promise<{ count: number }> {
   let count = 0;
-  // Whatever breaks off below, the sweep knows of this client.
+  // From here on the sweep knows of this client, also if the rest fails.
   if (!range.dryRun) await announceClaims(db, [clientToken]);
   const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
   for (let i = 0; i < ids.length; i += 200) {
@@ -173,20 +133,20 @@ export async function recoverFailed(
       if (found.endedAt < range.since || found.endedAt > range.until) continue;
       const slot = assetSlot(found.platformId);
       count += Number(
-        await runScript(db, recover, clientToken, [
-          found.notificationId,
-          range.dryRun ? 1 : 0,
-          slot.bucket,
-          slot.field,
-          idToBytes(found.notificationId),
-        ]),
+        await runTable(
+          db,
+          recover,
+          clientToken,
+          { id: found.notificationId, dry_run: range.dryRun, bucket: slot.bucket },
+          [slot.field, idToBytes(found.notificationId)],
+        ),
       );
     }
   }
   return { count };
 }
 
-/** Records in the order of the ids; undefined where there is none (any more). */
+/** Reads records, in the order of the ids; undefined where there is none (any more). */
 export async function readRecords(
   db: Db,
   clientToken: string,
@@ -205,7 +165,7 @@ export async function readRecords(
   return records;
 }
 
-/** Those that have failed. A record may hold many attempts: it is not read to be thrown away. */
+/** Returns the ids of those that have failed. It reads their states alone: a record may hold many attempts. */
 async function failedAmong(db: Db, clientToken: string, ids: readonly string[]): Promise<string[]> {
   const commands = db.redis.pipeline();
   for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
@@ -213,7 +173,7 @@ async function failedAmong(db: Db, clientToken: string, ids: readonly string[]):
   return ids.filter((_, i) => states[i] === 'failed');
 }
 
-/** Adds to what waits when it is attempted next, and why then. */
+/** Adds to waiting records when they are attempted next, and why then. */
 async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRecord[]): Promise<void> {
   if (waiting.length === 0) return;
   const keys = db.client(clientToken);
@@ -251,7 +211,7 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRe
 function recordOf(
   clientToken: string,
   id: string,
-  f: Record<string, string>,
+  f: HashOf<'notification'>,
 ): NotificationRecord | undefined {
   if (f.asset === undefined) return undefined;
   return {

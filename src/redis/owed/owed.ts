@@ -1,9 +1,8 @@
-/** Which clients are owed something, and whether anybody works on it. */
+/** Keeps the index of clients that are owed something, and reads whether catch-up works on it. */
 import type { Redis } from 'ioredis';
 import type { Db } from '../connection/db.js';
-import { clientScript, runScript } from '../connection/script.js';
-import { endpointLua } from '../records/endpointLua.js';
-import { notificationLua } from './notificationLua.js';
+import { evaluate, runScript } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 
 /** Long enough that a claim which announced itself has happened or never will. */
 const unclaimedMs = 600_000;
@@ -22,7 +21,7 @@ function announcedBy(redis: Redis): Map<string, number> {
   if (clients === undefined) {
     clients = new Map();
     announced.set(redis, clients);
-    // What answers after a reconnect may be a server that has lost its last second.
+    // After a reconnect a server may answer that has lost its last second.
     redis.on('close', () => announced.delete(redis));
   }
   return clients;
@@ -93,16 +92,10 @@ export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
 /** Takes a client that is owed nothing off the index, unless a claim announced itself lately. */
 export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
   const before = Date.now() + db.clockOffsetMs() - unclaimedMs;
-  await db.redis.eval(
-    `local at = redis.call('ZSCORE', KEYS[1], ARGV[1])
-     if at and tonumber(at) < tonumber(ARGV[2]) then return redis.call('ZREM', KEYS[1], ARGV[1]) end
-     return 0`,
-    1,
-    db.global.owedClients,
-    clientToken,
-    before,
-  );
+  await evaluate(db, forget, [db.global.owedClients], [clientToken, before]);
 }
+
+const forget = script('forgetOwedClient');
 
 export interface OwedOverview {
   owed: number;
@@ -117,38 +110,7 @@ export interface OwedOverview {
   isConsistent: boolean;
 }
 
-/** ARGV: 2 retention ms */
-const overview = clientScript(
-  `
--- Of the first release: its leases stand beside what is owed.
-redis.call('UNLINK', base .. 'in-flight')
-land_expired()
-write_waiting()
-local in_flight, owed = in_flight(), owed_count()
-local waiting = redis.call('HLEN', base .. 'owed')
-local consistent = waiting == redis.call('ZCARD', base .. 'owed-since')
-  and waiting == redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill') and 1 or 0
-if owed == 0 then return {0, 0, -1, in_flight, 0, consistent} end
-local next_at = math.huge
-for _, lane in ipairs({'due:live', 'due:backfill'}) do
-  local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
-  if first[2] then next_at = math.min(next_at, tonumber(first[2])) end
-end
--- All of it is in flight: the first lease that ends is what there is to wait for.
-if next_at == math.huge then return {owed, -1, 0, in_flight, 0, consistent} end
-local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
-local expires = oldest + tonumber(ARGV[2])
-if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') == '1' or field('held') == '1'
-  or state() == 'suspended' then next_at = expires end
-next_at = math.max(next_at, number('not_before'))
-if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
-next_at = math.min(next_at, expires)
-local planned = number('planned_at')
-return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight, now - oldest, consistent}
-`,
-  notificationLua,
-  endpointLua,
-);
+const overview = script('overview');
 
 export async function owedOverview(db: Db, clientToken: string, retentionMs: number): Promise<OwedOverview> {
   const answer = (await runScript(db, overview, clientToken, [retentionMs])) as [
@@ -163,12 +125,7 @@ export async function owedOverview(db: Db, clientToken: string, retentionMs: num
   return { owed, overdueMs, plannedMsAgo, inFlight, oldestMs, isConsistent: consistent === 1 };
 }
 
-/** ARGV: 2 ms from now */
-const wake = clientScript(
-  `if redis.call('EXISTS', base .. 'owed', base .. 'flight') == 0 then return 0 end
-return wake_by(now + tonumber(ARGV[2]))`,
-  endpointLua,
-);
+const wake = script('wakeCatchUp');
 
 /** Whether catch-up must be woken for something due in `inMs`; if so, it is expected awake by then from now on. */
 export async function mustWakeCatchUp(db: Db, clientToken: string, inMs: number): Promise<boolean> {

@@ -1,7 +1,8 @@
-/** Reading everything that a client is owed or was notified of, in pieces: for accounting, not for a read path. */
+/** Reads everything that a client is owed or was notified of, in pieces: for accounting, not for a read path. */
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { clientScript, runScript } from '../connection/script.js';
+import { runScript } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 
 export interface OwedAsset {
   platformId: string;
@@ -63,7 +64,7 @@ export async function strayAssets(
   );
 }
 
-/** Sizes, all read in one moment. */
+/** Sizes of what a client is owed, all read in one moment. */
 export interface OwedSizes {
   owed: number;
   since: number;
@@ -76,21 +77,7 @@ export interface OwedSizes {
   oldestListedAt: number;
 }
 
-const sizes = clientScript(
-  `
-local longest, flights = 0, redis.call('HVALS', base .. 'flight')
-for _, packed in ipairs(flights) do
-  longest = math.max(longest, tonumber(string.match(packed, '^%S+ (%d+)')) - now)
-end
-local oldest = redis.call('ZRANGE', base .. 'notifications', 0, 0, 'WITHSCORES')
-return {
-  redis.call('HLEN', base .. 'owed'), redis.call('ZCARD', base .. 'owed-since'),
-  redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill'),
-  longest,
-  redis.call('ZCARD', base .. 'notifications'), oldest[2] and tonumber(oldest[2]) or 0,
-}
-`,
-);
+const sizes = script('owedSizes');
 
 export async function owedSizes(db: Db, clientToken: string): Promise<OwedSizes> {
   const answer = (await runScript(db, sizes, clientToken, [])) as number[];

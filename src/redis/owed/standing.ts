@@ -1,11 +1,10 @@
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { clientScript, runScript, text } from '../connection/script.js';
+import { runTable } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import type { NotificationState } from '../notifications/notifications.js';
-import { knownLua } from './knownLua.js';
-import { notificationLua } from './notificationLua.js';
 
-/** How a notification stands in Redis: its record beside what is owed, read in one moment. Times are ms. */
+/** A notification's record beside what is owed of its asset, read in one moment. Times are ms. */
 export interface Standing {
   notificationId: string;
   /** From the record or as it was asked for; undefined where neither says it. */
@@ -25,38 +24,12 @@ export interface Standing {
   lastClaim: boolean;
 }
 
-/** The longest that one call may hold up Redis for others: some 100 look-ups in a script take less than 1 ms. */
+/** Notifications that one call asks for: it holds up Redis for less than 1 ms. */
 const atOnce = 100;
 
-/** ARGV from 2: id, asset, bucket, field of each; bucket '' where the asset is not given */
-const standing = clientScript(
-  `
-local found = {now}
-for i = 2, #ARGV, 4 do
-  local id, asset, bucket, slot = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local r = redis.call('HMGET', record(id), 'state', 'asset', 'accepted_at')
-  if asset == '' then asset = r[2] or '' end
-  local claim, last = 0, ''
-  if bucket ~= '' then claim, last = read_known(bucket, slot) end
-  local f = flight_of(asset)
-  local w = not f and waiting_of(asset) or nil
-  local owed = owed_id(asset, f, w) == id
-  found[#found + 1] = {
-    asset, r[2] and (r[1] or 'waiting') or '', r[3] or '',
-    redis.call('ZSCORE', base .. 'notifications', id) and 1 or 0,
-    owed and 1 or 0,
-    owed and (f and f.since or redis.call('ZSCORE', base .. 'owed-since', asset)) or '',
-    owed and (f and string.format('%d', f.lease) or redis.call('ZSCORE', base .. LANES[w.lane], asset)) or '',
-    claim, last,
-  }
-end
-return found
-`,
-  notificationLua,
-  knownLua,
-);
+const standing = script('standing');
 
-/** In the order asked. @returns also Redis' time of the last answer, ms */
+/** Reads standings, in the order asked. @returns also Redis' time of the last answer, ms */
 export async function standingsOf(
   db: Db,
   clientToken: string,
@@ -66,12 +39,16 @@ export async function standingsOf(
   let now = 0;
   for (let i = 0; i < asked.length; i += atOnce) {
     const chunk = asked.slice(i, i + atOnce);
-    const args = chunk.flatMap(({ notificationId, platformId }) => {
-      if (platformId === undefined) return [notificationId, '', '', ''];
-      const { bucket, field } = assetSlot(platformId);
-      return [notificationId, platformId, bucket, field];
-    });
-    const [at, ...answers] = (await runScript(db, standing, clientToken, args)) as [number, ...Answer[]];
+    const bytes: Buffer[] = [];
+    const q = {
+      asked: chunk.map(({ notificationId, platformId }) => {
+        if (platformId === undefined) return [notificationId, '', ''];
+        const { bucket, field } = assetSlot(platformId);
+        bytes.push(field, sixteen(idToBytes(notificationId)));
+        return [notificationId, platformId, bucket];
+      }),
+    };
+    const [at, ...answers] = (await runTable(db, standing, clientToken, q, bytes)) as [number, ...Answer[]];
     now = at;
     answers.forEach((answer, n) => {
       standings.push(standingOf((chunk[n] as { notificationId: string }).notificationId, answer));
@@ -80,20 +57,35 @@ export async function standingsOf(
   return { standings, now };
 }
 
-type Answer = [Buffer, Buffer, Buffer, number, number, Buffer, Buffer, number, Buffer];
+/** Fills up an id that is not of this service: the script reads 16 bytes of each. */
+function sixteen(bytes: Buffer): Buffer {
+  return Buffer.concat([bytes, Buffer.alloc(16)], 16);
+}
+
+type Answer = [
+  asset: string,
+  state: string,
+  acceptedAt: string,
+  listed: number,
+  owed: number,
+  since: string,
+  due: string,
+  claim: number,
+  isLast: number,
+];
 
 function standingOf(notificationId: string, answer: Answer): Standing {
-  const [asset, state, acceptedAt, listed, owed, since, due, claim, last] = answer;
+  const [asset, state, acceptedAt, listed, owed, since, due, claim, isLast] = answer;
   return {
     notificationId,
-    ...(asset.length > 0 && { platformId: text(asset) }),
-    ...(state.length > 0 && { state: text(state) as NotificationState }),
-    ...(acceptedAt.length > 0 && { acceptedAt: Number(text(acceptedAt)) }),
+    ...(asset !== '' && { platformId: asset }),
+    ...(state !== '' && { state: state as NotificationState }),
+    ...(acceptedAt !== '' && { acceptedAt: Number(acceptedAt) }),
     listed: listed === 1,
     owed: owed === 1,
-    ...(since.length > 0 && { owedSince: Number(text(since)) }),
-    ...(due.length > 0 && { due: Number(text(due)) }),
+    ...(since !== '' && { owedSince: Number(since) }),
+    ...(due !== '' && { due: Number(due) }),
     claim,
-    lastClaim: last.length > 0 && last.equals(idToBytes(notificationId)),
+    lastClaim: isLast === 1,
   };
 }

@@ -6,8 +6,8 @@
 import { hash } from 'node:crypto';
 import type { AccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { evaluate } from '../connection/evaluate.js';
 import { runPipeline } from '../connection/pipeline.js';
+import { evaluate } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { accountIdOf, secretHash } from './accounts.js';
 import { randomSecret } from './randomSecret.js';
@@ -33,9 +33,8 @@ export type Minted =
   | { outcome: 'invalid_scope' };
 
 /**
- * A new token for an account's credentials; it ends no older one. Account and token are read and written in one
- * script, so that no token is minted under an account that is being disabled or rotated. The work is the same
- * whether the client id is unknown, the secret wrong or the account disabled.
+ * Mints a token for an account's credentials; older ones stay valid. An unknown client id, a wrong secret and a disabled
+ * account take the same time.
  */
 export async function mintAccessToken(
   db: Db,
@@ -61,24 +60,9 @@ export async function mintAccessToken(
     : { outcome: outcome as 'invalid_client' | 'invalid_scope' };
 }
 
-// KEYS account, token; ARGV hash of the secret, now (ms), scopes asked for, TTL (ms). Lua interns strings: comparing
-// two takes the same time whatever they hold.
-const mintScript = script(`
-local account = redis.call('HMGET', KEYS[1], 'secret_hash', 'previous_secrets', 'disabled', 'scopes', 'generation')
-local matches = account[1] == ARGV[1]
-for hash, till in string.gmatch(account[2] or '', '(%x+):(%d+)') do
-  if hash == ARGV[1] and tonumber(till) > tonumber(ARGV[2]) then matches = true end
-end
-if not matches or account[3] == '1' then return 'invalid_client' end
-local held = ' ' .. (account[4] or '') .. ' '
-for scope in string.gmatch(ARGV[3], '%S+') do
-  if not string.find(held, ' ' .. scope .. ' ', 1, true) then return 'invalid_scope' end
-end
-redis.call('SET', KEYS[2], account[5] .. ' ' .. ARGV[3], 'PX', ARGV[4])
-return 'minted'
-`);
+const mintScript = script('mintToken');
 
-/** Whom a token stands for; undefined when it is unknown, expired, or its account's tokens have ended. */
+/** Returns the account of a token; undefined where it is unknown, expired, or its account's tokens have ended. */
 export async function findAccessToken(db: Db, token: string): Promise<AccessToken | undefined> {
   if (token.length <= secretLength || token.length > 256) return undefined;
   const accountId = (idPrefix + token.slice(0, -secretLength)) as AccountId;

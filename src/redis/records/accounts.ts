@@ -5,7 +5,10 @@
 import { hash } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
+import { evaluate } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { listClients } from './clients.js';
 import { setHeld } from './endpoint.js';
 import { randomSecret } from './randomSecret.js';
@@ -71,7 +74,7 @@ export async function getAccount(db: Db, accountId: string): Promise<Account | u
   return toAccount(accountId, await db.redis.hgetall(db.global.account(accountId)));
 }
 
-/** Every account, oldest first; never a secret. */
+/** Lists every account, oldest first; never a secret. */
 export async function listAccounts(db: Db): Promise<Account[]> {
   const ids = await db.redis.smembers(db.global.accounts);
   const commands = db.redis.pipeline();
@@ -83,7 +86,7 @@ export async function listAccounts(db: Db): Promise<Account[]> {
 }
 
 /**
- * A new secret. The old one stays valid for 24 h; with `now` it, earlier ones and every token end at once.
+ * Gives an account a new secret. The old one stays valid for 24 h; with `now` it, earlier ones and every token end at once.
  * @throws UnknownAccount
  */
 export async function rotateSecret(
@@ -93,37 +96,13 @@ export async function rotateSecret(
 ): Promise<{ client_secret: string }> {
   const secret = randomSecret();
   const until = Date.now() + db.clockOffsetMs() + previousSecretMs;
-  const done = await db.redis.eval(
-    rotateLua,
-    1,
-    db.global.account(accountId),
-    secretHash(secret),
-    until,
-    now ? 1 : 0,
-    until - previousSecretMs,
-  );
+  const args = [secretHash(secret), until, now ? 1 : 0, until - previousSecretMs];
+  const done = await evaluate(db, rotate, [db.global.account(accountId)], args);
   if (done !== 1) throw new UnknownAccount('there is no such account');
   return { client_secret: secret };
 }
 
-// KEYS account; ARGV new hash, end of the old one's validity (ms), '1': end everything at once, now (ms).
-const rotateLua = `
-local A = KEYS[1]
-local old = redis.call('HGET', A, 'secret_hash')
-if not old then return 0 end
-if ARGV[3] == '1' then
-  redis.call('HDEL', A, 'previous_secrets')
-  redis.call('HINCRBY', A, 'generation', 1)
-else
-  local kept = {old .. ':' .. ARGV[2]}
-  for hash, till in string.gmatch(redis.call('HGET', A, 'previous_secrets') or '', '(%x+):(%d+)') do
-    if tonumber(till) > tonumber(ARGV[4]) then kept[#kept + 1] = hash .. ':' .. till end
-  end
-  redis.call('HSET', A, 'previous_secrets', table.concat(kept, ','))
-end
-redis.call('HSET', A, 'secret_hash', ARGV[1])
-return 1
-`;
+const rotate = script('rotateSecret');
 
 /**
  * Disables or enables an account. Either way the generation rises, which ends every token; its clients'
@@ -131,17 +110,12 @@ return 1
  * @throws UnknownAccount
  */
 export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {
-  const done = await db.redis.eval(disableLua, 1, db.global.account(accountId), disabled ? 1 : 0);
+  const done = await evaluate(db, disable, [db.global.account(accountId)], [disabled ? 1 : 0]);
   if (done !== 1) throw new UnknownAccount('there is no such account');
   for (const client of await listClients(db, accountId)) await setHeld(db, client.clientToken, disabled);
 }
 
-const disableLua = `
-if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
-redis.call('HSET', KEYS[1], 'disabled', ARGV[1])
-redis.call('HINCRBY', KEYS[1], 'generation', 1)
-return 1
-`;
+const disable = script('setDisabled');
 
 /**
  * Gives an account these scopes in the place of those it has. Tokens go on with what they have, unless a scope is taken
@@ -149,23 +123,11 @@ return 1
  * @throws UnknownAccount
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
-  const done = await db.redis.eval(scopesLua, 1, db.global.account(accountId), scopes.join(' '));
+  const done = await evaluate(db, replaceScopes, [db.global.account(accountId)], [scopes.join(' ')]);
   if (done !== 1) throw new UnknownAccount('there is no such account');
 }
 
-const scopesLua = `
-local before = redis.call('HGET', KEYS[1], 'scopes')
-if not before then return 0 end
-local given = ' ' .. ARGV[1] .. ' '
-for scope in string.gmatch(before, '%S+') do
-  if not string.find(given, ' ' .. scope .. ' ', 1, true) then
-    redis.call('HINCRBY', KEYS[1], 'generation', 1)
-    break
-  end
-end
-redis.call('HSET', KEYS[1], 'scopes', ARGV[1])
-return 1
-`;
+const replaceScopes = script('setScopes');
 
 /** SHA-256 is enough: the secret has 256 random bits, there is nothing to guess. */
 export const secretHash = (secret: string): string => hash('sha256', secret);
@@ -174,11 +136,11 @@ export const clientIdOf = (accountId: string): ClientId => accountId.replace(/^a
 /** A client id that cannot be one belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
   isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
-/** Whether it has the form of one. */
+/** Tells whether a text has the form of a client id. */
 export const isClientId = (text: string): boolean => clientIdPattern.test(text);
 const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
 
-function toAccount(accountId: string, record: Record<string, string>): Account | undefined {
+function toAccount(accountId: string, record: HashOf<'account'>): Account | undefined {
   if (!record.secret_hash) return undefined;
   return {
     accountId: accountId as AccountId,

@@ -4,8 +4,8 @@
  */
 import { hash } from 'node:crypto';
 import type { Db } from '../connection/db.js';
-import { evaluate } from '../connection/evaluate.js';
 import { runPipeline } from '../connection/pipeline.js';
+import { evaluate } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 
 export interface AuditedCall {
@@ -33,7 +33,7 @@ const keptMs = 90 * 86_400_000;
 /** Of calls that change nothing: in this time the same by the same token from the same address is one entry. */
 const readOnceMs = 60_000;
 
-/** @returns false where it only repeats what the last minute's entry says (`isRead`) */
+/** Records a call. @returns false for a reading call (`isRead`) that repeats an entry of the last minute */
 export async function recordCall(
   db: Db,
   call: AuditedCall,
@@ -43,20 +43,12 @@ export async function recordCall(
   const mark = hash('sha256', JSON.stringify(said), 'base64url').slice(0, 22);
   const keys = [db.global.accountCalls(accountId), db.global.accountCallMark(accountId, mark)];
   const entry = JSON.stringify({ ...said, requestId });
-  return (
-    (await evaluate(db, recordScript, keys, [entry, keptOfAnAccount, keptMs, isRead ? readOnceMs : 0])) === 1
-  );
+  return (await evaluate(db, record, keys, [entry, keptOfAnAccount, keptMs, isRead ? readOnceMs : 0])) === 1;
 }
 
-// KEYS stream, mark; ARGV entry, how many are kept, for how long (ms), for how long the mark stands (ms; 0: none).
-const recordScript = script(`
-if ARGV[4] ~= '0' and not redis.call('SET', KEYS[2], '1', 'NX', 'PX', ARGV[4]) then return 0 end
-redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'call', ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return 1
-`);
+const record = script('recordCall');
 
-/** The calls of every account since a time (ms), the oldest first. */
+/** Lists the calls of every account since a time (ms), the oldest first. */
 export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}): Promise<RecordedCall[]> {
   const from = String(Math.max(0, Math.floor(since)));
   const accountIds = await db.redis.smembers(db.global.accounts);

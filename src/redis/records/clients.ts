@@ -1,6 +1,7 @@
 /** Clients: the children of an account, each named by its client token. */
 import { type AccountId, type ClientToken, isClientToken, newClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { announceDeletion } from './deletion.js';
 import { setHeld } from './endpoint.js';
@@ -156,7 +157,7 @@ export async function deleteClient(db: Db, clientToken: string): Promise<Client>
   return client;
 }
 
-function toClient(clientToken: string, record: Record<string, string>): Client | undefined {
+function toClient(clientToken: string, record: HashOf<'client'>): Client | undefined {
   if (!record.account_id || record.deleted) return undefined;
   return {
     clientToken: clientToken as ClientToken,

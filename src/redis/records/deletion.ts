@@ -1,12 +1,12 @@
 /**
- * What a deleted client leaves behind goes in bounded steps, each safe to repeat: none holds up Redis for others, and
- * where one breaks off the sweep goes on. What is owed ends as `cancelled`; what is known goes at once; what has a time
- * of its own (records, decisions) or is small (their list, changes of state) goes 14 days later at most.
+ * Clears a deleted client's keys in bounded steps, each safe to repeat: none holds up Redis for others, and the sweep goes
+ * on after a failure. Owed notifications end as `cancelled`; known segments go at once; records, decisions, their list and
+ * changes of state expire 14 days later at most.
  */
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript } from '../connection/script.js';
-import { notificationLua } from '../owed/notificationLua.js';
+import { runScript } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { resetRegistration } from './registrations.js';
 
 /** As long as the record of a notification that has ended. */
@@ -18,19 +18,19 @@ const assetsAtOnce = 100;
 /** `assetSlot` in ids.ts. */
 const buckets = 0x4000;
 
-/** To be called before a client is marked as deleted: from then on the sweep clears what it leaves behind. */
+/** Has the sweep clear a client's keys from now on; call it before the client is marked as deleted. */
 export async function announceDeletion(db: Db, clientToken: string): Promise<void> {
   await db.redis.zadd(db.global.deletedClients, Date.now() + db.clockOffsetMs(), clientToken);
 }
 
-/** A client that an earlier release deleted left everything behind. */
+/** Has the sweep clear the keys of a client that an earlier release deleted. */
 export async function announceOldDeletion(db: Db, clientToken: string): Promise<void> {
   const [deleted, cleared] = await db.redis.hmget(db.client(clientToken).client, 'deleted', 'cleared');
   if (!deleted || cleared) return;
   await db.redis.zadd(db.global.deletedClients, 'NX', Date.now() + db.clockOffsetMs(), clientToken);
 }
 
-/** Clients whose deletion is under way, the first of them; `at`: ms. */
+/** Lists the first clients whose deletion is under way; `at`: ms. */
 export async function deletionsUnderWay(
   db: Db,
   limit: number,
@@ -39,7 +39,7 @@ export async function deletionsUnderWay(
   return flat.flatMap((clientToken, i) => (i % 2 === 0 ? { clientToken, at: Number(flat[i + 1]) } : []));
 }
 
-/** Nothing writes for it any more. */
+/** Marks a client as cleared: nothing writes for it any more. */
 export async function endDeletion(db: Db, clientToken: string): Promise<void> {
   const { client } = db.client(clientToken);
   if (await db.redis.hexists(client, 'deleted')) await db.redis.hset(client, 'cleared', 1);
@@ -47,7 +47,7 @@ export async function endDeletion(db: Db, clientToken: string): Promise<void> {
 }
 
 /**
- * Clears what a deleted client has left behind; changes nothing for one that is not deleted.
+ * Clears a deleted client's keys; changes nothing for a client that is not deleted.
  * @param onStep called before each step
  * @returns how many notifications were still owed, and are cancelled
  */
@@ -76,7 +76,7 @@ export async function clearDeletedClient(
   return { cancelled };
 }
 
-/** @returns the sum of what the steps did */
+/** Runs a step until there is no more. @returns the sum of what the steps did */
 async function repeat(
   db: Db,
   step: typeof cancelOwed,
@@ -91,45 +91,11 @@ async function repeat(
   }
 }
 
-/** ARGV: 2 how many. Answers {cancelled, whether there is more}. An attempt under way settles nothing any more. */
-const cancelOwed = clientScript(
-  `
-local cancelled = 0
-local function cancel(id)
-  finish(id, 'cancelled', nil, 'client_deleted')
-  cancelled = cancelled + 1
-end
-for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
-  local f = flight_of(asset)
-  local id = owed_id(asset, f)
-  if id then cancel(id) end
-  f.newer = NOTHING
-  if f.lease > now then write_flight(asset, f) else redis.call('HDEL', base .. 'flight', asset) end
-end
-local owed, assets = redis.call('HRANDFIELD', base .. 'owed', ARGV[2], 'WITHVALUES'), {}
-for i = 1, #owed, 2 do
-  assets[#assets + 1] = owed[i]
-  cancel(owed[i + 1])
-end
-if #assets > 0 then
-  redis.call('HDEL', base .. 'owed', unpack(assets))
-  for _, key in ipairs({'owed-since', 'due:live', 'due:backfill'}) do redis.call('ZREM', base .. key, unpack(assets)) end
-end
-if redis.call('EXISTS', base .. 'owed') == 1 then return {cancelled, 1} end
-redis.call('UNLINK', base .. 'owed-since', base .. 'due:live', base .. 'due:backfill', base .. 'resends')
-return {cancelled, 0}
-`,
-  notificationLua,
-);
+const cancelOwed = script('cancelDeleted');
 
-/** ARGV: 2 how many. Answers {unlinked, whether there is more}. */
-const unlinkBeside = clientScript(`
-local some = redis.call('SPOP', base .. 'known-beside', ARGV[2])
-for _, name in ipairs(some) do redis.call('UNLINK', base .. 'known:' .. name) end
-return {#some, redis.call('EXISTS', base .. 'known-beside')}
-`);
+const unlinkBeside = script('unlinkBeside');
 
-/** Those that have ended have a time already. */
+/** Has the records expire that do not yet: those of ended notifications do. */
 async function expireRecords(db: Db, clientToken: string, onStep: () => void): Promise<void> {
   const keys = db.client(clientToken);
   for (let from = 0; ; from += atOnce) {

@@ -1,9 +1,10 @@
-/** An endpoint's health as people see it, and what operators and publishers may change of it. */
+/** Reads an endpoint's health as people see it, and makes the changes that operators and publishers may ask for. */
 import type { ChainableCommander } from 'ioredis';
 import type { Db } from '../connection/db.js';
+import type { FieldOf, HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript } from '../connection/script.js';
-import { endpointLua } from './endpointLua.js';
+import { runScript } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { type EndpointState, type StateChange, stateChangeOf } from './stateChanges.js';
 
 /** Times are ms since the epoch. */
@@ -31,7 +32,7 @@ export async function getEndpoint(db: Db, clientToken: string): Promise<Endpoint
   return endpoint as Endpoint;
 }
 
-/** Of many clients, in their order. */
+/** Reads the endpoints of many clients, in their order. */
 export async function getEndpoints(db: Db, clientTokens: readonly string[]): Promise<Endpoint[]> {
   const endpoints: Endpoint[] = [];
   for (let start = 0; start < clientTokens.length; start += pageSize) {
@@ -67,8 +68,9 @@ function ask(commands: ChainableCommander, db: Db, clientToken: string): void {
 
 function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): Endpoint {
   const value = <T>(i: number): T => answers[i] as T;
-  const fields = value<Record<string, string>>(0);
-  const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
+  const fields = value<HashOf<'endpoint'>>(0);
+  const number = (name: FieldOf<'endpoint'>): number | undefined =>
+    fields[name] ? Number(fields[name]) : undefined;
   const held = fields.held === '1';
   const health = (fields.state ?? 'active') as EndpointState;
   const state: EndpointState = fields.paused === '1' || held ? 'paused' : health;
@@ -103,60 +105,29 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
   };
 }
 
-/** ARGV: 2 field (paused | held), 3 '1' or '0', 4 why */
-const stop = clientScript(
-  `local before, from = field(ARGV[2]) == '1' and '1' or '0', seen()
-if ARGV[3] == '1' then redis.call('HSET', E, ARGV[2], '1')
-elseif before == '1' then
-  redis.call('HDEL', E, ARGV[2])
-  redis.call('HSET', E, 'recovered_at', now)
-end
-sync_clock()
-note_change(from, ARGV[4], 'operator')
-return before == ARGV[3] and 0 or 1`,
-  endpointLua,
-);
+const stop = script('stopEndpoint');
 
-/** Holds all deliveries of a client until `unpauseEndpoint`. Answers whether that changed anything. */
+/** Holds all deliveries of a client until `unpauseEndpoint`. @returns whether that changed anything */
 export async function pauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
   return (await runScript(db, stop, clientToken, ['paused', 1, 'paused'])) === 1;
 }
 
-/** Ends a pause; the caller wakes catch-up. */
+/** Ends a pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function unpauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
   return (await runScript(db, stop, clientToken, ['paused', 0, 'resumed'])) === 1;
 }
 
-/** A disabled account's clients are held like paused ones. Answers whether that changed anything. */
+/** Holds a disabled account's client like a paused one, or no longer. @returns whether that changed anything */
 export async function setHeld(db: Db, clientToken: string, held: boolean): Promise<boolean> {
   const why = held ? 'its account was disabled' : 'its account was enabled';
   return (await runScript(db, stop, clientToken, ['held', held ? 1 : 0, why])) === 1;
 }
 
-/** ARGV: 2 by whom */
-const resume = clientScript(
-  `local was, from = state(), seen()
-if was == 'active' then
-  redis.call('HDEL', E, 'not_before')
-  return 0
-end
-if was == 'suspended' then
-  -- Five days of failures are forgiven: a failing probe does not suspend it again at once.
-  redis.call('HSET', E, 'attempts_failed', 0)
-  redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
-end
--- Where it is failing already, a probe under way stays the one probe.
-if was ~= 'failing' then enter('failing') end
-redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
-redis.call('HDEL', E, 'not_before')
-note_change(from, 'resumed', ARGV[2])
-return 1`,
-  endpointLua,
-);
+const resume = script('resumeEndpoint');
 
 /**
- * A suspended or failing endpoint is probed at once, and drained when that succeeds; the caller wakes catch-up.
- * Answers false for an active one (there is nothing to resume).
+ * Has a suspended or failing endpoint probed at once, and drained when that succeeds; the caller wakes catch-up.
+ * @returns false for an active one: there is nothing to resume
  */
 export async function resumeEndpoint(
   db: Db,

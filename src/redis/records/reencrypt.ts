@@ -1,5 +1,6 @@
 import type { Db } from '../connection/db.js';
-import { clientScript, runScript } from '../connection/script.js';
+import { runScript } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import { type SecretBox, SecretUnreadable } from './secretBox.js';
 
 export interface Reencrypted {
@@ -11,13 +12,7 @@ export interface Reencrypted {
   unreadable: string[];
 }
 
-/** ARGV: 2 field, 3 as it was, 4 as it is to be. A secret that was renewed or has gone meanwhile stays as it is. */
-const replace = clientScript(`
-local S = base .. 'signing-secrets'
-if redis.call('HGET', S, ARGV[2]) ~= ARGV[3] then return 0 end
-redis.call('HSET', S, ARGV[2], ARGV[4])
-return 1
-`);
+const replace = script('reencrypt');
 
 /**
  * Puts every signing secret, previous ones too, under the newest key of `SECRETS_KEY`. Safe to repeat.

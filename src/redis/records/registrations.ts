@@ -7,9 +7,10 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { clientScript, runScript, text } from '../connection/script.js';
-import { endpointLua } from './endpointLua.js';
+import { runScript, runTable, text } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 import type { SecretBox } from './secretBox.js';
 import { createSigningSecret } from './signingSecrets.js';
 
@@ -48,71 +49,29 @@ export async function register(
   const nonce = randomUUID();
   for (;;) {
     const storingSinceMs = Date.now();
-    const answer = await runScript(db, registerScript, wanted.clientToken, [
-      wanted.url,
-      wanted.accountId,
-      nonce,
-      takeOverAfterMs,
-    ]);
-    const [outcome, wake] = (answer as unknown[]).map(text);
+    const q = { url: wanted.url, account_id: wanted.accountId, nonce, take_over_after: takeOverAfterMs };
+    const answer = await runTable(db, registerScript, wanted.clientToken, q);
+    const [outcome, wake] = answer as string[];
     if (outcome === 'stored') return { outcome, nonce, storingSinceMs, wakeCatchUp: wake === '1' };
     if (outcome === 'taken') return { outcome };
     await sleep(pollMs);
   }
 }
 
-/** What is owed goes to the new URL at once. '1': there is something, and catch-up must be woken for it. */
-const dueNowLua = `
-local function due_now()
-  if redis.call('HLEN', base .. 'owed') == 0 then return '0' end
-  pull_forward()
-  return '1'
-end
-`;
+const registerScript = script('register');
 
-// ARGV 2 url, 3 account id, 4 nonce, 5 age (ms) from which an unanswered one is taken over.
-// Answers {'stored', wake} | {'taken'} | {'pending'}.
-const registerScript = clientScript(
-  `
-local R = base .. 'registration'
-local url, account, answered, since, nonce =
-  unpack(redis.call('HMGET', R, 'url', 'account_id', 'answered', 'pending_since', 'nonce'))
-if url then
-  if nonce == ARGV[4] then return {'stored', due_now()} end
-  if answered == '1' or url ~= ARGV[2] or account ~= ARGV[3] then return {'taken'} end
-  if now - tonumber(since or '0') < tonumber(ARGV[5]) then return {'pending'} end
-  redis.call('HSET', R, 'nonce', ARGV[4], 'pending_since', now)
-  return {'stored', due_now()}
-end
-redis.call('HSET', R, 'url', ARGV[2], 'account_id', ARGV[3], 'nonce', ARGV[4],
-  'answered', '0', 'pending_since', now, 'registered_at', now)
-redis.call('HSET', R, 'generation', new_generation())
-note_change('not_registered', 'registered', 'publisher')
-return {'stored', due_now()}
-`,
-  endpointLua,
-  dueNowLua,
-);
-
-/** The 200 is out: from now on a repeat is refused. Changes nothing when another call took it over. */
+/** Notes that the 200 is out: from now on a repeat is refused. Changes nothing where another call took it over. */
 export async function markAnswered(db: Db, clientToken: string, nonce: string): Promise<void> {
   await runScript(db, answeredScript, clientToken, [nonce]);
 }
 
-const answeredScript = clientScript(`
-local R = base .. 'registration'
-if redis.call('HGET', R, 'nonce') == ARGV[2] then
-  redis.call('HSET', R, 'answered', '1')
-  redis.call('HDEL', R, 'pending_since')
-end
-return 1
-`);
+const answeredScript = script('markAnswered');
 
 export async function getRegistration(db: Db, clientToken: string): Promise<Registration | undefined> {
   return toRegistration(clientToken, await db.redis.hgetall(db.client(clientToken).registration));
 }
 
-/** Every registration, by client token. */
+/** Lists every registration, by client token. */
 export async function listRegistrations(db: Db): Promise<Registration[]> {
   const tokens = (await db.redis.smembers(db.global.clients)).sort();
   const found: Registration[] = [];
@@ -129,7 +88,7 @@ export async function listRegistrations(db: Db): Promise<Registration[]> {
 /** Bounds each answer of Redis, so that a long list delays nobody else's command. */
 const pageSize = 500;
 
-/** Takes the URL away; what is owed stays owed. undefined when there was none. */
+/** Takes the URL away; what is owed stays owed. @returns undefined where there was none */
 export async function resetRegistration(
   db: Db,
   clientToken: string,
@@ -140,22 +99,11 @@ export async function resetRegistration(
   return { removed_url: text(url), owed };
 }
 
-const resetScript = clientScript(
-  `
-local R = base .. 'registration'
-local url, from = redis.call('HGET', R, 'url'), seen()
-if not url then return false end
-redis.call('DEL', R)
-new_generation()
-note_change(from, 'reset', 'operator')
-return {url, redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight')}
-`,
-  endpointLua,
-);
+const resetScript = script('resetRegistration');
 
 /**
- * Puts another URL in the place of the present one, without a gap; its health starts anew and what is owed is due.
- * The caller wakes catch-up when `wakeCatchUp`. undefined when nothing is registered.
+ * Puts another URL in the place of the present one, without a gap: its health starts anew and all that is owed is due. The
+ * caller wakes catch-up where `wakeCatchUp`. @returns undefined where nothing is registered
  */
 export async function changeRegistration(
   db: Db,
@@ -168,23 +116,9 @@ export async function changeRegistration(
   return { previous_url: previous ?? '', url, wakeCatchUp: wake === '1' };
 }
 
-// ARGV 2 url, 3 nonce: an unanswered call of the API can no longer mark it.
-const changeScript = clientScript(
-  `
-local R = base .. 'registration'
-local previous, from = redis.call('HGET', R, 'url'), seen()
-if not previous then return false end
-redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
-redis.call('HDEL', R, 'pending_since')
-redis.call('HSET', R, 'generation', new_generation())
-note_change(from, 'the url was changed', 'operator')
-return {previous, due_now()}
-`,
-  endpointLua,
-  dueNowLua,
-);
+const changeScript = script('changeRegistration');
 
-function toRegistration(clientToken: string, record: Record<string, string>): Registration | undefined {
+function toRegistration(clientToken: string, record: HashOf<'registration'>): Registration | undefined {
   if (!record.url) return undefined;
   return {
     clientToken: clientToken as ClientToken,

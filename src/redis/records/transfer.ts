@@ -4,9 +4,8 @@
  * What happened (known segments, what is owed, notifications) does not belong to it.
  */
 import type { Db } from '../connection/db.js';
-import { evaluate } from '../connection/evaluate.js';
-import { clientScript, runScript, script, text } from '../connection/script.js';
-import { endpointLua } from './endpointLua.js';
+import { evaluate, runScript, text } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
 
 type Fields = Record<string, string>;
 
@@ -157,73 +156,9 @@ async function importClient(db: Db, fact: Fact & { type: 'client' }) {
 
 const outcomeOf = (answer: unknown) => text(answer) as 'new' | 'same' | 'different';
 
-/** `only` are the fields that count, all where it is nil. An empty hash is `new`, unless nothing is given either. */
-const compareLua = `
-local function compared(key, given, only)
-  local stored, count = {}, 0
-  local all = redis.call('HGETALL', key)
-  for i = 1, #all, 2 do
-    if not only or (only[all[i]] and all[i + 1] ~= '') then
-      stored[all[i]] = all[i + 1]
-      count = count + 1
-    end
-  end
-  local wanted, same = 0, true
-  for name, value in pairs(given) do
-    wanted = wanted + 1
-    if stored[name] ~= value then same = false end
-  end
-  if count == 0 and wanted > 0 then return 'new' end
-  return (same and count == wanted) and 'same' or 'different'
-end
-local function write(key, given)
-  for name, value in pairs(given) do redis.call('HSET', key, name, value) end
-end
-`;
-
-/** KEYS account; ARGV its fields, JSON. */
-const importAccountScript = script(`${compareLua}
-local given = cjson.decode(ARGV[1])
-local found = compared(KEYS[1], given)
-if found == 'new' then write(KEYS[1], given) end
-return found
-`);
-
-/** ARGV: the client's fields, its signing secrets, both JSON. */
-const importClientScript = clientScript(
-  `
-local given, secrets = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
-local client, S = base .. 'client', base .. 'signing-secrets'
-local found, ofSecrets = compared(client, given), compared(S, secrets)
-if found == 'different' or ofSecrets == 'different' then return 'different' end
-if found == 'same' and ofSecrets == 'new' then return 'different' end
-write(S, secrets)
-write(client, given)
-return found
-`,
-  compareLua,
-);
-
-/** ARGV: the registration's fields, the endpoint's, which of those count, all JSON. The clock starts to run with the URL. */
-const importRegistrationScript = clientScript(
-  `
-local registration, endpoint = cjson.decode(ARGV[2]), cjson.decode(ARGV[3])
-local R, counts = base .. 'registration', {}
-for _, name in ipairs(cjson.decode(ARGV[4])) do counts[name] = true end
-local found, ofEndpoint = compared(R, registration), compared(E, endpoint, counts)
-if found == 'same' and ofEndpoint == 'same' then return 'same' end
-local decidedAlready = ofEndpoint == 'different' or (ofEndpoint == 'same' and next(endpoint) ~= nil)
-if redis.call('EXISTS', R) == 1 or decidedAlready then return 'different' end
-local from = seen()
-write(R, registration)
-write(E, endpoint)
-sync_clock()
-note_change(from, 'imported', 'operator')
-return 'new'
-`,
-  endpointLua,
-  compareLua,
-);
+const importAccountScript = script('importAccount');
+const importClientScript = script('importClient');
+const importRegistrationScript = script('importRegistration');
 
 function compare(stored: Fields, given: Fields): 'new' | 'same' | 'different' {
   const names = Object.keys(stored);

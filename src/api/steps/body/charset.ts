@@ -3,7 +3,7 @@ import { ApiError, unreadableBody } from '../../apiError.js';
 /** US-ASCII is a part of both. */
 export type Charset = 'utf-8' | 'iso-8859-1';
 
-/** The charset that a content type names; UTF-8 where it names none. @throws ApiError 415 */
+/** Returns the charset that a content type names; UTF-8 where it names none. @throws ApiError 415 */
 export function charsetOf(contentType: string, otherwise: Charset = 'utf-8'): Charset {
   const named = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(contentType)?.[1]?.toLowerCase();
   if (named === undefined) return otherwise;
@@ -34,7 +34,7 @@ export function textOf(bytes: Uint8Array, charset: Charset): string {
 }
 
 /**
- * A name or value of an urlencoded form.
+ * Decodes a name or value of an urlencoded form.
  * @param encoded its bytes, each as the character of that number
  * @throws ApiError 400
  */

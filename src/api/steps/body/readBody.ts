@@ -4,7 +4,7 @@ import { koaBody } from 'koa-body';
 import { unreadableBody } from '../../apiError.js';
 import type { Step } from '../../endpoint.js';
 
-/** The body's bytes, unpacked, as state.body, of whatever content type: koa-body reads them. */
+/** Reads the body's bytes, unpacked, as state.body, of whatever content type, with koa-body. */
 export function readBody(atMostBytes: number): Step<{ body: Buffer }> {
   const read = bytesReader(atMostBytes);
   return async (ctx, next) => {

@@ -3,7 +3,7 @@ import { unreadableBody } from '../../apiError.js';
 import type { Step } from '../../endpoint.js';
 
 /**
- * What state.body says, as state.json; undefined where there is no body. RFC 8259, section 8.1: only UTF-8. Bytes that
+ * Parses state.body as state.json; undefined where there is no body. RFC 8259, section 8.1: only UTF-8. Bytes that
  * are none would otherwise all become the same replacement character, and different names one name.
  */
 export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next) => {

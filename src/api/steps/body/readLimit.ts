@@ -1,9 +1,9 @@
 import { badParameter } from '../../apiError.js';
 
-const defaultLimit = 50;
-const maxLimit = 200;
+export const defaultLimit = 50;
+export const maxLimit = 200;
 
-/** How many a page of a list may have, 50 where it is not said. @throws ApiError 400 */
+/** Returns how many a page of a list may have, 50 where it is not said. @throws ApiError 400 */
 export function readLimit(given: string | undefined): number {
   const limit = given === undefined ? defaultLimit : Number(given);
   if (!/^\d{1,3}$/.test(given ?? '1') || limit < 1 || limit > maxLimit) {

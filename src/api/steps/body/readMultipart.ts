@@ -8,7 +8,7 @@ import { type Form, formOf } from './form.js';
 import { nothing, parsedBy } from './readBody.js';
 
 /**
- * The fields of a multipart form, parsed by formidable, which koa-body brings. Every part is held in memory: left to
+ * Returns the fields of a multipart form, parsed by formidable, which koa-body brings. Every part is held in memory: left to
  * itself formidable writes a part that has a Content-Type (.NET and Java give each one) to a file, and one whose
  * Content-Transfer-Encoding is 7bit or 8bit ends the process.
  * @throws ApiError 400, 415
@@ -35,7 +35,7 @@ export async function readMultipart(bytes: Buffer, contentType: string, charset:
   return formOf(parts.map((part) => fieldOf(part, charset)));
 }
 
-/** The bytes as a request, which formidable reads from. */
+/** Wraps the bytes in a request, which formidable reads from. */
 function requestOf(bytes: Buffer, contentType: string): IncomingMessage {
   const req = new IncomingMessage(new Socket());
   req.headers = { 'content-type': contentType, 'content-length': String(bytes.length) };

@@ -31,7 +31,7 @@ export function refuseBytes(
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-/** By the codes of Node's HTTP server and of its parser, llhttp. */
+/** Translates the codes of Node's HTTP server and of its parser, llhttp. */
 function refusalOf(code: string | undefined): ApiError {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':

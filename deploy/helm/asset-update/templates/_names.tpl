@@ -1,0 +1,51 @@
+{{- define "asset-update.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "asset-update.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains (include "asset-update.name" .) .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "asset-update.name" .) | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "asset-update.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "asset-update.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "asset-update.image" -}}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- define "asset-update.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "asset-update.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "asset-update.labels" -}}
+{{ include "asset-update.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* The roles of the shape, as a JSON list. */}}
+{{- define "asset-update.roles" -}}
+{{- ternary (list "api" "worker") (list "all") (eq .Values.shape "apart") | toJson }}
+{{- end }}
+
+{{/* The role that callers reach. */}}
+{{- define "asset-update.apiRole" -}}
+{{- ternary "api" "all" (eq .Values.shape "apart") }}
+{{- end }}

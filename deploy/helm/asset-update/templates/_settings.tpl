@@ -1,0 +1,39 @@
+{{/* One setting as the text of an environment variable: a large number without an exponent. */}}
+{{- define "asset-update.text" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}
+{{- end }}
+
+{{- define "asset-update.env" -}}
+{{- range $name, $value := .Values.config }}
+{{- if hasKey $.Values.secretEnv $name }}{{ fail (printf "%s is in config and in secretEnv" $name) }}{{ end }}
+{{- if not (kindIs "invalid" $value) }}
+- name: {{ $name }}
+  value: {{ include "asset-update.text" $value | quote }}
+{{- end }}
+{{- end }}
+{{- range $name, $from := .Values.secretEnv }}
+- name: {{ $name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $from.name }}
+      key: {{ $from.key }}
+{{- end }}
+{{- end }}
+
+{{/*
+Seconds until a Pod is killed. The service ends by itself SHUTDOWN_DELAY_SECONDS + ATTEMPT_TIMEOUT_SECONDS + 15 after it
+was told to; 15 more are for closing connections and for writing down what was under way.
+*/}}
+{{- define "asset-update.graceSeconds" -}}
+{{- $delay := include "asset-update.text" (default 0 .Values.config.SHUTDOWN_DELAY_SECONDS) | float64 }}
+{{- $timeout := include "asset-update.text" (default 10 .Values.config.ATTEMPT_TIMEOUT_SECONDS) | float64 }}
+{{- $least := addf $delay $timeout 30 | ceil | int }}
+{{- $given := .Values.terminationGracePeriodSeconds }}
+{{- if kindIs "invalid" $given }}
+{{- $least }}
+{{- else if lt (int $given) $least }}
+{{- fail (printf "terminationGracePeriodSeconds must be at least %d with these settings" $least) }}
+{{- else }}
+{{- int $given }}
+{{- end }}
+{{- end }}

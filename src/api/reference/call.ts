@@ -1,0 +1,131 @@
+/** Describes one call: what it takes, what it answers, how it refuses. */
+import type { ErrorCode } from '../errors.js';
+import { refusals } from './refusals.js';
+import type { Schema } from './schema.js';
+import { clientTokenText } from './schemas.js';
+
+export type Tag = 'Tokens' | 'Registration' | 'Publishing' | 'Endpoint' | 'Notifications' | 'Service';
+
+export interface CallDescription {
+  operationId: string;
+  tag: Tag;
+  summary: string;
+  description: string;
+  /** `token`: in the header; `tokenAnywhere`: also in the query; a scope that the token must have. */
+  security?: 'token' | 'tokenAnywhere' | { scope: string };
+  parameters?: Parameter[];
+  body?: Body;
+  success: Record<string, Schema>;
+  codes: readonly ErrorCode[];
+  under?: 'oauth';
+}
+
+export interface Parameter extends Schema {
+  name: string;
+  in: 'query' | 'path';
+  required: boolean;
+  schema: Schema;
+}
+
+export interface Body extends Schema {
+  required: true;
+  content: Record<string, { schema: Schema; examples: Record<string, { summary: string; value: unknown }> }>;
+}
+
+export interface Operation extends Schema {
+  operationId: string;
+  tags: Tag[];
+  summary: string;
+  description: string;
+  parameters: Parameter[];
+  requestBody?: Body;
+  responses: Record<string, Schema>;
+}
+
+export function call(of: CallDescription): Operation {
+  return {
+    operationId: of.operationId,
+    tags: [of.tag],
+    summary: of.summary,
+    description: of.description,
+    ...(of.security !== undefined && { security: securityOf(of.security) }),
+    parameters: of.parameters ?? [],
+    ...(of.body && { requestBody: of.body }),
+    responses: { ...of.success, ...withOwn(of.success, refusals(of.codes, of.under)) },
+  };
+}
+
+/** A status that the call describes by itself (/readyz: 503) is not described as a refusal too. */
+const withOwn = (own: Record<string, Schema>, all: Record<string, Schema>): Record<string, Schema> =>
+  Object.fromEntries(Object.entries(all).filter(([status]) => !(status in own)));
+
+function securityOf(security: NonNullable<CallDescription['security']>): Schema[] {
+  if (security === 'token') return [{ bearer: [] }];
+  if (security === 'tokenAnywhere') return [{ bearer: [] }, { accessToken: [] }];
+  return [{ bearer: [security.scope] }];
+}
+
+/** Describes a call of a publisher about one client. */
+export function publisherCall(of: CallDescription): Operation {
+  return call({
+    security: 'token',
+    ...of,
+    parameters: [clientToken, ...(of.parameters ?? [])],
+    codes: [
+      ...(['invalid_request', 'too_many_parameters', 'invalid_token', 'invalid_client_token'] as const),
+      ...of.codes,
+      'temporarily_unavailable',
+    ],
+  });
+}
+
+export const query = (name: string, description: string, schema: Schema, required = false): Parameter => ({
+  name,
+  in: 'query',
+  description,
+  required,
+  schema,
+  ...exampleOf(schema),
+});
+
+export const inPath = (name: string, description: string, schema: Schema): Parameter => ({
+  name,
+  in: 'path',
+  description,
+  required: true,
+  schema,
+  ...exampleOf(schema),
+});
+
+const exampleOf = ({ examples: [example] = [] }: { examples?: unknown[] }) =>
+  example === undefined ? {} : { example };
+
+const clientToken = query('client_token', 'The client, a child of the account.', clientTokenText, true);
+
+export { clientToken };
+
+/** Describes an answer as JSON, with an example of it. */
+export function answer(description: string, schema: Schema, example: unknown, headers: Schema = {}): Schema {
+  const requestId = { $ref: '#/components/headers/RequestId' };
+  return {
+    description,
+    headers: { 'X-Request-Id': requestId, ...headers },
+    content: {
+      'application/json': { schema, examples: { answer: { summary: description, value: example } } },
+    },
+  };
+}
+
+export const jsonBody = (
+  schema: Schema,
+  examples: Record<string, { summary: string; value: unknown }>,
+): Body => ({
+  required: true,
+  content: { 'application/json': { schema, examples } },
+});
+
+/** The fields that tell what is left of an account's rate (docs/reference/limits.md). */
+export const rateHeaders: Schema = {
+  RateLimit: { $ref: '#/components/headers/RateLimit' },
+  'RateLimit-Policy': { $ref: '#/components/headers/RateLimitPolicy' },
+};

@@ -1,0 +1,191 @@
+import { answer, call, publisherCall, query, rateHeaders } from '../call.js';
+import { listOf, object, oneOf, orNull, text, time, whole } from '../schema.js';
+import {
+  attemptError,
+  clientTokenText,
+  endpointState,
+  limitNumber,
+  secretText,
+  urlText,
+} from '../schemas.js';
+import { exampleNotification } from '../webhook.js';
+
+const at = '2026-01-31T12:00:00.000Z';
+const url = 'https://cms.example.com/hooks/assets';
+const consoleLink = 'https://notifications.example.com/console/open#dG9rZW4';
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is taken.';
+const secretScope =
+  'Where the account has the scope `signing_secrets`, ask for a token with it; else any scope of the account is taken.';
+
+const health = object({
+  url: text(url),
+  state: endpointState,
+  state_since: orNull(time()),
+  state_reason: orNull(text('registered')),
+  registered_at: time(),
+  owed: whole(0, { description: 'The assets that the client is owed.' }),
+  last_success_at: orNull(time()),
+  last_failure_at: orNull(time()),
+  last_error: orNull(text('timeout')),
+  next_attempt_at: orNull(time()),
+});
+
+const oneClient = object(
+  {
+    client_token: text('SITE0042'),
+    name: text('Example Site'),
+    state: oneOf('not_registered', ...(endpointState.enum as string[])),
+    url: text(url),
+    owed: whole(0),
+  },
+  'url',
+);
+
+export const endpointCalls = {
+  '/clients': {
+    get: call({
+      operationId: 'listClients',
+      tag: 'Endpoint',
+      summary: 'List the clients of the account',
+      description: `Lists the account’s clients by client token, page by page. Counts into the account’s rate \`records\`. ${scope}`,
+      security: 'token',
+      parameters: [
+        query('cursor', 'The next_cursor of the page before.', clientTokenText),
+        query('limit', 'At most so many.', limitNumber),
+      ],
+      success: {
+        '200': answer(
+          'One page; there are more while it has next_cursor.',
+          object({ clients: listOf(oneClient), next_cursor: clientTokenText }, 'next_cursor'),
+          { clients: [{ client_token: 'SITE0042', name: 'Example Site', state: 'active', url, owed: 0 }] },
+          rateHeaders,
+        ),
+      },
+      codes: [
+        ...(['invalid_request', 'too_many_parameters', 'invalid_token', 'too_many_requests'] as const),
+        'temporarily_unavailable',
+      ],
+    }),
+  },
+  '/console_sessions': {
+    post: call({
+      operationId: 'createConsoleSession',
+      tag: 'Endpoint',
+      summary: 'Make a link to the console',
+      description: `Makes a link that opens the account’s console in a browser, once, within 15 minutes. Counts into the account’s rate \`console\`. ${scope}`,
+      security: 'token',
+      parameters: [
+        query('access', 'What the session may do.', { ...oneOf('full', 'read'), default: 'full' }),
+      ],
+      success: {
+        '200': answer(
+          'The link.',
+          object({ url: text(consoleLink), expires_at: time() }),
+          { url: consoleLink, expires_at: at },
+          rateHeaders,
+        ),
+      },
+      codes: [
+        ...(['invalid_request', 'too_many_parameters', 'invalid_token', 'too_many_requests'] as const),
+        'temporarily_unavailable',
+      ],
+    }),
+  },
+  '/push_notifications': {
+    get: publisherCall({
+      operationId: 'getPushNotifications',
+      tag: 'Endpoint',
+      summary: 'Show the registration and the health of its endpoint',
+      description: scope,
+      success: {
+        '200': answer('The registration.', health, {
+          ...{
+            url,
+            state: 'active',
+            state_since: at,
+            state_reason: 'registered',
+            registered_at: at,
+            owed: 0,
+          },
+          ...{ last_success_at: at, last_failure_at: null, last_error: null, next_attempt_at: null },
+        }),
+      },
+      codes: ['not_registered'],
+    }),
+  },
+  '/push_notifications/signing_secret': {
+    get: publisherCall({
+      operationId: 'getSigningSecret',
+      tag: 'Endpoint',
+      summary: 'Show the signing secret',
+      description: `Shows the secret that verifies a client’s notifications. It is there before a URL is. ${secretScope}`,
+      success: {
+        '200': answer('The secret.', object({ signing_secret: secretText }), { signing_secret: secret }),
+      },
+      codes: ['insufficient_scope'],
+    }),
+    post: publisherCall({
+      operationId: 'rotateSigningSecret',
+      tag: 'Endpoint',
+      summary: 'Make a new signing secret',
+      description: `Makes a new secret. Previous ones sign along for 24 h each, ten of them at most: while ten do, the answer is 429. ${secretScope}`,
+      success: {
+        '200': answer(
+          'The new secret.',
+          object({ signing_secret: secretText, previous_valid_until: orNull(time()) }),
+          { signing_secret: secret, previous_valid_until: at },
+        ),
+      },
+      codes: ['insufficient_scope', 'too_many_requests'],
+    }),
+  },
+  '/push_notifications/test': {
+    post: publisherCall({
+      operationId: 'sendTestNotification',
+      tag: 'Endpoint',
+      summary: 'Send a test notification',
+      description: `Sends \`{"event":"test","platform_id":"test"}\` now, once, to the registered URL or, before there is one, to \`url\`, and tells how it went. One call in 5 s for each client, bursts of 5; counts into the account’s rate \`names\`. ${scope}`,
+      parameters: [query('url', 'Where to send it; only before a URL is registered.', urlText)],
+      success: {
+        '200': answer(
+          'How it went.',
+          object(
+            {
+              status: whole(204),
+              milliseconds: whole(84),
+              error: attemptError,
+              request: object({
+                headers: { type: 'object', additionalProperties: text('application/json') },
+                body: text('{"event":"test","platform_id":"test"}'),
+              }),
+            },
+            ...['status', 'error'],
+          ),
+          { status: 204, milliseconds: 84, request: exampleNotification('test', 'test') },
+          rateHeaders,
+        ),
+      },
+      codes: [
+        ...(['url_not_absolute', 'url_scheme', 'url_too_long', 'url_credentials', 'url_fragment'] as const),
+        ...(['url_unknown_host', 'url_not_public', 'url_own_address', 'too_many_requests'] as const),
+        'resolver_unavailable',
+      ],
+    }),
+  },
+  '/push_notifications/resume': {
+    post: publisherCall({
+      operationId: 'resumePushNotifications',
+      tag: 'Endpoint',
+      summary: 'Resume a suspended or failing endpoint',
+      description: `Has the endpoint probed now; once it answers, all that is owed drains. One call in 5 s for each client, bursts of 5. ${scope}`,
+      success: {
+        '202': answer('Under way.', object({ state: endpointState, owed: whole(12) }), {
+          state: 'failing',
+          owed: 12,
+        }),
+      },
+      codes: ['not_registered', 'too_many_requests'],
+    }),
+  },
+};

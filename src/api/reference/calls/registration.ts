@@ -1,0 +1,34 @@
+import { answer, call, clientToken, query, rateHeaders } from '../call.js';
+import { object, text } from '../schema.js';
+import { urlText } from '../schemas.js';
+
+const url = 'https://cms.example.com/hooks/assets';
+
+export const registrationCalls = {
+  '/register_push_notifications': {
+    post: call({
+      operationId: 'registerPushNotifications',
+      tag: 'Registration',
+      summary: 'Register the URL of a client',
+      description:
+        'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. A call that ended in 503 or without an answer is repeated as it was: it then answers 200. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, never in both ways. Calls with a host name in the URL count into the account’s rate `names`.',
+      security: 'tokenAnywhere',
+      parameters: [clientToken, query('url', 'An absolute https URL.', urlText, true)],
+      success: {
+        '200': answer(
+          'Registered.',
+          object({ success: { const: true, examples: [true] }, url: text(url) }),
+          { success: true, url },
+          rateHeaders,
+        ),
+      },
+      codes: [
+        ...(['invalid_request', 'too_many_parameters', 'url_not_absolute', 'url_scheme'] as const),
+        ...(['url_too_long', 'url_credentials', 'url_fragment', 'url_unknown_host'] as const),
+        ...(['url_not_public', 'url_own_address', 'already_registered'] as const),
+        ...(['invalid_token', 'invalid_client_token', 'too_many_requests'] as const),
+        ...(['resolver_unavailable', 'temporarily_unavailable'] as const),
+      ],
+    }),
+  },
+};

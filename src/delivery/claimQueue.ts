@@ -1,0 +1,126 @@
+import type { Logger } from '../log.js';
+import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
+import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
+import { turnAttempts } from '../redis/owed/attempts.js';
+import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
+import { announceClaims, forgetAnnouncement } from '../redis/owed/owed.js';
+import type { CatchUps } from '../temporal/catchUps.js';
+import type { Engine } from './engine.js';
+import { newNonce } from './nonce.js';
+import type { DeliverySettings } from './settings.js';
+
+export interface ClaimDeps {
+  db: Db;
+  delivery: DeliverySettings;
+  /** Where this process delivers: a claim takes what may be sent at once, unless older events of its client wait there. */
+  engine?: Engine | undefined;
+  catchUps: Pick<CatchUps, 'signal'>;
+  log: Logger;
+}
+
+/** As many as a client has places: each is taken with its claim, and none waits in a queue. */
+const claimsPerTurn = 16;
+/** Events that turned out to need no delivery make room for as many in the next turn. */
+const maxExtraClaims = 500;
+
+interface Waiting {
+  event: ArrivedEvent;
+  resolve(claim: Claim): void;
+  reject(err: unknown): void;
+}
+
+/**
+ * Claims events as they arrive. Those of one client that come while a claim of it is under way go together into the next,
+ * and no client waits for another's claim. A turn of the event loop claims only as many as it has time to deliver: so
+ * the intake of a busy process never outruns its deliveries.
+ */
+export class ClaimQueue {
+  /** Events of clients that have no claim under way; the client whose turn it is comes first. */
+  readonly #ready = new Map<string, Waiting[]>();
+  /** Events that have come since the claim of their client began. */
+  readonly #claiming = new Map<string, Waiting[]>();
+  #isScheduled = false;
+  /** Events claimed in the last turn that need no delivery. */
+  #undelivered = 0;
+
+  constructor(readonly deps: ClaimDeps) {}
+
+  /** Claims one event. @throws what Redis throws; the claim may have been made then, and can be repeated */
+  claim(event: ArrivedEvent): Promise<Claim> {
+    const { clientToken } = event;
+    return new Promise((resolve, reject) => {
+      const waiting = { event, resolve, reject };
+      const queue = this.#claiming.get(clientToken) ?? this.#ready.get(clientToken);
+      if (queue === undefined) this.#makeReady(clientToken, [waiting]);
+      else queue.push(waiting);
+    });
+  }
+
+  #makeReady(clientToken: string, queue: Waiting[]): void {
+    this.#ready.set(clientToken, queue);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => this.#turn());
+  }
+
+  #turn(): void {
+    this.#isScheduled = false;
+    let left = claimsPerTurn + this.#undelivered;
+    this.#undelivered = 0;
+    for (const [clientToken, queue] of this.#ready) {
+      const next = queue.splice(0, left);
+      left -= next.length;
+      this.#ready.delete(clientToken);
+      this.#claiming.set(clientToken, queue);
+      void this.#claimNext(clientToken, next);
+      if (left === 0) break;
+    }
+    if (this.#ready.size > 0) this.#schedule();
+  }
+
+  async #claimNext(clientToken: string, next: Waiting[]): Promise<void> {
+    await this.#claimTogether(clientToken, next);
+    const queue = this.#claiming.get(clientToken) ?? [];
+    this.#claiming.delete(clientToken);
+    if (queue.length > 0) this.#makeReady(clientToken, queue);
+  }
+
+  async #claimTogether(clientToken: string, waiting: Waiting[]): Promise<void> {
+    const { db, delivery, engine, catchUps } = this.deps;
+    const takes = engine !== undefined && !engine.isQueueing(clientToken);
+    const nonce = newNonce();
+    const events = waiting.map(({ event }) => event);
+    try {
+      // Over one connection it comes before the claim.
+      const announced = announceClaims(db, [clientToken]);
+      const claimed = claimEvents(db, clientToken, events, takes ? { ...delivery, nonce } : undefined);
+      const { claims, wakeCatchUp } = announced
+        ? (await Promise.all([claimed, announced]))[0]
+        : await claimed;
+      for (const [i, { resolve }] of waiting.entries()) {
+        const claim = claims[i] as Claim;
+        if (claim.kind !== 'claimed') this.#undelivered = Math.min(this.#undelivered + 1, maxExtraClaims);
+        resolve(claim);
+      }
+      if (claims.some(({ kind }) => kind === 'unknown_client')) forgetAnnouncement(db, clientToken);
+      if (wakeCatchUp) catchUps.signal(clientToken);
+    } catch (err) {
+      for (const { reject } of waiting) reject(err);
+      if (takes && isRedisUnavailable(err)) this.#giveBack(clientToken, events, nonce);
+    }
+  }
+
+  /** Gives back what a claim may have taken whose answer was lost: else it would wait until a lease ends that nobody has. */
+  #giveBack(clientToken: string, events: ArrivedEvent[], token: string): void {
+    const { db, delivery, log } = this.deps;
+    const givenBack = events.map(({ platformId }) => ({ platformId, token, inMs: 0 }));
+    const turn = { givenBack, nonce: newNonce() };
+    untilRedisAnswers(() => turnAttempts(db, clientToken, turn, delivery, delivery)).catch((err: unknown) =>
+      log.warn({ err, client_token: clientToken }, 'what a claim has taken waits until its lease ends'),
+    );
+  }
+}

@@ -1,0 +1,102 @@
+/** What a take or a settled attempt means to those who wait for the outcome. */
+import type { PostResult } from '../outgoing/post.js';
+import { claimAgain } from '../redis/owed/claim.js';
+import type { Settled } from '../redis/owed/settle.js';
+import type { Take } from '../redis/owed/take.js';
+import { tellStateChange } from '../tellStateChange.js';
+import type { Answered } from './attempt.js';
+import { longestParkMs } from './clientQueue.js';
+import type { DeliveryDeps } from './deps.js';
+import type { Outcome, Waiting } from './outcome.js';
+import type { Delivery } from './work.js';
+
+/** Says that somebody else has the notification, or had it when the answer was lost. */
+export function leasedFor(inMs: number): Waiting {
+  return { state: 'waiting', reason: 'leased', inMs, failures: 0 };
+}
+
+/** Says that the notification was not owed any more when a place was asked for. */
+export function outcomeOfGone({ state, last }: Extract<Take, { kind: 'gone' }>): Outcome {
+  const { error: _, ...answer } = last ?? {};
+  return { state: endedState(state), ...answer };
+}
+
+/** Says why a take was refused, and how the last attempt failed. */
+export function outcomeOfRefusal({
+  reason,
+  inMs,
+  failures = 0,
+  last,
+}: Extract<Take, { kind: 'refused' }>): Outcome {
+  const { milliseconds: _, ...answer } = last ?? {};
+  return { state: 'waiting', reason, inMs, failures, ...answer };
+}
+
+/** Says what a settled attempt has brought. */
+export function outcomeOfAttempt({ result, target }: Answered, settled: Settled): Outcome {
+  const status = result.status === undefined ? {} : { status: result.status };
+  switch (settled.outcome) {
+    case 'delivered':
+    case 'failed':
+      return { state: settled.outcome, ...status, milliseconds: Math.round(result.milliseconds) };
+    case 'gone':
+      return { state: 'superseded' };
+    case 'retry':
+      return {
+        state: 'waiting',
+        reason: 'retry',
+        inMs: settled.inMs,
+        failures: settled.failures,
+        ...status,
+        ...(result.error === undefined ? {} : { error: result.error }),
+        target,
+      };
+  }
+}
+
+/** Claims again an event whose claim Redis has lost. */
+export async function claimLost({ db, log }: DeliveryDeps, { event }: Delivery): Promise<Outcome> {
+  if (event === undefined) return { state: 'unknown' };
+  try {
+    const claim = await claimAgain(db, { ...event, lookedUpClaim: event.claim - 1 });
+    switch (claim.kind) {
+      case 'claimed':
+        return { state: 'waiting', reason: 'not_due', inMs: 0, failures: 0 };
+      case 'ended':
+        return { state: endedState(claim.state) };
+      default:
+        return { state: claim.kind === 'not_needed' ? 'not_needed' : 'unknown' };
+    }
+  } catch (err) {
+    log.error({ err, client_token: event.clientToken }, 'a lost claim could not be made again');
+    return leasedFor(longestParkMs);
+  }
+}
+
+/** Logs and counts a settled attempt, and the change of its registration's state. */
+export function tellAttempt(
+  deps: DeliveryDeps,
+  { clientToken, notificationId }: Delivery,
+  { ok, status, error }: PostResult,
+  { outcome, failures, change }: Settled,
+): void {
+  if (!ok) {
+    const names = { client_token: clientToken, notification_id: notificationId };
+    deps.log.info({ ...names, status, error, outcome, failures }, 'attempt failed');
+  }
+  if (outcome === 'delivered' || outcome === 'failed') deps.metrics.ended(outcome);
+  if (change !== undefined) tellStateChange(deps, { clientToken, ...change });
+}
+
+function endedState(state: string | undefined): Exclude<Outcome['state'], 'waiting'> {
+  switch (state) {
+    case 'delivered':
+    case 'superseded':
+    case 'not_needed':
+    case 'failed':
+    case 'cancelled':
+      return state;
+    default:
+      return 'unknown';
+  }
+}

@@ -1,0 +1,31 @@
+import type { Logger } from '../log.js';
+import type { Sender } from '../outgoing/post.js';
+import type { Db } from '../redis/connection/db.js';
+import type { AttemptHistory } from '../redis/records/attemptHistory.js';
+import type { SecretBox } from '../redis/records/secretBox.js';
+import type { CatchUps } from '../temporal/catchUps.js';
+import type { DeliverySettings } from './settings.js';
+
+/** What deliveries need of the process. */
+export interface DeliveryDeps {
+  db: Db;
+  sender: Sender;
+  secretBox: SecretBox;
+  delivery: DeliverySettings;
+  log: Logger;
+  metrics: DeliveryMetrics;
+  /** What the console's plots are made of. */
+  history: Pick<AttemptHistory, 'count'>;
+  catchUps: Pick<CatchUps, 'signal' | 'wake'>;
+}
+
+export interface DeliveryMetrics {
+  /** Counts an attempt that a receiver answered, or failed to. */
+  attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
+  /** Counts an attempt that this process could not make: no file descriptor, no resolver, no network. */
+  ownFailure(cause: string): void;
+  /** Counts a notification by the state in which it ended. */
+  ended(state: string): void;
+  /** Counts a registration by the state that it entered. */
+  entered(state: string): void;
+}

@@ -1,0 +1,172 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ArrivedEvent, ClaimedEvent } from '../../redis/owed/claim.js';
+import { type WorkflowIds, workflowIds } from '../../temporal/workflowIds.js';
+import { StartBudget } from './startBudget.js';
+import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
+
+export interface OutboxDeps extends StartDeps {
+  /** Starts per second; as many may be saved up for a burst. */
+  workflowsPerSecond: number;
+  /** Events that wait for their workflow (20,000). */
+  maxQueuedEvents?: number;
+}
+
+/** A place in a workflow, to be filled or left. */
+export interface Ticket {
+  /** What the claim writes into the notification's record; undefined where the event has a workflow of its own. */
+  group: string | undefined;
+  /** Puts the claimed event into the workflow. */
+  fill(event: ClaimedEvent): void;
+  /** Gives the place back: nothing was claimed. */
+  leave(): void;
+}
+
+const maxGroupEvents = 500;
+/** Temporal takes 2 MB per payload. */
+const maxGroupBytes = 512 * 1024;
+const closeWithinMs = 3000;
+const closePollMs = 50;
+
+/** A workflow whose events are being collected. */
+interface Collected {
+  workflowId: string;
+  group: string | undefined;
+  events: ClaimedEvent[];
+  bytes: number;
+  /** Reserved places that are neither filled nor left yet. */
+  open: number;
+  /** It takes no further event. */
+  isClosed: boolean;
+}
+
+/**
+ * Gives every accepted event a workflow, within a budget of starts: one of its own where the budget allows it, else the
+ * group that is open. Only the workflow waits for its start, never the delivery: while Temporal is away the outbox fills
+ * up to a bound, and events that arrive beyond it get no workflow.
+ */
+export class Outbox {
+  readonly #ids: WorkflowIds;
+  readonly #budget: StartBudget;
+  readonly #starts: WorkflowStarts;
+  /** They wait for the budget, in their order; what arrives goes into the last. */
+  readonly #groups: Collected[] = [];
+  /** Where each event waits: given again, it takes no second place. */
+  readonly #workflowOf = new Map<string, Collected>();
+  #queuedEvents = 0;
+  #startingGroups: NodeJS.Timeout | undefined;
+
+  constructor(readonly deps: OutboxDeps) {
+    this.#ids = workflowIds(deps.taskQueue);
+    this.#budget = new StartBudget(deps.workflowsPerSecond);
+    this.#starts = new WorkflowStarts(deps, ({ events }) => this.#forget(events));
+  }
+
+  /** Returns a place in the workflow that the event will be in, or waits for already; undefined where the outbox is full. */
+  reserve(event: ArrivedEvent): Ticket | undefined {
+    const known = this.#workflowOf.get(event.notificationId);
+    if (known !== undefined) return { group: known.group, fill() {}, leave() {} };
+    if (this.#queuedEvents >= (this.deps.maxQueuedEvents ?? 20_000)) {
+      this.deps.metrics.withoutWorkflow(1);
+      return undefined;
+    }
+    this.#queuedEvents++;
+    // While some cannot be started, all that comes is gathered.
+    if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
+      const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
+      own.isClosed = true;
+      return this.#ticketOf(own);
+    }
+    return this.#ticketOf(this.#groupFor(event));
+  }
+
+  /** Returns how many events wait for their workflow. */
+  waiting(): number {
+    return this.#queuedEvents;
+  }
+
+  /** Starts what waits, for a moment. The sweep finds what is owed of the rest. */
+  async close(): Promise<void> {
+    const endAt = performance.now() + closeWithinMs;
+    for (const group of this.#groups.splice(0)) this.#closeCollected(group);
+    while (this.#queuedEvents > 0 && performance.now() < endAt) {
+      await Promise.race([this.#starts.nextEnd(), sleep(closePollMs)]);
+    }
+    clearTimeout(this.#startingGroups);
+    this.#starts.close();
+  }
+
+  /** Returns the open group, or a new one where the event does not fit into it. */
+  #groupFor(event: ArrivedEvent): Collected {
+    const bytes = bytesOf(event);
+    let group = this.#groups.at(-1);
+    if (
+      group === undefined ||
+      group.events.length + group.open >= maxGroupEvents ||
+      group.bytes + bytes > maxGroupBytes
+    ) {
+      const name = randomBytes(9).toString('base64url');
+      group = collect(this.#ids.group(name), name);
+      this.#groups.push(group);
+      this.#startGroupsLater();
+    }
+    group.bytes += bytes;
+    return group;
+  }
+
+  #ticketOf(its: Collected): Ticket {
+    its.open++;
+    return {
+      group: its.group,
+      fill: (event) => {
+        its.open--;
+        its.events.push(event);
+        this.#workflowOf.set(event.notificationId, its);
+        this.#startIfComplete(its);
+      },
+      leave: () => {
+        its.open--;
+        this.#queuedEvents--;
+        this.#startIfComplete(its);
+      },
+    };
+  }
+
+  #startGroupsLater(): void {
+    this.#startingGroups ??= setTimeout(() => this.#startGroups(), Math.max(1, this.#budget.nextInMs()));
+  }
+
+  /** Starts the oldest groups, as far as the budget goes. */
+  #startGroups(): void {
+    this.#startingGroups = undefined;
+    while (this.#groups.length > 0 && this.#starts.isCaughtUp && this.#budget.take()) {
+      this.#closeCollected(this.#groups.shift() as Collected);
+    }
+    if (this.#groups.length > 0) this.#startGroupsLater();
+  }
+
+  #closeCollected(its: Collected): void {
+    its.isClosed = true;
+    this.#startIfComplete(its);
+  }
+
+  #startIfComplete(its: Collected): void {
+    if (!its.isClosed || its.open > 0) return;
+    if (its.events.length === 0) this.#budget.giveBack();
+    else this.#starts.add(its);
+  }
+
+  #forget(events: ClaimedEvent[]): void {
+    this.#queuedEvents -= events.length;
+    for (const { notificationId } of events) this.#workflowOf.delete(notificationId);
+  }
+}
+
+function collect(workflowId: string, group: string | undefined): Collected {
+  return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false };
+}
+
+/** Estimates the payload of an event from above. */
+function bytesOf(event: ArrivedEvent): number {
+  return 300 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
+}

@@ -1,0 +1,139 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from '../../log.js';
+import type { ClaimedEvent } from '../../redis/owed/claim.js';
+import type { EnrichmentInput } from '../../temporal/enrichmentInput.js';
+import { listsOf, notificationStateKey } from '../../temporal/searchAttributeKeys.js';
+import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.js';
+
+export interface StartDeps {
+  temporal: Client;
+  taskQueue: string;
+  /** The worker shares this process: its first workflow task comes back with the start. */
+  eager: boolean;
+  log: Logger;
+  metrics: OutboxMetrics;
+}
+
+export interface OutboxMetrics {
+  /** Counts a workflow that was started with so many events. */
+  started(events: number): void;
+  /** Counts accepted events that have no workflow. */
+  withoutWorkflow(events: number): void;
+}
+
+export interface WorkflowStart {
+  workflowId: string;
+  events: ClaimedEvent[];
+}
+
+/** A slow server must not be asked for more and more. */
+const concurrency = 32;
+const retryPauseMs = { first: 250, longest: 2000 };
+
+/** Starts workflows in their order. While Temporal is away it tries the first one again, and the others wait. */
+export class WorkflowStarts {
+  readonly #ready: WorkflowStart[] = [];
+  readonly #starting = new Set<Promise<void>>();
+  /** Starts in a row that Temporal did not take. */
+  #failures = 0;
+  #pause: NodeJS.Timeout | undefined;
+
+  /** @param onEnd called with each start that Temporal has taken, or refused for good */
+  constructor(
+    readonly deps: StartDeps,
+    readonly onEnd: (start: WorkflowStart) => void,
+  ) {}
+
+  /** Whether none waits, and the last one did not fail. */
+  get isCaughtUp(): boolean {
+    return this.#ready.length === 0 && this.#failures === 0;
+  }
+
+  add(start: WorkflowStart): void {
+    this.#ready.push(start);
+    this.#startReady();
+  }
+
+  /** Resolves when one of those under way has ended. */
+  async nextEnd(): Promise<void> {
+    await Promise.race(this.#starting);
+  }
+
+  close(): void {
+    clearTimeout(this.#pause);
+  }
+
+  #startReady(): void {
+    // After a failure one is tried, and the others wait for what becomes of it.
+    const maxStarting = () => (this.#failures > 0 ? 1 : concurrency);
+    while (this.#ready.length > 0 && this.#pause === undefined && this.#starting.size < maxStarting()) {
+      const started = this.#start(this.#ready.shift() as WorkflowStart);
+      this.#starting.add(started);
+      void started.then(() => {
+        this.#starting.delete(started);
+        this.#startReady();
+      });
+    }
+  }
+
+  async #start(start: WorkflowStart): Promise<void> {
+    const { log, metrics } = this.deps;
+    const { workflowId, events } = start;
+    try {
+      await startEnrichment(this.deps, start);
+      this.#failures = 0;
+      this.onEnd(start);
+      metrics.started(events.length);
+    } catch (err) {
+      if (isTemporalUnavailable(err)) {
+        this.#tryAgainLater(start, err);
+        return;
+      }
+      this.onEnd(start);
+      metrics.withoutWorkflow(events.length);
+      log.error({ err, workflow_id: workflowId }, 'a workflow cannot be started');
+    }
+  }
+
+  #tryAgainLater(start: WorkflowStart, err: unknown): void {
+    if (this.#failures++ === 0)
+      this.deps.log.warn(`${reasonOf(err)}: events are delivered, their workflows wait`);
+    this.#ready.unshift(start);
+    const pauseMs = Math.min(retryPauseMs.first * 2 ** (this.#failures - 1), retryPauseMs.longest);
+    this.#pause ??= setTimeout(() => {
+      this.#pause = undefined;
+      this.#startReady();
+    }, pauseMs);
+  }
+}
+
+async function startEnrichment(
+  { temporal, taskQueue, eager }: StartDeps,
+  { workflowId, events }: WorkflowStart,
+): Promise<void> {
+  const input: EnrichmentInput = { events };
+  await temporal.workflow.start('enrichment', {
+    workflowId,
+    taskQueue,
+    args: [input],
+    // The same id means the same input: a repeat joins the one that runs.
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    requestEagerStart: eager,
+    staticSummary: summaryOf(events),
+    typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
+  });
+}
+
+function reasonOf(err: unknown): string {
+  return isOverLimit(err)
+    ? 'Temporal starts no workflow for now, a limit of its namespace is used up (RESOURCE_EXHAUSTED)'
+    : 'Temporal is away';
+}
+
+function summaryOf(events: ClaimedEvent[]): string {
+  const [only] = events;
+  if (events.length === 1 && only !== undefined) {
+    return `asset-update of ${only.platformId.slice(0, 80)} to ${only.clientToken}`;
+  }
+  return `${events.length} events of ${new Set(events.map((e) => e.clientToken)).size} clients`;
+}

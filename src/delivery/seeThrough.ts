@@ -1,0 +1,87 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ClaimedEvent } from '../redis/owed/claim.js';
+import type { Engine } from './engine.js';
+import { isRetriedShortly, type Outcome, type Waiting } from './outcome.js';
+import { toDelivery } from './work.js';
+
+/** What is due within this time is waited for here; Temporal times later retries. */
+const soonMs = 1000;
+const shortestWaitMs = 20;
+
+/**
+ * Attempts each event when it is due, for as long as any of them is under way or due soon. Once all others rest, those
+ * that are due later are left: the caller comes back for them.
+ * @param known what has become of each so far
+ * @param cancelled begins nothing more, and leaves what is due later at once
+ */
+export async function seeThrough(
+  engine: Engine,
+  events: readonly ClaimedEvent[],
+  known: readonly Waiting[],
+  cancelled: AbortSignal,
+): Promise<Outcome[]> {
+  const active = new Active(events.length);
+  cancelled.addEventListener('abort', () => active.end(), { once: true });
+
+  async function attempt(event: ClaimedEvent): Promise<Outcome> {
+    const outcome = await engine.join(toDelivery(event), 'retry');
+    engine.forget([event.notificationId]);
+    return outcome;
+  }
+
+  async function see(event: ClaimedEvent, before: Waiting | undefined): Promise<Outcome> {
+    let outcome: Outcome =
+      before === undefined || before.reason === 'under_way' ? await attempt(event) : before;
+    for (;;) {
+      if (!isRetriedShortly(outcome)) {
+        active.rest();
+        return outcome;
+      }
+      if (outcome.inMs <= soonMs) {
+        await sleep(Math.max(outcome.inMs, shortestWaitMs));
+        if (cancelled.aborted) return outcome;
+      } else {
+        active.rest();
+        if (await active.endsWithin(outcome.inMs)) return outcome;
+        active.goOn();
+      }
+      outcome = await attempt(event);
+    }
+  }
+  return await Promise.all(events.map((event, i) => see(event, known[i])));
+}
+
+/** Counts the events that are under way or due soon. */
+class Active {
+  readonly #ended: Promise<true>;
+  #end: (ended: true) => void = () => undefined;
+
+  constructor(private count: number) {
+    this.#ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
+
+  rest(): void {
+    if (--this.count === 0) this.end();
+  }
+
+  goOn(): void {
+    this.count++;
+  }
+
+  end(): void {
+    this.#end(true);
+  }
+
+  /** Waits until none is left, and at most for `ms`. @returns whether none is left */
+  async endsWithin(ms: number): Promise<boolean> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(resolve, ms, false);
+    });
+    const hasEnded = await Promise.race([this.#ended, late]);
+    clearTimeout(timer);
+    return hasEnded;
+  }
+}

@@ -1,0 +1,16 @@
+-- Puts another URL in the place of a client's present one.
+-- include: client, endpoint, dueNow
+-- KEYS: the client's base
+-- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it)
+-- Answer: {the URL before, '1' where catch-up must be woken}, or nil where there is none
+-- Repeat: safe: the same URL is stored again, as another generation
+
+local url, nonce = ARGV[2], ARGV[3]
+local R = base .. 'registration'
+local previous, from = redis.call('HGET', R, 'url'), seen()
+if not previous then return false end
+redis.call('HSET', R, 'url', url, 'nonce', nonce, 'answered', '1', 'registered_at', now)
+redis.call('HDEL', R, 'pending_since')
+redis.call('HSET', R, 'generation', new_generation())
+note_change(from, 'the url was changed', 'operator')
+return {previous, due_now()}

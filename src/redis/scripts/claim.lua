@@ -1,0 +1,99 @@
+-- Claims events of one client, and takes at once what may be sent (rule 1 of docs/architecture.md). Each event is decided
+-- once: whether it makes a notification, and by which its asset is owed.
+-- include: client, table, endpoint, notification, known, take
+-- KEYS: the client's base
+-- Arguments, in q:
+--   lease, bound, drain, nonce: see shared/take.lua
+--   take: whether to take what is claimed
+--   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
+--     none), looked-up claim number (-1: not claimed before)
+-- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
+-- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
+--   {'none', reason}, {'claimed' or 'mine', claim number, held, take}, {'ended', state, held}, {'not_needed', by}
+-- Repeat: safe: an event that claimed its asset last finds it so, and the nonce finds what it has taken
+
+local function held()
+  local c = common()
+  return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
+end
+local has_listed = false
+-- last: the id of the asset's claim before, as bytes
+local function write_claim(e, claimed, last, segments)
+  local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
+  lane = owe(asset, id, lane)
+  write_known(bucket, e.slot, claimed, e.id_bytes, segments)
+  local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
+  if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
+  if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
+  if claimed > 1 then fields[#fields + 1], fields[#fields + 2] = 'before', last end
+  redis.call('HSET', record(id), unpack(fields))
+  list(id, accepted_at)
+  has_listed = true
+  return {'claimed', claimed, held()}
+end
+local function claim_again(e, claimed, last, segments, new)
+  local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
+  local state = state_of(id)
+  if state and state ~= 'waiting' then return {'ended', state, held()} end
+  if common().is_deleted then
+    -- The deletion cancels what is owed; an event that nothing had claimed ends here.
+    if not state then
+      close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'cancelled', nil, 'client_deleted')
+    end
+    return {'ended', 'cancelled', ''}
+  end
+  if last == e.id_bytes then return {'mine', claimed, held()} end
+  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments .. new) end
+  close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'not_needed', id_text(last))
+  keep_beside(asset, id)
+  list(id, accepted_at)
+  has_listed = true
+  decide(asset, event, 'not_needed')
+  return {'not_needed', id_text(last) or false}
+end
+local function claim_event(e)
+  local bucket, length, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
+  e.slot, e.id_bytes = bytes(8), bytes(16)
+  local claimed, last, segments = read_known(bucket, e.slot)
+  local new = missing(bucket, e.slot, segments, bytes(length))
+  if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
+  local c = common()
+  if not c.is_known then return {'unknown_client'} end
+  if last == e.id_bytes and not is_silent then
+    local state = state_of(id) or 'ended'
+    if state == 'waiting' then return {'mine', claimed, held()} end
+    return {'ended', state, held()}
+  end
+  if not is_silent and c.url and new ~= '' then
+    -- The event comes once more, after some of its segments were forgotten.
+    local before = #segments >= PACKED_BYTES and state_of(id)
+    if before then return {'ended', before, held()} end
+    return write_claim(e, claimed + 1, last, segments .. new)
+  end
+  local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
+  if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
+  decide(asset, event, reason)
+  return {'none', reason}
+end
+
+-- All are claimed before one is taken: of two events of one asset only the newer is sent.
+local answers, has_taken = {}, false
+local done, failure = pcall(function()
+  local flights = redis.call('HLEN', base .. 'flight')
+  is_empty.flight, is_empty.waiting = flights == 0, redis.call('HLEN', base .. 'owed') == 0
+  for i, e in ipairs(q.events) do answers[i] = claim_event(e) end
+  if not q.take then return end
+  common().in_flight = flights + redis.call('HLEN', base .. 'resends')
+  for i, e in ipairs(q.events) do
+    local answer = answers[i]
+    if answer[1] == 'claimed' or answer[1] == 'mine' then
+      answer[4] = take_attempt(e[4], e[3], 'first', answer[2], e[1], e.slot)
+      has_taken = has_taken or answer[4][1] == 'taken'
+    end
+  end
+end)
+-- Also after a failure above: an owed asset without a due time would wait for ever.
+write_waiting()
+if not done then error(failure) end
+if has_listed then trim_list() end
+return {common().url or '', has_taken and signing_secrets() or {}, needs_wake, answers}

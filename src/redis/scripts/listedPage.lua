@@ -1,0 +1,19 @@
+-- Reads a page of the list of notifications, the newest first, and keeps those that match.
+-- include: client, table, notification, place
+-- KEYS: the client's base
+-- Arguments, in q:
+--   score, member: the place behind which the page begins
+--   count: how many to look at
+--   state, asset: '' for any
+-- Answer: {id and score of the last one looked at ({}: no more), {id, score of each match in turn}}
+-- Repeat: safe: it changes nothing
+
+local matching = {}
+local found = page_behind(base .. 'notifications', 'falling', q.score, q.member, q.count)
+for i = 1, #found, 2 do
+  local r = redis.call('HMGET', record(found[i]), 'asset', 'state')
+  if r[1] and (q.state == '' or q.state == (r[2] or 'waiting')) and (q.asset == '' or q.asset == r[1]) then
+    matching[#matching + 1], matching[#matching + 2] = found[i], found[i + 1]
+  end
+end
+return {#found == 2 * q.count and {found[#found - 1], found[#found]} or {}, matching}

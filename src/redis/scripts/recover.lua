@@ -1,0 +1,25 @@
+-- Makes a notification that has failed owed again, unless a newer one of its asset followed.
+-- include: client, table, notification
+-- KEYS: the client's base
+-- Arguments, in q:
+--   id: of the notification
+--   dry_run: true: changes nothing
+--   bucket: of its asset
+-- Bytes: its asset's field in the bucket (8), its id (16)
+-- Answer: 1 where it is owed again (or would be), else 0
+-- Repeat: safe: it is failed no more
+
+local key, slot, id_bytes = record(q.id), bytes(8), bytes(16)
+local r = redis.call('HMGET', key, 'state', 'asset', 'priority')
+if r[1] ~= 'failed' then return 0 end
+local asset = r[2]
+local f = flight_of(asset)
+if owed_id(asset, f, not f and waiting_of(asset) or nil) then return 0 end
+local packed = redis.call('HGET', base .. 'known:' .. q.bucket, slot)
+if packed and string.sub(packed, 5, 20) ~= id_bytes then return 0 end
+if q.dry_run then return 1 end
+owe(asset, q.id, r[3] == 'backfill' and 'B' or 'L')
+write_waiting()
+redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since')
+redis.call('PERSIST', key)
+return 1

@@ -1,0 +1,12 @@
+-- Puts a signing secret in the place of the same one under another key, unless it was renewed or has gone meanwhile.
+-- include: client
+-- KEYS: the client's base
+-- Arguments: name (of the field), before, after (sealed)
+-- Answer: 1 where it was replaced, else 0
+-- Repeat: safe: it is replaced once
+
+local name, before, after = ARGV[2], ARGV[3], ARGV[4]
+local S = base .. 'signing-secrets'
+if redis.call('HGET', S, name) ~= before then return 0 end
+redis.call('HSET', S, name, after)
+return 1

@@ -1,0 +1,31 @@
+-- Stores another signing secret; the one until now signs along for a while. Refused while as many sign along as may.
+-- include: client, table
+-- KEYS: the client's base
+-- Arguments, in q:
+--   sealed: the new secret
+--   along_ms: how long the one until now signs along
+--   name: tells secrets apart that end in the same millisecond
+--   max_along: how many may sign along
+--   only_ask: true: changes nothing
+-- Answer: {1, until when the last one signs along} ({1} where there was none), or {0, ms until there is room}
+-- Repeat: the new secret signs along with itself, which no receiver notices
+
+local S = base .. 'signing-secrets'
+local old = redis.call('HGET', S, 'current')
+local signing, first = 0, nil
+for _, name in ipairs(redis.call('HKEYS', S)) do
+  local till = tonumber(string.match(name, '^previous:(%d+)'))
+  if till and till <= now and not q.only_ask then
+    redis.call('HDEL', S, name)
+  elseif till and till > now then
+    signing = signing + 1
+    first = math.min(first or till, till)
+  end
+end
+if old and signing >= q.max_along then return {0, first - now} end
+if q.only_ask then return {1} end
+redis.call('HSET', S, 'current', q.sealed)
+if not old then return {1} end
+local till = now + q.along_ms
+redis.call('HSET', S, string.format('previous:%d:%s', till, q.name), old)
+return {1, till}

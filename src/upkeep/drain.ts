@@ -1,0 +1,165 @@
+import type { Outcome } from '../delivery/outcome.js';
+import { type Plan, planCatchUp, type WaitReason } from '../redis/owed/plan.js';
+import { getEndpoint } from '../redis/records/endpoint.js';
+import { Bell } from './bell.js';
+import type { ActivityDeps } from './deps.js';
+
+export interface DrainResult {
+  /** Assets that wait. */
+  owed: number;
+  /** ms since the epoch; 0 when nothing waits. */
+  oldestAt: number;
+  delivered: number;
+  failed: number;
+  reason: WaitReason;
+  inMs: number;
+  /** There is work that is due now: come back at once. */
+  more: boolean;
+  lastError?: string;
+}
+
+export interface DrainLimits {
+  /** The drain has ended by then, with what it had under way. */
+  timeoutMs: number;
+  /** Begins nothing more. */
+  cancelled: AbortSignal;
+  /** Whether drains take most of the slots of this process. */
+  isCrowded(): boolean;
+}
+
+/** A drain plans at least as often: the sweep takes a catch-up for idle that has not planned for 45 s. */
+const longestSleepMs = 40_000;
+/** A drain that gets on ends after this time, for its workflow to say how far it is, and begins anew. */
+const busyBudgetMs = 40_000;
+/** While drains are crowded one with more to do makes room after this time, and goes on behind the others. */
+const crowdedBudgetMs = 20_000;
+/** A drain gets on when it ends attempts at least as fast. */
+const busyPerSecond = 1;
+/** A drain whose time is over waits for what is under way: an attempt takes a minute at most. */
+const lastAttemptsMs = 80_000;
+/** Assets that wait in the engine's queue beside those under way. */
+const ahead = 32;
+/** Listed by one script. */
+const maxPlanned = 256;
+/** While something is under way, a drain plans what has become due at most this often. */
+const shortestPauseMs = 1000;
+
+/**
+ * Delivers what one client is owed, until nothing is due or its time is over. The engine bounds it by the client's places
+ * and rates: the drain sleeps until an attempt ends, or until something is due that is not under way.
+ */
+export class Drain {
+  readonly done = { delivered: 0, failed: 0 };
+  readonly #begunAt = Date.now();
+  /** Notification ids. */
+  readonly #underWay = new Set<string>();
+  readonly #bell = new Bell();
+  #ended = 0;
+  /** When something will be due that is not under way, as far as is known. */
+  #dueAt = Number.POSITIVE_INFINITY;
+
+  constructor(
+    readonly deps: ActivityDeps,
+    readonly clientToken: string,
+    readonly limits: DrainLimits,
+  ) {}
+
+  /** Runs the drain to its end. To be called once. @throws what Redis throws */
+  async run(): Promise<DrainResult> {
+    const { cancelled } = this.limits;
+    cancelled.addEventListener('abort', this.#bell.ring, { once: true });
+    try {
+      return await this.#run();
+    } finally {
+      cancelled.removeEventListener('abort', this.#bell.ring);
+    }
+  }
+
+  async #run(): Promise<DrainResult> {
+    const { maxInFlight: defaultPlaces } = this.deps.delivery;
+    let places = defaultPlaces;
+    for (;;) {
+      const limit = Math.min(places + ahead, maxPlanned);
+      const hadUnderWay = this.#underWay.size > 0;
+      this.#dueAt = Number.POSITIVE_INFINITY;
+      const plan = await this.#plan(limit);
+      // What the engine still holds of it the next drain finds there.
+      const isLast = plan.items.length > 0 ? this.#isOver() : !hadUnderWay;
+      if (isLast) return await this.#resultOf(plan);
+      places = plan.maxInFlight ?? defaultPlaces;
+      this.#begin(plan);
+      this.#noteDue(plan.inMs);
+      await this.#sleepUntilNextPlan(plan, limit);
+    }
+  }
+
+  async #plan(limit: number): Promise<Plan> {
+    const { db, delivery, metrics } = this.deps;
+    const plan = await planCatchUp(db, this.clientToken, { limit, retentionMs: delivery.retentionMs });
+    for (let i = 0; i < plan.expired; i++) metrics.ended('failed');
+    return plan;
+  }
+
+  #begin({ items, mode }: Plan): void {
+    const { clientToken } = this;
+    for (const item of items) {
+      if (this.#underWay.has(item.notificationId)) continue;
+      this.#underWay.add(item.notificationId);
+      void this.deps.engine.join({ clientToken, ...item }, mode).then((outcome) => {
+        this.#underWay.delete(item.notificationId);
+        this.#count(outcome);
+        if (outcome.state === 'waiting') this.#noteDue(outcome.inMs);
+        this.#bell.ring();
+      });
+    }
+  }
+
+  #count(outcome: Outcome): void {
+    const hasFailed =
+      outcome.state === 'failed' || (outcome.state === 'waiting' && outcome.reason === 'retry');
+    this.#ended++;
+    if (outcome.state === 'delivered') this.done.delivered++;
+    else if (hasFailed) this.done.failed++;
+  }
+
+  /** Notes that something is due in `inMs`; below 0: that is not known. */
+  #noteDue(inMs: number): void {
+    if (inMs >= 0) this.#dueAt = Math.min(this.#dueAt, Date.now() + Math.max(inMs, shortestPauseMs));
+  }
+
+  async #sleepUntilNextPlan({ mode, items }: Plan, limit: number): Promise<void> {
+    // The next probe depends on the answer of this one. Where more is due than was listed, a slow receiver holds up none.
+    const enough = mode === 'drain' && items.length === limit ? limit / 2 : 0;
+    const wakeAt = Date.now() + longestSleepMs;
+    while (this.#underWay.size > enough && Date.now() < Math.min(this.#dueAt, wakeAt)) {
+      if (items.length > 0 && this.#isOver()) return;
+      await this.#bell.sleepUntil(Math.min(this.#dueAt, wakeAt));
+    }
+  }
+
+  #isOver(): boolean {
+    const { timeoutMs, cancelled, isCrowded } = this.limits;
+    const forMs = Date.now() - this.#begunAt;
+    const longestMs = timeoutMs - lastAttemptsMs;
+    const isBusy = this.#ended * 1000 > forMs * busyPerSecond;
+    const budgetMs = isCrowded() ? crowdedBudgetMs : isBusy ? busyBudgetMs : longestMs;
+    return forMs > Math.min(budgetMs, longestMs) || cancelled.aborted;
+  }
+
+  async #resultOf(plan: Plan): Promise<DrainResult> {
+    const endpoint = plan.owed > 0 ? await getEndpoint(this.deps.db, this.clientToken) : undefined;
+    const lastError =
+      endpoint?.lastStatus === undefined
+        ? endpoint?.lastError
+        : `${endpoint.lastError} ${endpoint.lastStatus}`;
+    return {
+      owed: plan.owed,
+      oldestAt: plan.oldestAt,
+      ...this.done,
+      reason: plan.reason,
+      inMs: plan.inMs,
+      more: plan.items.length > 0,
+      ...(lastError === undefined ? {} : { lastError }),
+    };
+  }
+}

@@ -1,0 +1,117 @@
+import { mapInPages } from '../mapInPages.js';
+import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../redis/owed/owed.js';
+import { getAccount } from '../redis/records/accounts.js';
+import { getClient } from '../redis/records/clients.js';
+import { setHeld } from '../redis/records/endpoint.js';
+import { noteCounted } from '../redis/sweep/counts.js';
+import { countEndpoints } from '../redis/sweep/endpointCounts.js';
+import { accountForClient } from './account.js';
+import { besideOthers, keepAsBroken } from './brokenClients.js';
+import type { ActivityDeps } from './deps.js';
+import { pickedUpWithinMs } from './judge.js';
+import { readWhatItIs } from './ofClient.js';
+
+/** The sweep looks after a client only where something has been overdue, or owed, for so long: an engine may queue the rest. */
+const overdueMs = 60_000;
+/** A catch-up that is at work has planned within this time. */
+const idleMs = 45_000;
+/** Looking at one client after the other, a busy server took 0.2 s for each catch-up that was started. */
+const concurrency = 20;
+/** Notifications checked of a client whose keys were broken. */
+const maxCheckedOfBroken = 1000;
+
+export interface Supervised {
+  /** Clients that are owed something. */
+  looked: number;
+  /** Catch-ups. */
+  started: number;
+  replaced: number;
+}
+
+/**
+ * Compares the clients that are owed something with the running catch-ups. Starts the catch-ups that are missing, and
+ * replaces those that do nothing about something overdue. Also mends the hold of clients whose account was disabled or
+ * enabled half-way.
+ */
+export async function superviseCatchUps(
+  deps: ActivityDeps,
+  heartbeat: (progress: Supervised) => void,
+): Promise<Supervised> {
+  const running = await deps.catchUps.running();
+  const counts: Supervised = { looked: 0, started: 0, replaced: 0 };
+  const sum = { owed: 0, owedClients: 0, overdueClients: 0 };
+  const supervise = async (clientToken: string): Promise<void> => {
+    // For each client: a page of 500 may take a busy Redis longer than the server waits for a heartbeat.
+    heartbeat(counts);
+    counts.looked++;
+    let overview: OwedOverview | undefined;
+    await besideOthers(deps, clientToken, async () => {
+      overview = await lookAt(deps, clientToken);
+    });
+    if (overview === undefined || overview.owed === 0) return;
+    sum.owed += overview.owed;
+    sum.owedClients++;
+    if (overview.overdueMs > pickedUpWithinMs) sum.overdueClients++;
+    const done = await startIfMissing(deps, clientToken, overview, running.has(clientToken));
+    if (done !== undefined) counts[done]++;
+  };
+  for await (const page of owedClients(deps.db)) await mapInPages(page, concurrency, supervise);
+  const endpoints = await countEndpoints(deps.db, {
+    page: () => heartbeat(counts),
+    broken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
+  });
+  await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
+  return counts;
+}
+
+async function lookAt(deps: ActivityDeps, clientToken: string): Promise<OwedOverview> {
+  await mendHold(deps, clientToken);
+  const overview = await owedOverview(deps.db, clientToken, deps.delivery.retentionMs);
+  if (!overview.isConsistent) {
+    const problem = 'the keys owed, owed-since and due contradict each other';
+    await keepAsBroken(deps, clientToken, { problem });
+  }
+  if (overview.owed === 0) await forgetOwedClient(deps.db, clientToken);
+  return overview;
+}
+
+async function mendHold(deps: ActivityDeps, clientToken: string): Promise<void> {
+  const client = await getClient(deps.db, clientToken);
+  if (client === undefined) return;
+  const account = await getAccount(deps.db, client.accountId);
+  if (account !== undefined) await setHeld(deps.db, clientToken, account.disabled);
+}
+
+async function startIfMissing(
+  { catchUps, log }: ActivityDeps,
+  clientToken: string,
+  overview: OwedOverview,
+  isRunning: boolean,
+): Promise<'started' | 'replaced' | undefined> {
+  const idle = overview.plannedMsAgo < 0 || overview.plannedMsAgo > idleMs;
+  const overdue = overview.overdueMs > overdueMs;
+  try {
+    if (isRunning) {
+      if (!overdue || !idle || overview.inFlight > 0) return undefined;
+      await catchUps.replace(clientToken);
+      return 'replaced';
+    }
+    if (!overdue && !(idle && overview.oldestMs > overdueMs)) return undefined;
+    await catchUps.start(clientToken);
+    return 'started';
+  } catch (err) {
+    log.error(
+      { err, client_token: clientToken },
+      'catch-up could not be started; the next sweep tries again',
+    );
+    return undefined;
+  }
+}
+
+/** Reads everything that a sweep reads of a client. @returns whether its keys agree @throws where one of them is broken */
+export async function isInOrder(deps: ActivityDeps, clientToken: string): Promise<boolean> {
+  const { isConsistent } = await lookAt(deps, clientToken);
+  await readWhatItIs(deps.db, clientToken);
+  await accountForClient(deps, clientToken, maxCheckedOfBroken);
+  return isConsistent;
+}

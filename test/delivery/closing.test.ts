@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { turnAttempts } from '../../src/redis/owed/attempts.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { withTimeout } from '../../src/withTimeout.js';
+import { startHarness } from './harness.js';
+
+describe('An engine that ends', () => {
+  it('leaves to catch-up what is refused a place meanwhile', async () => {
+    const h = await startHarness({}, 'worker');
+    try {
+      const { db, deps, delivering } = h;
+      const clientToken = await h.newClient('http://127.0.0.1:9/');
+      await setClient(db, clientToken, { maxInFlight: 1 });
+      const [held, refused] = await Promise.all(
+        ['held', 'refused'].map(async (platformId) => {
+          const { id: notificationId } = await h.publish({ client: clientToken, asset: platformId });
+          return { clientToken, platformId, notificationId, priority: 'live' as const };
+        }),
+      );
+      assert.ok(held !== undefined && refused !== undefined);
+      const wanted = [{ ...held, mode: 'first' as const }];
+      const { takes } = await turnAttempts(
+        db,
+        clientToken,
+        { wanted, nonce: 'another-process' },
+        deps.delivery,
+        deps.delivery,
+      );
+      assert.equal(takes[0]?.kind, 'taken');
+
+      const outcome = deps.engine.join(refused, 'first');
+      await new Promise(setImmediate);
+      const closed = withTimeout(
+        delivering.close().then(() => 'closed'),
+        5000,
+        () => 'still open',
+      );
+      assert.equal(await closed, 'closed');
+      assert.equal((await outcome).state, 'waiting');
+    } finally {
+      void h.close();
+    }
+  });
+});

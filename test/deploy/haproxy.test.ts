@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { freePort } from '../../local/ports.js';
+import { until } from '../delivery/harness.js';
+
+const config = 'deploy/haproxy/haproxy.cfg';
+
+describe('deploy/haproxy/haproxy.cfg', () => {
+  let dir: string;
+  const servers: Process[] = [];
+
+  before(async function () {
+    if (spawnSync('haproxy', ['-v'], { stdio: 'ignore' }).status !== 0) this.skip();
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-haproxy-'));
+  });
+  after(async () => {
+    for (const { server } of servers) {
+      server.closeAllConnections();
+      server.close();
+    }
+    if (dir) await rm(dir, { recursive: true, force: true });
+  });
+
+  it('is one that HAProxy takes', async () => {
+    await promisify(execFile)('haproxy', ['-c', '-f', config]);
+  });
+
+  it('sends callers to the processes that are ready, with their address', async () => {
+    const [one, other] = [await startProcess(servers), await startProcess(servers)];
+    const port = await freePort();
+    const healthPort = await freePort();
+    // The same, for two processes of this machine in the place of Docker's names.
+    const text = (await readFile(config, 'utf8'))
+      .replace('maxconn 16000', 'maxconn 100')
+      .replace(/^resolvers docker\n( .*\n)*/m, '')
+      .replace(' resolvers docker init-addr none', '')
+      .replace('bind :3000', `bind 127.0.0.1:${port}`)
+      .replace('bind :8404', `bind 127.0.0.1:${healthPort}`)
+      .replace(/server-template all .*/, `server one 127.0.0.1:${one.port}`)
+      .replace(/server-template api .*/, `server other 127.0.0.1:${other.port}`);
+    const file = join(dir, 'haproxy.cfg');
+    await writeFile(file, text);
+    const balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });
+    try {
+      const call = async () => (await fetch(`http://127.0.0.1:${port}/enrichments?access_token=x`)).text();
+      const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
+      await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
+      const answers = new Set<string>();
+      await until('both are called', async () => answers.add(await call()).size === 2);
+      assert.deepEqual(
+        [...answers].sort(),
+        [`${one.port} for 127.0.0.1`, `${other.port} for 127.0.0.1`].sort(),
+      );
+
+      one.ready = false;
+      // Two failures take it out; the third look is after that.
+      await until('it is out', () => one.askedWhileNotReady >= 3);
+      const later = new Set(await Promise.all(Array.from({ length: 20 }, call)));
+      assert.deepEqual([...later], [`${other.port} for 127.0.0.1`]);
+
+      other.ready = false;
+      await until('nobody is ready', async () => (await health()) === 503);
+    } finally {
+      balancer.kill();
+      if (balancer.exitCode === null) await once(balancer, 'exit');
+    }
+  });
+});
+
+interface Process {
+  server: Server;
+  port: number;
+  ready: boolean;
+  askedWhileNotReady: number;
+}
+
+async function startProcess(all: Process[]): Promise<Process> {
+  const server = createServer((req, res) => {
+    if (req.url === '/readyz') {
+      if (!it.ready) it.askedWhileNotReady++;
+      res.writeHead(it.ready ? 200 : 503).end();
+    } else res.end(`${it.port} for ${req.headers['x-forwarded-for']}`);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const it: Process = {
+    server,
+    port: (server.address() as AddressInfo).port,
+    ready: true,
+    askedWhileNotReady: 0,
+  };
+  all.push(it);
+  return it;
+}

