@@ -29,6 +29,10 @@ switch (task) {
     prepare();
     await become('dist/local/start.js');
     break;
+  case 'dev':
+    prepare();
+    await become('dist/local/start.js', '--watch');
+    break;
   case 'build':
     prepare();
     break;
@@ -39,6 +43,15 @@ switch (task) {
   case 'test':
     prepare();
     mocha(tests, '--ignore', faults, '--ignore', fuzz);
+    break;
+  case 'unit':
+    prepare([install]);
+    runModule('mocha/bin/mocha.js', ['--config', '.mocharc.unit.cjs', ...args]);
+    break;
+  case 'watch':
+    if (!args.some((arg) => arg.endsWith('.ts'))) fail('usage: npm run test:watch -- FILE...');
+    prepare();
+    runModule('tsx/dist/cli.mjs', ['test/watch.ts', ...args]);
     break;
   case 'faults':
     prepare();
@@ -68,11 +81,10 @@ function checkNode() {
     fail(`Node 20.19 or newer is needed, this is ${process.version}`);
 }
 
-function prepare() {
+function prepare(steps = [install, build]) {
   const release = lock();
   try {
-    install();
-    build();
+    for (const step of steps) step();
   } finally {
     release();
   }
@@ -146,9 +158,9 @@ function digest(files, salt) {
 }
 
 /** Goes on as that program, in this process: signals need no forwarding. */
-async function become(program) {
+async function become(program, ...before) {
   const path = join(projectDir, program);
-  process.argv = [process.execPath, path, ...args];
+  process.argv = [process.execPath, path, ...before, ...args];
   await import(pathToFileURL(path).href);
 }
 

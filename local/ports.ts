@@ -8,7 +8,7 @@ import { connect, createServer } from 'node:net';
 const [lowest, highest] = [15_000, 32_000];
 const given = new Set<number>();
 
-/** A TCP port of 127.0.0.1 that nobody listened on a moment ago; never the same twice in this process. */
+/** A TCP port of 127.0.0.1 without a listener a moment ago; never the same twice in this process. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(lowest, highest);
@@ -18,7 +18,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Whether somebody listens there. Connecting as well: macOS lets one bind beside a wildcard listener. */
+/** Says whether a process listens there. Connecting as well: macOS lets one bind beside a wildcard listener. */
 export async function isPortTaken(port: number, host = '127.0.0.1'): Promise<boolean> {
   return (
     (await answers(port, host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host)) ||

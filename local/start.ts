@@ -1,6 +1,7 @@
 /**
  * `npm start`: everything on this machine. Brings up Temporal, Redis and the service, one line of progress each, and
- * ends all of it in order when it is told to, or when one of them ends.
+ * ends all of it in order when it is told to, or when one of them ends. With `--watch` (`npm run dev`) it starts the
+ * service again at every change of the code; with `--inspect` the service waits for a debugger.
  */
 import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,6 +16,7 @@ import { consoleLink, demoAccount, linesToPaste } from './demoAccount.js';
 import { nodeFlags } from './nodeFlags.js';
 import { PortPlan } from './portPlan.js';
 import { startRedis } from './redis.js';
+import { restartOnChange } from './restartOnChange.js';
 import { secretsKey } from './secretsKey.js';
 import { Supervisor } from './supervisor.js';
 import { startTemporal } from './temporal.js';
@@ -24,6 +26,8 @@ const loopback = '127.0.0.0/8,::1/128';
 const say = (line: string) => console.log(`  ${line}`);
 const begun = Date.now();
 const dir = dataDir();
+const isWatching = process.argv.includes('--watch');
+const inspectFlags = process.argv.filter((arg) => arg.startsWith('--inspect'));
 
 // A closed terminal must not keep the servers from being stopped.
 process.stdout.on('error', () => undefined);
@@ -31,7 +35,7 @@ process.stderr.on('error', () => undefined);
 
 try {
   const config = readConfig();
-  const supervisor = new Supervisor(dir, await claim());
+  const supervisor = new Supervisor(dir, await claim(), isWatching ? 'service' : undefined);
   stopOnSignals(supervisor);
   try {
     await bringUp(config, supervisor);
@@ -89,7 +93,9 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   if (temporal.uiUrl) state.temporalUiUrl = temporal.uiUrl;
   supervisor.save();
 
-  await step('service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
+  const startService = () =>
+    step('service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
+  await startService();
   say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
   const paste = await demo(apiUrl, environment);
   if (supervisor.isStopping) return;
@@ -104,6 +110,7 @@ ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
 ${paste}
 
 Ctrl-C stops all of it; the next start goes on where this one stopped.`);
+  if (isWatching) restartOnChange(supervisor, say, startService);
 }
 
 async function ownRedis(supervisor: Supervisor, port: number): Promise<string> {
@@ -141,7 +148,7 @@ async function service(
   const child = await startChild({
     name: 'service',
     command: process.execPath,
-    args: [...nodeFlags, join(projectDir, 'dist/src/main.js'), 'all'],
+    args: [...nodeFlags, ...inspectFlags, join(projectDir, 'dist/src/main.js'), 'all'],
     env: { ...process.env, ...environment },
     logFile: logFile('service'),
     onStart: supervisor.adopt,
@@ -186,7 +193,7 @@ function stopOnSignals(supervisor: Supervisor): void {
   if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
 }
 
-/** A killed npm sends no signal; nobody would ever stop what it had started. */
+/** A killed npm sends no signal: without this its servers would run on. */
 function stopWithoutParent(supervisor: Supervisor): void {
   const parent = process.ppid;
   setInterval(() => {

@@ -9,11 +9,14 @@ const serviceGraceMs = 40_000;
 /** Knows every child, ends them in order when one of them ends or the supervisor is told to stop. */
 export class Supervisor {
   readonly #children = new Map<string, Child>();
+  #replacing: string | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(
     private readonly dir: string,
     readonly state: RunState,
+    /** The child whose end leaves the others running: somebody starts it again. */
+    private readonly replaceable?: string,
   ) {}
 
   get isStopping(): boolean {
@@ -26,10 +29,26 @@ export class Supervisor {
     if (mark) this.state.children.push(mark);
     this.save();
     void child.exited.then((how) => {
-      if (!this.#stopping) void this.stop(`${child.name} ended: ${how}\n${logTail(child.logFile)}`, 1);
+      if (this.#stopping || this.#replacing === child.name) return;
+      const reason = `${child.name} ended: ${how}\n${logTail(child.logFile)}`;
+      if (this.replaceable === child.name) console.error(reason);
+      else void this.stop(reason, 1);
     });
     if (this.#stopping) void child.stop();
   };
+
+  /** Ends a child, then starts another in its place. @throws what `start` throws: then there is none */
+  async replace(name: string, start: () => Promise<void>): Promise<void> {
+    const pid = this.#children.get(name)?.pid;
+    this.#replacing = name;
+    try {
+      await this.#end(name, serviceGraceMs);
+      this.state.children = this.state.children.filter((mark) => mark.pid !== pid);
+      if (!this.#stopping) await start();
+    } finally {
+      this.#replacing = undefined;
+    }
+  }
 
   save(): void {
     writeRunState(this.dir, this.state);

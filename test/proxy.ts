@@ -9,7 +9,7 @@ export interface Proxy {
    * Resolves when that has happened.
    */
   cutBeforeReply(text: string): Promise<void>;
-  /** From now on nothing gets through, and nobody is told; what is sent is kept. */
+  /** From now on nothing gets through, without an error to either side; what is sent is kept. */
   hang(): void;
   /** Lets through what was kept, and all that follows. */
   release(): void;

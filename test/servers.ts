@@ -1,6 +1,7 @@
 /**
- * The servers of one test run, started before the first test and stopped after the last one. Tests share them and
- * keep apart by a key prefix and a task queue of their own (`uniquePrefix`).
+ * The servers of one test run, started before the first test and stopped after the last one, or those of
+ * `npm run test:watch`, which stay. Tests share them and keep apart by a key prefix and a task queue of their own
+ * (`uniquePrefix`).
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -8,15 +9,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { timeSkippingServerBinary } from '../local/binaries.js';
-import { type RedisServer, startRedis } from '../local/redis.js';
-import { startTemporal, type TemporalServer } from '../local/temporal.js';
+import { startRedis } from '../local/redis.js';
+import { startTemporal } from '../local/temporal.js';
 import { createLogger } from '../src/log.js';
 import { installRuntime } from '../src/worker.js';
 
 interface Run {
-  dir?: string;
-  redis?: RedisServer;
-  temporal?: TemporalServer;
+  servers?: Servers;
+  /** Stops them; absent where the servers stay. */
+  stop?: () => Promise<void>;
   timeSkippingBinary?: Promise<string>;
   timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
@@ -34,14 +35,8 @@ export interface Servers {
 }
 
 export function servers(): Servers {
-  const { redis, temporal } = run;
-  if (!redis || !temporal) throw new Error('the servers run only under mocha (see .mocharc.json)');
-  return {
-    redisUrl: redis.url,
-    temporalAddress: temporal.address,
-    redisServerBinary: redis.binary,
-    temporalBinary: temporal.binary,
-  };
+  if (!run.servers) throw new Error('the servers run only under mocha (see .mocharc.json)');
+  return run.servers;
 }
 
 /** Different in every test: a prefix of Redis keys, or the name of a task queue or client. */
@@ -60,22 +55,38 @@ export function startTimeSkippingServer(): Promise<TestWorkflowEnvironment> {
 
 export async function mochaGlobalSetup(): Promise<void> {
   installRuntime(createLogger(process.env.TEST_LOG ?? 'silent', 'test'));
-  const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
-  run.dir = dir;
   run.timeSkippingBinary = timeSkippingServerBinary();
-  [run.redis, run.temporal] = await Promise.all([
-    startRedis({ dir: join(dir, 'redis') }),
-    startTemporal({ dir: join(dir, 'temporal') }),
-    // No test's time limit is for a download; where there is none, the tests that need it fail and say why.
-    run.timeSkippingBinary.catch(() => undefined),
-  ]);
+  const staying = process.env.TEST_SERVERS;
+  if (staying) run.servers = JSON.parse(staying) as Servers;
+  else Object.assign(run, await startServers());
+  // No test's time limit is for a download; where there is none, the tests that need it fail and say why.
+  await run.timeSkippingBinary.catch(() => undefined);
 }
 
 export async function mochaGlobalTeardown(): Promise<void> {
   await (await run.timeSkipping?.catch(() => undefined))?.teardown();
-  await Promise.all([run.redis?.stop(), run.temporal?.stop()]);
-  if (run.dir) await rm(run.dir, { recursive: true, force: true });
+  await run.stop?.();
   endEvenWithOpenHandles();
+}
+
+export async function startServers(): Promise<{ servers: Servers; stop: () => Promise<void> }> {
+  const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
+  const [redis, temporal] = await Promise.all([
+    startRedis({ dir: join(dir, 'redis') }),
+    startTemporal({ dir: join(dir, 'temporal') }),
+  ]);
+  return {
+    servers: {
+      redisUrl: redis.url,
+      temporalAddress: temporal.address,
+      redisServerBinary: redis.binary,
+      temporalBinary: temporal.binary,
+    },
+    async stop() {
+      await Promise.all([redis.stop(), temporal.stop()]);
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
 }
 
 /** What a test left open is worth knowing and must not hold up the run. */

@@ -6,7 +6,7 @@ import { perSecond, type Shape, type Variant } from './shape.js';
 const eventsPerSecond = 30;
 
 /**
- * An event for a paused client is owed, and nobody is woken. The floor's CPU time stands for receiving and sending an
+ * An event for a paused client is owed, and wakes no catch-up. The floor's CPU time stands for receiving and sending an
  * event; the rest of an event for an active client is what workflows (and the service at rest) cost.
  */
 export const paused: Shape = {

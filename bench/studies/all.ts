@@ -9,7 +9,6 @@ import { memory } from './memory.js';
 import { origins } from './origins.js';
 import { outage } from './outage.js';
 import { owed } from './owed.js';
-import { scripts } from './scripts.js';
 import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 import { tokenFlood } from './tokenFlood.js';
@@ -24,7 +23,6 @@ export const studies: readonly Study[] = [
   bounds,
   kills,
   memory,
-  scripts,
   claims,
   curves,
   backlog,

@@ -12,9 +12,9 @@ export async function importCatalogue(
   clientToken: string,
   assets: { from: number; to: number; segments: number },
 ): Promise<void> {
-  const atOnce = 200;
-  for (let from = assets.from; from < assets.to; from += atOnce) {
-    const page = Array.from({ length: Math.min(atOnce, assets.to - from) }, (_, k) =>
+  const concurrency = 200;
+  for (let from = assets.from; from < assets.to; from += concurrency) {
+    const page = Array.from({ length: Math.min(concurrency, assets.to - from) }, (_, k) =>
       silentEvent(clientToken, from + k, assets.segments),
     );
     const { claims } = await claimEvents(db, clientToken, page);

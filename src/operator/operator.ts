@@ -1,4 +1,4 @@
-/** What a command is handed: the servers, opened when first needed, the way to answer, and the audit. */
+/** Gives a command the servers, opened when first needed, the way to answer, and the audit. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
 import type { Db } from '../redis/connection/db.js';
@@ -7,11 +7,11 @@ export interface Operator {
   readonly config: () => Config;
   readonly db: () => Promise<Db>;
   readonly temporal: () => Promise<Client>;
-  /** Where people look workflows up; absent when nobody knows its port. */
+  /** The address of Temporal's UI; absent when its port is unknown. */
   readonly temporalUi: () => string | undefined;
   /** Where the service listens. */
   readonly api: () => string;
-  /** Where its metrics are; absent when nobody said so: the usual port may be another service's. */
+  /** The address of its metrics; absent when none was given: the usual port may be another service's. */
   readonly admin: () => string | undefined;
   /** With `--json` the one value, else the text. Called once by each command, at its end. */
   readonly answer: (value: unknown, forPeople: () => string) => void;
@@ -33,8 +33,8 @@ export interface Operator {
     after: unknown;
   }) => Promise<void>;
   /**
-   * Wakes the client's catch-up. The change itself is done by then: where Temporal is away, the sweep
-   * finds the client within 2 minutes, and that is what is said.
+   * Wakes the client's catch-up, after the change itself. Without Temporal it warns and returns: the sweep finds the
+   * client within 2 minutes.
    */
   readonly wake: (clientToken: string) => Promise<void>;
 }

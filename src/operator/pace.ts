@@ -1,4 +1,4 @@
-/** Lets callers go on at most so often; what was not used is not saved up. */
+/** Returns a function that lets callers go on at most `perSecond` times a second; unused turns are not saved up. */
 export function createPace(perSecond: number): () => Promise<void> {
   const everyMs = 1000 / perSecond;
   let nextAt = 0;

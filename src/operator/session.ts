@@ -17,7 +17,7 @@ export interface Session extends Operator {
   close(): Promise<void>;
 }
 
-/** A person waits: a server that is away is said to be so after 5 s. */
+/** A person waits: after 5 s the command says that a server does not answer. */
 const connectTimeoutMs = 5000;
 const redisTimeoutMs = 5000;
 const redisThereWithinMs = 1500;
@@ -120,7 +120,7 @@ export function openSession(options: () => GlobalOptions): Session {
   };
 }
 
-/** A port that nobody listens on is told from a server that is slow. */
+/** Tells a port without a listener from a slow server: only the second is worth waiting for. */
 async function untilThere(store: Db): Promise<void> {
   try {
     await waitForRedis(store, redisThereWithinMs);
@@ -130,7 +130,7 @@ async function untilThere(store: Db): Promise<void> {
   }
 }
 
-/** Not looked for when the environment names both servers: they may be quite others. */
+/** Returns undefined when the environment names both servers: they may be others. */
 function runningHere(): RunState | undefined {
   if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
   return readRunState(projectDir);
@@ -166,7 +166,7 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-/** Tried anew after a failure: a command that goes on finds a server that is back. */
+/** Tries again after a failure: a command that goes on finds a server that is back. */
 function onceDone<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {

@@ -5,7 +5,7 @@ import { Refused } from './refused.js';
 
 const unnamed = 'unnamed';
 
-/** `NAME (login)` where a name is given by `--as` or OPERATOR_NAME, else the login, which in a container is nobody's. */
+/** `NAME (login)` where a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
 export function whoOf(as: string | undefined): string {
   const name = nameOf(as ?? operatorName());
   if (isInContainer()) return `${name ?? unnamed} (container ${hostname()})`;

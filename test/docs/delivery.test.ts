@@ -67,12 +67,12 @@ describe('docs/reference/delivery.md', () => {
       const intake = rowsOf(section(page, 'Intake')).map(([, bound = '']) => bound);
       const bounds = [
         constant('eventsAtMost'),
-        constant('underWayAtMost'),
-        constant('claimedInATurn'),
+        constant('maxUnderWay'),
+        constant('claimsPerTurn'),
         config.WORKFLOWS_PER_SECOND,
-        constant('groupAtMost'),
-        constant('queuedInAll'),
-        constant('queuedPerClient'),
+        constant('maxGroupEvents'),
+        constant('maxQueued'),
+        constant('maxQueuedPerClient'),
       ];
       for (const bound of bounds.map((number) => number.toLocaleString('en-US')))
         assert.ok(

@@ -9,9 +9,9 @@ import { isSameProcess, type ProcessMark } from '../../src/operator/running/proc
 import { projectDir } from '../../src/operator/running/projectDir.js';
 import type { RunState } from '../../src/operator/running/runState.js';
 
-const ready = 'Ctrl-C stops all of it';
+const ready = /Ctrl-C stops all of it/;
 
-/** One `npm start` with a data folder of its own, as a second clone would have. */
+/** One `npm start`, or `npm run dev`, with a data folder of its own, as a second clone would have. */
 export class StartedProject {
   output = '';
   #process: ChildProcess | undefined;
@@ -20,15 +20,16 @@ export class StartedProject {
   constructor(
     readonly dir: string,
     readonly port: number,
+    private readonly task: 'start' | 'dev' = 'start',
   ) {}
 
-  static async inNewFolder(): Promise<StartedProject> {
-    return new StartedProject(await mkdtemp(join(tmpdir(), 'asset-update-start-')), await freePort());
+  static async inNewFolder(task?: 'dev'): Promise<StartedProject> {
+    return new StartedProject(await mkdtemp(join(tmpdir(), 'asset-update-start-')), await freePort(), task);
   }
 
   /** @throws with everything it said, when it ends before it is ready */
   async start(): Promise<RunState> {
-    const ended = await Promise.race([this.launch(), this.#said(ready)]);
+    const ended = await Promise.race([this.launch(), this.said(ready)]);
     if (typeof ended === 'number') throw new Error(`npm start ended with ${ended}:\n${this.output}`);
     const state = this.state();
     this.#seen.push(state.supervisor, ...state.children);
@@ -39,7 +40,7 @@ export class StartedProject {
   async launch(): Promise<number> {
     this.output = '';
     const { REDIS_URL, TEMPORAL_ADDRESS, ...env } = process.env;
-    const child = spawn(process.execPath, [join(projectDir, 'local/launch.mjs'), 'start'], {
+    const child = spawn(process.execPath, [join(projectDir, 'local/launch.mjs'), this.task], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...env, DATA_DIR: this.dir, PORT: String(this.port), LOG_LEVEL: 'info' },
     });
@@ -85,8 +86,9 @@ export class StartedProject {
     await rm(this.dir, { recursive: true, force: true, maxRetries: 20, retryDelay: 250 });
   }
 
-  async #said(text: string): Promise<undefined> {
-    while (!this.output.includes(text)) {
+  /** Resolves once the output of this start matches. */
+  async said(pattern: RegExp): Promise<undefined> {
+    while (!pattern.test(this.output)) {
       if (this.#process) await once(this.#process, 'heard');
     }
   }

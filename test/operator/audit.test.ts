@@ -249,7 +249,7 @@ describe('audit: who an operator is', () => {
     assert.deepEqual(await cli.json('account', 'list'), before);
   });
 
-  it('the image says that its login is nobody’s', async () => {
+  it('the image says that its login names no person', async () => {
     const { readFileSync } = await import('node:fs');
     assert.match(readFileSync('Dockerfile', 'utf8'), /^ENV .*\bIN_CONTAINER=true\b/m);
   });

@@ -95,7 +95,7 @@ describe('operator: client delete T', () => {
     assert.ok(events.delivered >= 1 && events.cancelled >= 2);
   });
 
-  it('a deletion that broke off is finished by the sweep, and by repeating its steps', async () => {
+  it('a deletion that failed halfway is finished by the sweep, and by repeating its steps', async () => {
     const { client, owed } = await busyClient();
     await deleteClient(h.db, client);
     assert.notDeepEqual(await staying(client), ['client']);
@@ -105,7 +105,7 @@ describe('operator: client delete T', () => {
     assert.deepEqual(await clearDeletedClient(h.db, client), { cancelled: 0 });
   });
 
-  it('what is written beside it is cleared by a later sweep, and then nobody looks any more', async () => {
+  it('what is written during it is cleared by a later sweep, which then forgets the client', async () => {
     const { client } = await busyClient();
     await cli.json('client', 'delete', client);
     await h.registerUrl(client, receiver.url);

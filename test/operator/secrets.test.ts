@@ -88,7 +88,7 @@ describe('operator: secrets', () => {
     assert.match(String(await h.db.redis.hget(h.db.client(kept).signingSecrets, 'current')), /^k2:/);
   });
 
-  it('secrets rotate T: the old one signs along, with --now every earlier one ends', async () => {
+  it('secrets rotate T: the old one also signs for 24 h; with --now every earlier one ends', async () => {
     const box = createSecretBox([newer]);
     const client = await h.newClient();
     await h.db.redis.del(h.db.client(client).signingSecrets);

@@ -164,7 +164,7 @@ describe('operator status: us or them', () => {
       assert.ok(worst.overdue_seconds >= 600);
     });
 
-    it('a failing customer that nobody probes', async () => {
+    it('a failing customer without a probe', async () => {
       const client = await oweUnattended(receiver.url);
       await h.db.redis.hset(h.db.client(client).endpoint, {
         state: 'failing',
@@ -186,7 +186,7 @@ describe('operator status: us or them', () => {
       assert.match(status.because, /^No worker/);
     });
 
-    it('Temporal is away, in the first line', async () => {
+    it('Temporal is unavailable, in the first line', async () => {
       const status = await statusWith({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
       assert.deepEqual([status.verdict, status.workers], ['us', null]);
       const ran = await cli.run(['status'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });

@@ -60,7 +60,7 @@ describe('operator: status says that it is us', () => {
     assert.equal(verdict, 'fine');
   });
 
-  it('where somebody has paused the schedule of the sweep, with the reason', async () => {
+  it('names the reason when the schedule of the sweep is paused', async () => {
     await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     const handle = h.temporal.schedule.getHandle(h.ids.sweep);
     try {

@@ -101,7 +101,7 @@ describe('operator: export, import', () => {
     assert.equal((await to.run(['registration', 'show', 'FRESH'])).stderr, 'There is no client FRESH.\n');
   });
 
-  describe('what somebody makes or changes while a file is taken in is left as it is', () => {
+  describe('what is made or changed while a file is imported is left as it is', () => {
     let accountId: string;
     let facts: Fact[];
 

@@ -57,7 +57,7 @@ describe('operator: usage', () => {
         ['registration', 'list', '--state', 'broken'],
         /active, failing, paused, suspended/,
       ],
-      ['a moment nobody understands', ['audit', '--since', 'whenever'], /15m, 2h, 3d/],
+      ['a moment that is neither a date nor a duration', ['audit', '--since', 'whenever'], /15m, 2h, 3d/],
       ['nothing to set', ['client', 'set', 'X'], /--max-in-flight/],
     ] as const;
     let runs: Promise<Ran>[] = [];

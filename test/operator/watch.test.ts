@@ -67,7 +67,7 @@ describe('operator watch', () => {
     assert.equal(shown.includes('Error'), false);
   });
 
-  it('says so while Redis is away, and goes on', async () => {
+  it('says that Redis is unavailable, and goes on', async () => {
     const proxy = await startProxy(servers().redisUrl);
     const child = spawn(commandLine[0] ?? '', [...commandLine.slice(1), 'watch', '--json'], {
       env: { PATH: process.env.PATH, HOME: process.env.HOME, ...cli.env, REDIS_URL: proxy.url },

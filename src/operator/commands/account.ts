@@ -48,7 +48,7 @@ export function addAccountCommands(program: Command, operator: Operator): void {
     .command('list')
     .description('every account; never a secret')
     .action(async () => {
-      const accounts = (await listAccounts(await operator.db())).map(shown);
+      const accounts = (await listAccounts(await operator.db())).map(present);
       operator.answer(accounts, () =>
         table(
           ['ACCOUNT', 'NAME', 'CLIENT ID', 'SCOPES', 'STATE'],
@@ -70,7 +70,7 @@ export function addAccountCommands(program: Command, operator: Operator): void {
     .argument('<id>', 'the account')
     .option('--now', 'the old secret and every token end at once')
     .action(async (id: string, { now = false }: { now?: boolean }) => {
-      const { clientId } = await knownAccount(operator, id);
+      const { clientId } = await requireAccount(operator, id);
       const { client_secret } = await rotateSecret(await operator.db(), id, { now });
       await operator.record({
         what: 'account rotate-secret',
@@ -91,11 +91,11 @@ export function addAccountCommands(program: Command, operator: Operator): void {
 
   account
     .command('set')
-    .description('give it other scopes; where one is taken away every token ends at once')
+    .description('replace its scopes; taking one away ends every token at once')
     .argument('<id>', 'the account')
-    .requiredOption('--scope <scope>', 'all that it shall have; may be given several times', collect)
+    .requiredOption('--scope <scope>', 'every scope it keeps or gets; may be given several times', collect)
     .action(async (id: string, { scope }: { scope: string[] }) => {
-      const before = await knownAccount(operator, id);
+      const before = await requireAccount(operator, id);
       const scopes = [...new Set(scope)];
       await setScopes(await operator.db(), id, scopes);
       await operator.record({
@@ -121,7 +121,7 @@ export function addAccountCommands(program: Command, operator: Operator): void {
       .description(description)
       .argument('<id>', 'the account')
       .action(async (id: string) => {
-        const before = await knownAccount(operator, id);
+        const before = await requireAccount(operator, id);
         const db = await operator.db();
         await setDisabled(db, id, disabled);
         await operator.record({
@@ -140,13 +140,13 @@ export function addAccountCommands(program: Command, operator: Operator): void {
   }
 }
 
-async function knownAccount(operator: Operator, id: string): Promise<Account> {
+async function requireAccount(operator: Operator, id: string): Promise<Account> {
   const account = await getAccount(await operator.db(), id);
   if (account === undefined) throw new Refused(`There is no account ${id}.`);
   return account;
 }
 
-function shown(account: Account) {
+function present(account: Account) {
   return {
     account_id: account.accountId,
     name: account.name,

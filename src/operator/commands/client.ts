@@ -13,8 +13,8 @@ import { getRegistration } from '../../redis/records/registrations.js';
 import { createSecretBox } from '../../redis/records/secretBox.js';
 import { createSigningSecret } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
-import { knownClient, parseClientToken } from '../knownClient.js';
 import type { Operator } from '../operator.js';
+import { parseClientToken, requireClient } from '../requireClient.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addClientCommands(program: Command, operator: Operator): void {
@@ -53,7 +53,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
     .description('every client, or those of one account')
     .option('--account <id>', 'only of this account')
     .action(async ({ account }: { account?: string }) => {
-      const clients = (await listClients(await operator.db(), account)).map(shown);
+      const clients = (await listClients(await operator.db(), account)).map(present);
       operator.answer(clients, () =>
         table(
           ['CLIENT', 'NAME', 'ACCOUNT', 'IN FLIGHT', 'PER SECOND'],
@@ -73,8 +73,8 @@ export function addClientCommands(program: Command, operator: Operator): void {
       if (bounds.maxInFlight === undefined && bounds.maxPerSecond === undefined) {
         (command as Command).error('error: give --max-in-flight, --max-per-second, or both');
       }
-      const before = shown(await knownClient(operator, token));
-      const after = shown(
+      const before = present(await requireClient(operator, token));
+      const after = present(
         await setClient(await operator.db(), token, {
           ...(bounds.maxInFlight !== undefined && { maxInFlight: bounds.maxInFlight.n }),
           ...(bounds.maxPerSecond !== undefined && { maxPerSecond: bounds.maxPerSecond.n }),
@@ -92,11 +92,11 @@ export function addClientCommands(program: Command, operator: Operator): void {
   client
     .command('delete')
     .description(
-      'end a client: its URL, its signing secrets and what is known of its assets go, what it is still owed is cancelled; its client token is never given out again',
+      'delete a client with its URL, its signing secrets and its known segments; cancels what it is owed; its client token is never used again',
     )
     .argument('<token>', 'the client', parseClientToken)
     .action(async (token: ClientToken) => {
-      const before = shown(await knownClient(operator, token));
+      const before = present(await requireClient(operator, token));
       const db = await operator.db();
       const registration = await getRegistration(db, token);
       await deleteClient(db, token);
@@ -106,7 +106,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
         before: { ...before, url: registration && urlWithoutQuery(registration.url) },
         after: null,
       });
-      // Where it breaks off, the sweep goes on.
+      // Where this fails, the sweep finishes it.
       const { cancelled } = await clearDeletedClient(db, token);
       const answer = {
         client_token: token,
@@ -121,7 +121,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
     });
 }
 
-function shown(client: Client) {
+function present(client: Client) {
   return {
     client_token: client.clientToken,
     account_id: client.accountId,
@@ -131,7 +131,7 @@ function shown(client: Client) {
   };
 }
 
-function boundsOf({ max_in_flight, max_per_second }: ReturnType<typeof shown>) {
+function boundsOf({ max_in_flight, max_per_second }: ReturnType<typeof present>) {
   return { max_in_flight, max_per_second };
 }
 

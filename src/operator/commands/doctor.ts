@@ -17,7 +17,7 @@ export function addDoctorCommand(program: Command, operator: Operator): void {
     .action(async () => {
       const findings = await examine(operator);
       const worst = worstOf(findings);
-      operator.answer({ level: worst, findings: findings.map(shown) }, () => inWords(findings));
+      operator.answer({ level: worst, findings: findings.map(present) }, () => describe(findings));
       const failed = findings.filter((finding) => finding.level === 'fail').length;
       if (failed > 0) throw new Refused(failed === 1 ? '1 check failed.' : `${failed} checks failed.`);
     });
@@ -56,7 +56,7 @@ async function attempt(check: string, todo: string, look: () => Promise<Finding[
   }
 }
 
-const shown = ({ check, level, found, todo }: Finding) => ({ check, level, found, do: todo ?? null });
+const present = ({ check, level, found, todo }: Finding) => ({ check, level, found, do: todo ?? null });
 
 function worstOf(findings: readonly Finding[]): Level {
   const levels = findings.map((finding) => finding.level);
@@ -65,7 +65,7 @@ function worstOf(findings: readonly Finding[]): Level {
 
 const colours = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
-function inWords(findings: readonly Finding[]): string {
+function describe(findings: readonly Finding[]): string {
   const lines = table(
     ['', 'CHECK', 'FOUND'],
     findings.map(({ level, check, found }) => [{ text: level, colour: colours[level] }, check, found]),

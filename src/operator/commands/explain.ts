@@ -3,9 +3,9 @@ import { decisionInWords } from '../../decisionInWords.js';
 import type { ClientToken } from '../../ids.js';
 import { explainAsset } from '../../redis/owed/decisions.js';
 import { workflowIds } from '../../temporal/workflowIds.js';
-import { knownClient, parseClientToken } from '../knownClient.js';
 import type { Operator } from '../operator.js';
 import { presentNotification, workflowInWords, workflowOf } from '../presentNotification.js';
+import { parseClientToken, requireClient } from '../requireClient.js';
 import { moment } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
 
@@ -25,7 +25,7 @@ export function addExplainCommand(program: Command, operator: Operator): void {
     .argument('<token>', 'the client', parseClientToken)
     .argument('<platform-id>', 'the asset')
     .action(async (token: ClientToken, platformId: string) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       const why = await explainAsset(await operator.db(), token, platformId);
       const workflows = await workflowsOf(operator, token, platformId);
       const { lastEvent, lastNotification } = why;

@@ -23,7 +23,7 @@ const factSchema: z.ZodType<Fact | End> = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('end'), layout: z.number(), lines: z.number() }),
 ]);
 
-/** The last line: without it, nobody could tell a whole file from one that was cut off. */
+/** The last line: it tells a whole file from one that was cut off. */
 interface End {
   type: 'end';
   /** Of the keys in Redis. */
@@ -56,7 +56,7 @@ export function addExportCommands(program: Command, operator: Operator): void {
 
   program
     .command('import')
-    .description('takes in what export wrote, from a file or from standard input')
+    .description('take in what export wrote, from a file or from standard input')
     .argument('[file]', 'JSON lines; "-" is standard input', '-')
     .addHelpText(
       'after',
@@ -229,7 +229,7 @@ function nameOf(fact: Fact): string {
   }
 }
 
-/** Named as in the file; an account belongs to nobody. */
+/** Named as in the file; an account has no owner. */
 function ownerOf(fact: Fact): string {
   switch (fact.type) {
     case 'account':

@@ -3,10 +3,10 @@ import { deliveryOf } from '../../delivery/settings.js';
 import type { ClientToken } from '../../ids.js';
 import { problems } from '../../upkeep/problem.js';
 import type { Reconciliation } from '../../upkeep/reconcile.js';
-import { knownClient, parseClientToken } from '../knownClient.js';
 import type { Operator } from '../operator.js';
 import { createPace } from '../pace.js';
 import { Refused } from '../refused.js';
+import { parseClientToken, requireClient } from '../requireClient.js';
 import { parseMoment, span } from '../terminal/moment.js';
 import { counted, withProgress } from '../terminal/progress.js';
 import { facts, table } from '../terminal/table.js';
@@ -19,10 +19,10 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
     .command('reconcile')
     .description('account for every accepted event; exit status 1 where one is unaccounted for')
     .option('--since <when>', 'accepted since a date, or so long ago (15m, 2h, 3d)', parseMoment)
-    .option('--client <token>', 'of this client alone', parseClientToken)
+    .option('--client <token>', 'only of this client', parseClientToken)
     .option('--per-second <n>', 'calls to Temporal', parsePerSecond, defaultPerSecond)
     .action(async (options: { since?: number; client?: ClientToken; perSecond: number }) => {
-      if (options.client !== undefined) await knownClient(operator, options.client);
+      if (options.client !== undefined) await requireClient(operator, options.client);
       const { nothingYet, reconcile } = await import('../../upkeep/reconcile.js');
       const looked = nothingYet();
       const walk = {
@@ -39,12 +39,12 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
           `Looking: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
         () => reconcile(walk, looked),
       );
-      operator.answer(shown(found), () => inWords(found));
+      operator.answer(present(found), () => describe(found));
       if (found.unaccountedInAll > 0) throw new Refused(`${found.unaccountedInAll} are unaccounted for.`);
     });
 }
 
-function shown({ counts, unaccounted, unaccountedInAll, looked, milliseconds }: Reconciliation) {
+function present({ counts, unaccounted, unaccountedInAll, looked, milliseconds }: Reconciliation) {
   return {
     events: { ...counts, unaccounted: unaccountedInAll },
     looked_at: looked,
@@ -60,7 +60,7 @@ function shown({ counts, unaccounted, unaccountedInAll, looked, milliseconds }: 
   };
 }
 
-function inWords({ counts, unaccounted, unaccountedInAll, looked, milliseconds }: Reconciliation): string {
+function describe({ counts, unaccounted, unaccountedInAll, looked, milliseconds }: Reconciliation): string {
   const accounted = Object.values(counts).reduce((sum, n) => sum + n, 0);
   return [
     unaccountedInAll === 0

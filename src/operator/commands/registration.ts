@@ -19,9 +19,9 @@ import {
 } from '../../redis/records/registrations.js';
 import { endpointStates } from '../../redis/records/stateChanges.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
-import { knownClient, parseClientToken } from '../knownClient.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
+import { parseClientToken, requireClient } from '../requireClient.js';
 import { fromNow, moment } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
 
@@ -36,11 +36,11 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
     .description("a client's URL, its state and what it is owed")
     .addArgument(client())
     .action(async (token: ClientToken) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       const found = await getRegistration(await operator.db(), token);
       if (found === undefined) throw new Refused(`${token} has no URL.`);
       const endpoint = await getEndpoint(await operator.db(), token);
-      operator.answer(shown(found, endpoint), () =>
+      operator.answer(present(found, endpoint), () =>
         facts({
           client: token,
           url: found.url,
@@ -73,7 +73,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
         .map((registration, i) => ({ registration, endpoint: endpoints[i] as Endpoint }))
         .filter(({ endpoint }) => state === undefined || endpoint.state === state);
       operator.answer(
-        rows.map((row) => shown(row.registration, row.endpoint)),
+        rows.map((row) => present(row.registration, row.endpoint)),
         () =>
           table(
             ['CLIENT', 'STATE', 'OWED', 'SINCE', 'LAST SUCCESS', 'LAST ERROR', 'URL'],
@@ -96,7 +96,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
     .description('remove the URL; what is owed stays owed for 30 days and goes to the next URL')
     .addArgument(client())
     .action(async (token: ClientToken) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       const reset = await resetRegistration(await operator.db(), token);
       if (reset === undefined) throw new Refused(`${token} has no URL.`);
       await operator.record({
@@ -112,11 +112,11 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
 
   registration
     .command('change')
-    .description('put another URL in the place of the present one, at once and without a gap')
+    .description('replace the URL at once; no notification is lost in between')
     .addArgument(client())
     .requiredOption('--url <url>', 'the new URL')
     .action(async (token: ClientToken, { url }: { url: string }) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       await checkTarget(url, targetPolicyOf(operator.config()));
       const changed = await changeRegistration(await operator.db(), token, url);
       if (changed === undefined) throw new Refused(`${token} has no URL to change; it registers one itself.`);
@@ -136,11 +136,11 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
     .description('hold all deliveries; what is owed stays owed')
     .addArgument(client())
     .action(async (token: ClientToken) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       const db = await operator.db();
       const before = await getEndpoint(db, token);
       await pauseEndpoint(db, token);
-      await switched(token, 'pause', before);
+      await recordSwitch(token, 'pause', before);
     });
 
   registration
@@ -148,15 +148,15 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
     .description('end a pause; a suspended or failing endpoint is probed now, then drained')
     .addArgument(client())
     .action(async (token: ClientToken) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       const db = await operator.db();
       const before = await getEndpoint(db, token);
       await unpauseEndpoint(db, token);
       await resumeEndpoint(db, token);
-      await switched(token, 'resume', before);
+      await recordSwitch(token, 'resume', before);
     });
 
-  async function switched(token: ClientToken, verb: 'pause' | 'resume', before: Endpoint): Promise<void> {
+  async function recordSwitch(token: ClientToken, verb: 'pause' | 'resume', before: Endpoint): Promise<void> {
     const after = await getEndpoint(await operator.db(), token);
     await operator.record({
       what: `registration ${verb}`,
@@ -178,7 +178,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
   }
 }
 
-function shown(registration: Registration, endpoint: Endpoint) {
+function present(registration: Registration, endpoint: Endpoint) {
   return {
     client_token: registration.clientToken,
     account_id: registration.accountId,

@@ -4,9 +4,9 @@ import type { Db } from '../../redis/connection/db.js';
 import { reencryptSigningSecrets } from '../../redis/records/reencrypt.js';
 import { createSecretBox, type SecretBox } from '../../redis/records/secretBox.js';
 import { replaceSigningSecret, rotateSigningSecret } from '../../redis/records/signingSecrets.js';
-import { knownClient, parseClientToken } from '../knownClient.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
+import { parseClientToken, requireClient } from '../requireClient.js';
 import { moment, span } from '../terminal/moment.js';
 import { counted, withProgress } from '../terminal/progress.js';
 
@@ -51,16 +51,16 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
 
   secrets
     .command('rotate')
-    .description("make a client's signing secret anew; the old one signs along for 24 h")
+    .description("replace a client's signing secret; the old one also signs for 24 h")
     .argument('<token>', 'the client', parseClientToken)
     .option('--now', 'the old one and every earlier one end at once')
     .action(async (token: ClientToken, { now = false }: { now?: boolean }) => {
-      await knownClient(operator, token);
+      await requireClient(operator, token);
       const db = await operator.db();
       const box = createSecretBox(operator.config().SECRETS_KEY);
       let until: string | undefined;
       if (now) await replaceSigningSecret(db, box, token);
-      else until = await rotated(db, box, token);
+      else until = await rotate(db, box, token);
       await operator.record({
         what: 'secrets rotate',
         target: token,
@@ -71,16 +71,16 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
         { client_token: token, previous_valid_until: until ?? null },
         () =>
           `${token} has a new signing secret; its publisher reads it with GET /push_notifications/signing_secret. ` +
-          (now ? 'Every earlier one has ended.' : 'The old one signs along for 24 h.'),
+          (now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.'),
       );
     });
 }
 
-async function rotated(db: Db, box: SecretBox, token: ClientToken): Promise<string | undefined> {
+async function rotate(db: Db, box: SecretBox, token: ClientToken): Promise<string | undefined> {
   const done = await rotateSigningSecret(db, box, token);
   if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
   throw new Refused(
-    `Ten earlier signing secrets of ${token} still sign along; the oldest ends in ${span(done.waitMs)}. ` +
+    `Ten earlier signing secrets of ${token} still sign; the oldest ends in ${span(done.waitMs)}. ` +
       'With --now all of them end at once.',
   );
 }

@@ -16,7 +16,7 @@ const everyMs = 2000;
 export function addWatchCommand(program: Command, operator: Operator): void {
   program
     .command('watch')
-    .description('rates, lag, worst endpoints, us or them: anew every 2 s, until Ctrl-C')
+    .description('rates, lag, worst endpoints, us or them: every 2 s, until Ctrl-C')
     .option('--once', 'one look of 2 s')
     .addHelpText(
       'after',
@@ -49,7 +49,7 @@ interface Look {
   rates: Rates | null;
 }
 
-/** Of the clients that are owed something: what nobody is owed cannot be late. */
+/** Of the clients that are owed something: no other can be late. */
 async function lookOnce(
   operator: Operator,
   before: Reading | undefined,

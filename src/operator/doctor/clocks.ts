@@ -36,8 +36,8 @@ export async function readRedisClock(redis: Redis): Promise<ClockReading> {
 }
 
 /**
- * Temporal tells its time nowhere, but notes when somebody asked a task queue for work: this asks one that nobody uses,
- * for activities, of which there are none. @returns undefined where it did not note it in time
+ * Temporal tells its time nowhere, but notes when a worker asked a task queue for work: this asks a queue without any
+ * work, for activities. @returns undefined where it did not note it in time
  */
 export async function readTemporalClock(
   { connection, workflowService }: Client,

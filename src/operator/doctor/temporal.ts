@@ -45,7 +45,7 @@ async function ofNamespace({ workflowService }: Client, namespace: string): Prom
   const { config } = await workflowService.describeNamespace({ namespace });
   const retentionMs = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) * 1000;
   const found = `Closed workflows are kept for ${span(retentionMs)}.`;
-  const todo = `Later than that nobody can look one up. temporal operator namespace update --namespace ${namespace} --retention 168h`;
+  const todo = `After that no one can be looked up. temporal operator namespace update --namespace ${namespace} --retention 168h`;
   return [
     ok('temporal namespace', `There is a namespace ${namespace}.`),
     retentionMs < 86_400_000 ? warn('temporal retention', found, todo) : ok('temporal retention', found),
@@ -70,7 +70,7 @@ async function ofSearchAttributes({ connection }: Client, namespace: string): Pr
   if (missing.length > 0) {
     const todo = isListed
       ? 'A worker makes them when it starts: start one.'
-      : 'This server lets nobody add them from here: use its own command (tcld, for Temporal Cloud).';
+      : 'This server does not let them be added from here: use its own command (tcld, for Temporal Cloud).';
     return fail(check, `Missing: ${missing.join(', ')}.`, todo);
   }
   return ok(check, 'All are there.');

@@ -37,12 +37,12 @@ export interface ClientHealth {
   oldestLiveOwedAt: number | undefined;
 }
 
-/** What is owed and has nobody working on it is picked up within 2 minutes (contract, section 3). */
+/** The sweep picks up within 2 minutes what is owed and not worked on (contract, section 3). */
 const lateMs = 120_000;
 /** Between two looks at a client that is late. */
 const apartMs = 2000;
-/** Clients asked about at the same time. */
-const atOnce = 100;
+/** Clients read at the same time. */
+const concurrency = 100;
 
 export interface Health {
   clients: ClientHealth[];
@@ -54,13 +54,13 @@ export interface Health {
  * Reads client by client, so that one whose keys are broken hides nothing of the others. Takes 2 s more where a client
  * is late: whether it drains shows only over time.
  * @param tokens deleted clients among them are left out
- * @throws where Redis is away
+ * @throws where Redis is unavailable
  */
 export async function healthOfClients(operator: Operator, tokens: Iterable<string>): Promise<Health> {
   const db = await operator.db();
   const bounds = deliveryOf(operator.config());
   const broken = new Set<string>();
-  const found = await mapInPages([...new Set(tokens)].sort(), atOnce, (clientToken) =>
+  const found = await mapInPages([...new Set(tokens)].sort(), concurrency, (clientToken) =>
     unlessBroken(clientToken, broken, () => healthOf(db, bounds, clientToken)),
   );
   const clients = found.flatMap((client) => client ?? []);
@@ -68,7 +68,7 @@ export async function healthOfClients(operator: Operator, tokens: Iterable<strin
     if (backlog?.isConsistent === false) broken.add(clientToken);
   const late = clients.filter(({ situation }) => situation === 'late');
   if (late.length > 0) await sleep(apartMs);
-  await mapInPages(late, atOnce, async (client) => {
+  await mapInPages(late, concurrency, async (client) => {
     const before = client.backlog as Backlog;
     await unlessBroken(client.clientToken, broken, async () => {
       const after = await readBacklog(db, client.clientToken, bounds, lateMs, before.overdueBefore);

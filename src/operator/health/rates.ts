@@ -38,7 +38,7 @@ export async function readMetrics(adminUrl: string | undefined): Promise<Reading
   }
 }
 
-/** null unless there are both. A process that was started anew in between counts from 0. */
+/** null unless there are both. A process that restarted in between counts from 0. */
 export function ratesBetween(before: Reading | undefined, after: Reading | undefined): Rates | null {
   if (before === undefined || after === undefined) return null;
   const seconds = (after.atMs - before.atMs) / 1000;

@@ -9,7 +9,7 @@ export interface RunState {
   children: ProcessMark[];
   redisUrl?: string;
   temporalAddress?: string;
-  /** Absent when the Temporal server is somebody else's. */
+  /** Absent when TEMPORAL_ADDRESS names the server. */
   temporalUiUrl?: string;
   apiUrl?: string;
   /** The settings that the service runs with, beside those that the operator has given: readConfig takes them. */

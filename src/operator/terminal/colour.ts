@@ -8,7 +8,7 @@ export function paint(colour: Colour | undefined, text: string): string {
   return colour !== undefined && showsColours() ? styled(colour, text) : text;
 }
 
-/** Also where nobody looks: for commander, which takes colours away by itself where they do not belong. */
+/** Colours also what no terminal shows: commander removes colours by itself where they do not belong. */
 export function styled(colour: Colour, text: string): string {
   return styleText(colour, text, { validateStream: false });
 }

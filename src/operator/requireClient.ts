@@ -13,7 +13,7 @@ export function parseClientToken(text: string): ClientToken {
 }
 
 /** @throws Refused when there is no such client */
-export async function knownClient(operator: Operator, clientToken: ClientToken): Promise<Client> {
+export async function requireClient(operator: Operator, clientToken: ClientToken): Promise<Client> {
   const client = await getClient(await operator.db(), clientToken);
   if (client === undefined) throw new Refused(`There is no client ${clientToken}.`);
   return client;

@@ -1,0 +1,31 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { projectDir } from '../src/operator/running/projectDir.js';
+import type { Supervisor } from './supervisor.js';
+import { watchSources } from './watchSources.js';
+
+/** `npm run dev`: builds a change and starts the service again; its servers stay, also where the change is broken. */
+export function restartOnChange(
+  supervisor: Supervisor,
+  say: (line: string) => void,
+  startService: () => Promise<void>,
+): void {
+  watchSources(projectDir, ['src', 'workflows', 'activities'], async (file) => {
+    if (supervisor.isStopping) return;
+    console.log(`\n${file} changed`);
+    if (!(await builds())) return say('the service goes on without the change, which does not compile');
+    try {
+      await supervisor.replace('service', startService);
+    } catch (err) {
+      console.error(err instanceof Error ? err.message : String(err));
+      say('the service is started again at the next change');
+    }
+  });
+}
+
+async function builds(): Promise<boolean> {
+  const args = [join(projectDir, 'local/launch.mjs'), 'build'];
+  const [status] = await once(spawn(process.execPath, args, { stdio: ['ignore', 2, 2] }), 'exit');
+  return status === 0;
+}

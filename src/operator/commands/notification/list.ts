@@ -1,0 +1,110 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import type { ClientToken } from '../../../ids.js';
+import { mapInPages } from '../../../mapInPages.js';
+import type { Db } from '../../../redis/connection/db.js';
+import { newestNotifications } from '../../../redis/notifications/newestNotifications.js';
+import { listNotifications } from '../../../redis/notifications/notificationPages.js';
+import {
+  type NotificationRecord,
+  type NotificationState,
+  notificationStates,
+} from '../../../redis/notifications/notifications.js';
+import type { Place } from '../../../redis/notifications/place.js';
+import { listClients } from '../../../redis/records/clients.js';
+import type { Operator } from '../../operator.js';
+import { presentNotification } from '../../presentNotification.js';
+import { parseClientToken, requireClient } from '../../requireClient.js';
+import { moment, parseMoment } from '../../terminal/moment.js';
+import { table } from '../../terminal/table.js';
+import { describeNext } from './describeNext.js';
+
+interface ListOptions {
+  client?: ClientToken;
+  state?: NotificationState;
+  since?: number;
+  limit: number;
+}
+
+/** Clients whose notifications are read at the same time. */
+const concurrency = 50;
+
+export function addList(notification: Command, operator: Operator): void {
+  notification
+    .command('list')
+    .description('the newest notifications, of all clients or of one')
+    .option('--client <token>', 'only of this client', parseClientToken)
+    .addOption(new Option('--state <state>', 'only in this state').choices(notificationStates))
+    .option('--since <when>', 'accepted since a date, or so long ago (15m, 2h, 3d)', parseMoment)
+    .option('--limit <n>', 'at most so many', parseLimit, 50)
+    .action(async (options: ListOptions) => {
+      if (options.client !== undefined) await requireClient(operator, options.client);
+      const found = await findNewest(operator, options);
+      operator.answer(
+        found.map((n) => presentNotification(operator, n)),
+        () => describe(found),
+      );
+    });
+}
+
+async function findNewest(operator: Operator, options: ListOptions): Promise<NotificationRecord[]> {
+  const db = await operator.db();
+  if (options.client !== undefined) return await findNewestOfClient(db, options.client, options);
+  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
+  if (options.state === undefined || options.state === 'waiting') {
+    return await newestNotifications(db, clientTokens, {
+      ...options,
+      waitingOnly: options.state === 'waiting',
+    });
+  }
+  const found = await mapInPages(clientTokens, concurrency, (token) =>
+    findNewestOfClient(db, token, options),
+  );
+  return found
+    .flat()
+    .sort((a, b) => b.acceptedAt - a.acceptedAt)
+    .slice(0, options.limit);
+}
+
+async function findNewestOfClient(
+  db: Db,
+  clientToken: ClientToken,
+  { state, since, limit }: ListOptions,
+): Promise<NotificationRecord[]> {
+  const found: NotificationRecord[] = [];
+  let behind: Place | undefined;
+  do {
+    const page = await listNotifications(db, clientToken, {
+      limit: limit - found.length,
+      ...(state !== undefined && { state }),
+      ...(since !== undefined && { since }),
+      ...(behind !== undefined && { behind }),
+    });
+    found.push(...page.notifications);
+    behind = page.next;
+  } while (behind !== undefined && found.length < limit);
+  return found;
+}
+
+function describe(found: readonly NotificationRecord[]): string {
+  return table(
+    ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'ATTEMPTS', 'NEXT'],
+    found.map((n) => [
+      n.notificationId,
+      n.clientToken,
+      n.platformId,
+      n.state,
+      moment(n.acceptedAt),
+      n.attempts.length,
+      describeNext(n),
+    ]),
+    'There are no such notifications.',
+  );
+}
+
+function parseLimit(text: string): number {
+  const limit = Number(text);
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 10_000) {
+    throw new InvalidArgumentError('Give a whole number from 1 to 10000.');
+  }
+  return limit;
+}

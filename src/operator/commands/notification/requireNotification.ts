@@ -1,0 +1,23 @@
+import { InvalidArgumentError } from 'commander';
+import { isNotificationId } from '../../../ids.js';
+import { findNotification, type NotificationRecord } from '../../../redis/notifications/notifications.js';
+import type { Operator } from '../../operator.js';
+import { Refused } from '../../refused.js';
+
+/** Reads a notification id as an argument. */
+export function parseNotificationId(text: string): string {
+  if (!isNotificationId(text))
+    throw new InvalidArgumentError('A notification id is msg_ and 22 more characters.');
+  return text;
+}
+
+/** @throws Refused when there is no such notification */
+export async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {
+  const found = await findNotification(await operator.db(), id);
+  if (found === undefined) throw unrequireNotification(id);
+  return found;
+}
+
+export function unrequireNotification(id: string): Refused {
+  return new Refused(`There is no notification ${id}; records are kept for 14 days after their end.`);
+}
