@@ -140,6 +140,12 @@ export const errors = {
     meaning: 'Nothing is known about this asset of this client.',
     remedy: 'Compare the `platform_id` with what the platform publishes.',
   },
+  unknown_event: {
+    status: 404,
+    meaning:
+      'No notification of the client that is kept names the event: it made none, or is no longer kept.',
+    remedy: 'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last one made none.',
+  },
   method_not_allowed: {
     status: 405,
     meaning: 'The path has no such method.',

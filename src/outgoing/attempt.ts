@@ -5,7 +5,7 @@ import { Clock } from './clock.js';
 import type { Connection } from './connections/connection.js';
 import type { Origin } from './connections/origin.js';
 import { excerptBytes, excerptOf } from './excerpt.js';
-import type { PostResult } from './place.js';
+import type { Body, PostResult } from './place.js';
 import { retryAfterMs } from './retry-after.js';
 
 /** Makes the attempt, and owns its connection. */
@@ -42,7 +42,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   constructor(
     connection: Connection,
-    readonly request: Dispatcher.DispatchOptions,
+    readonly request: Omit<Dispatcher.DispatchOptions, 'body'> & { body: Body },
     readonly owner: AttemptOwner,
     timeoutMs: number,
   ) {
@@ -51,7 +51,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   send(): void {
-    this.#connection.dispatch(this.request, this);
+    const { body, ...request } = this.request;
+    this.#connection.dispatch({ ...request, body: typeof body === 'string' ? body : body() }, this);
   }
 
   /** Ends the attempt without a result, or stops reading an answer whose result is known. */

@@ -1,5 +1,12 @@
+import type { Readable } from 'node:stream';
 import type { AttemptError } from './attempt-error.js';
 import type { Ours } from './ours.js';
+
+/**
+ * What is sent, at once or in pieces: a stream is made anew for each time that it is sent, and `content-length` stands in
+ * the headers.
+ */
+export type Body = string | (() => Readable);
 
 /** A connection's right at one origin, and one of the process's sockets. */
 export interface Place {
@@ -7,7 +14,7 @@ export interface Place {
    * Makes one attempt; its time begins now. To be called once.
    * Rejects only when the signal of the place aborts, with its reason; everything else is a {@link PostResult}.
    */
-  post(request: { headers: Record<string, string>; body: string }): Promise<PostResult>;
+  post(request: { headers: Record<string, string>; body: Body }): Promise<PostResult>;
   /** Gives the place back unused; without effect once it is posted or given back. */
   release(): void;
 }

@@ -79,6 +79,7 @@ describe('POST /oauth/access_token', () => {
         assert.deepEqual(await findAccessToken(api.deps.db, String(token)), {
           fingerprint: createHash('sha256').update(String(token)).digest('hex').slice(0, 12),
           accountId: account.account_id,
+          generation: 1,
           scopes: ['push_notifications', 'reports'],
         });
       });

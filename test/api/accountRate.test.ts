@@ -24,7 +24,7 @@ describe('a rate per account', () => {
     fetch(`${api.url}${path}?${new URLSearchParams(query)}`, {
       method,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      ...(path.endsWith('recover') && { body: '{"since":"2026-01-01T00:00:00Z"}' }),
+      ...(/recover|replay/.test(path) && { body: '{"since":"2026-01-01T00:00:00Z"}' }),
     });
 
   it('calls that read many records: RateLimit fields on each answer, then 429 with Retry-After', async () => {
@@ -40,7 +40,9 @@ describe('a rate per account', () => {
     for (const [method, path, query] of [
       ['GET', '/clients', {}],
       ['GET', '/notifications', client],
+      ['GET', '/events/an-1', client],
       ['POST', '/notifications/recover', client],
+      ['POST', '/notifications/replay', client],
     ] as const) {
       const refused = await call(token, method, path, query);
       const { code } = (await refused.json()) as { code: string };

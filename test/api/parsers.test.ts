@@ -129,8 +129,10 @@ describe('parsers of what strangers send', () => {
       ['GET', '/clients'],
       ['GET', '/notifications'],
       ['GET', '/assets/vid-1'],
+      ['GET', '/events/an-1'],
       ['POST', '/register_push_notifications'],
       ['POST', '/push_notifications/test'],
+      ['POST', '/push_notifications/check'],
       ['POST', '/enrichments'],
     ] as const) {
       it(`${method} ${path}: 400 too_many_parameters`, async () => {

@@ -64,12 +64,15 @@ describe('for the publisher’s engineers', () => {
     ['GET', '/push_notifications/signing_secret'],
     ['POST', '/push_notifications/signing_secret'],
     ['POST', '/push_notifications/test'],
+    ['POST', '/push_notifications/check'],
     ['POST', '/push_notifications/resume'],
     ['GET', '/notifications'],
     ['GET', '/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA'],
     ['POST', '/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA/redeliver'],
     ['POST', '/notifications/recover'],
+    ['POST', '/notifications/replay'],
     ['GET', '/assets/vid-1'],
+    ['GET', '/events/an-1'],
   ] as const) {
     it(`${method} ${path}: the answers of section 2 to a wrong token or client token`, async () => {
       const good = token;
@@ -264,28 +267,33 @@ describe('for the publisher’s engineers', () => {
     assert.equal((await call('POST', `/notifications/${id}/redeliver`)).body.redelivery, 'due');
   });
 
-  describe('POST /notifications/recover', () => {
-    it('answers {count}', async () => {
-      const since = '2026-01-01T00:00:00Z';
-      assert.deepEqual((await call('POST', '/notifications/recover', { since })).body, { count: 0 });
-      assert.deepEqual((await call('POST', '/notifications/recover', { since, dry_run: true })).body, {
-        count: 0,
+  for (const path of ['/notifications/recover', '/notifications/replay']) {
+    describe(`POST ${path}`, () => {
+      it('answers {count}', async () => {
+        const since = '2026-01-01T00:00:00Z';
+        assert.deepEqual((await call('POST', path, { since })).body, { count: 0 });
+        assert.deepEqual((await call('POST', path, { since, dry_run: true })).body, { count: 0 });
       });
+      it('400 for a field with a long name, which is not told in full', async () => {
+        const { status, body } = await call('POST', path, {
+          ['n'.repeat(10_000)]: 1,
+          since: '2026-01-01',
+        });
+        assert.equal(status, 400);
+        assert.ok(String(body.msg).length < 400);
+      });
+      for (const wrong of [
+        {},
+        { since: 5 },
+        { since: 'yesterday' },
+        { since: '2026-01-01', colour: 'red' },
+      ]) {
+        it(`400 for ${JSON.stringify(wrong)}`, async () => {
+          assert.equal((await call('POST', path, wrong)).status, 400);
+        });
+      }
     });
-    it('400 for a field with a long name, which is not told in full', async () => {
-      const { status, body } = await call('POST', '/notifications/recover', {
-        ['n'.repeat(10_000)]: 1,
-        since: '2026-01-01',
-      });
-      assert.equal(status, 400);
-      assert.ok(String(body.msg).length < 400);
-    });
-    for (const wrong of [{}, { since: 5 }, { since: 'yesterday' }, { since: '2026-01-01', colour: 'red' }]) {
-      it(`400 for ${JSON.stringify(wrong)}`, async () => {
-        assert.equal((await call('POST', '/notifications/recover', wrong)).status, 400);
-      });
-    }
-  });
+  }
 
   it('GET /assets/{platform_id}: why something was or was not sent', async () => {
     assert.equal((await call('GET', '/assets/a%2Fb')).body.code, 'unknown_asset');

@@ -13,6 +13,7 @@ interface Subject {
   clientToken: string;
   notificationId: string;
   platformId: string;
+  eventId: string;
 }
 
 interface Call {
@@ -48,6 +49,7 @@ const calls: Record<string, Call> = {
   'GET /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
   'POST /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
   'POST /push_notifications/test': { succeeds: 200, query: ofClient },
+  'POST /push_notifications/check': { succeeds: 200, query: ofClient },
   'POST /push_notifications/resume': { succeeds: 202, query: ofClient },
   'GET /notifications': { succeeds: 200, query: ofClient },
   'GET /notifications/{id}': { succeeds: 200, query: ofClient },
@@ -57,6 +59,12 @@ const calls: Record<string, Call> = {
     query: ofClient,
     body: () => ({ since: '2026-01-01T00:00:00Z' }),
   },
+  'POST /notifications/replay': {
+    succeeds: 200,
+    query: ofClient,
+    body: () => ({ since: '2026-01-01T00:00:00Z' }),
+  },
+  'GET /events/{event_id}': { succeeds: 200, query: ofClient },
   'GET /assets/{platform_id}': { succeeds: 200, query: ofClient },
 };
 
@@ -102,12 +110,13 @@ describe('tenants', () => {
     const client = customer.client_token;
     const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
     await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
-    const { id } = await harness.publish({ client, asset });
+    const eventId = `of-${asset}`;
+    const { id } = await harness.publish({ client, asset, eventId });
     await until(
       'it is delivered',
       async () => (await harness.notification(client, id))?.state === 'delivered',
     );
-    return { clientToken: client, notificationId: id, platformId: asset };
+    return { clientToken: client, notificationId: id, platformId: asset, eventId };
   }
 
   interface Answer {
@@ -127,6 +136,7 @@ describe('tenants', () => {
     const call = calls[name];
     const filled = path
       .replace('{id}', encodeURIComponent(subject.notificationId))
+      .replace('{event_id}', encodeURIComponent(subject.eventId))
       .replace('{platform_id}', encodeURIComponent(subject.platformId));
     const body = call?.body?.(subject);
     const answer = await fetch(
@@ -140,7 +150,7 @@ describe('tenants', () => {
         ...(body !== undefined && { body: JSON.stringify(body) }),
       },
     );
-    const { 'x-request-id': _, date: __, ...headers } = Object.fromEntries(answer.headers);
+    const { 'x-request-id': _, date: __, ratelimit: ____, ...headers } = Object.fromEntries(answer.headers);
     const { request_id: ___, ...rest } = (await answer.json()) as Record<string, unknown>;
     return { status: answer.status, headers, body: rest };
   }
@@ -155,7 +165,10 @@ describe('tenants', () => {
     for await (const page of redis.scanStream({ match: `${api.prefix}*`, count: 500 }))
       keys.push(...(page as string[]));
     const kept = keys
-      .filter((key) => !/access-token|decision:|send-limit|disk-mark|token-failures|attempts-by:/.test(key))
+      .filter(
+        (key) =>
+          !/access-token|account-rate|decision:|send-limit|disk-mark|token-failures|attempts-by:/.test(key),
+      )
       .sort();
     const dumps = await Promise.all(kept.map((key) => redis.dumpBuffer(key)));
     return kept.map((key, i) => `${key} ${dumps[i]?.toString('base64')}`);
@@ -217,6 +230,7 @@ describe('tenants', () => {
           clientToken: 'SITE-of-nobody',
           notificationId: `msg_${'A'.repeat(22)}`,
           platformId: 'vid-nowhere',
+          eventId: 'of-vid-nowhere',
         };
         const before = await everything();
         for (const subject of [mine, theirs, nothing]) {
@@ -300,10 +314,11 @@ describe('tenants', () => {
     for (const [name] of aboutOneThing) {
       it(`${name}: the owner’s, one that never was and a malformed one are the same`, async () => {
         const before = await everything();
-        const about = (notificationId: string, platformId: string) =>
-          ask(name, { clientToken: theirs.clientToken, notificationId, platformId }, bearer(tokens.stranger));
+        const { clientToken } = theirs;
+        const about = (notificationId: string, platformId: string, eventId = platformId) =>
+          ask(name, { clientToken, notificationId, platformId, eventId }, bearer(tokens.stranger));
         const answers = [
-          await about(mine.notificationId, mine.platformId),
+          await about(mine.notificationId, mine.platformId, mine.eventId),
           await about(`msg_${'A'.repeat(22)}`, 'vid-nowhere'),
           await about('no-id', 'x'.repeat(300)),
           await about('msg_%00', '\u0000'),
@@ -359,6 +374,7 @@ describe('tenants', () => {
 
     for (const [name, { succeeds }] of Object.entries(calls)) {
       it(`${name}: ${succeeds}`, async () => {
+        await api.deps.db.redis.del(`${api.deps.db.client(mine.clientToken).base}send-limit`);
         const answer = await ask(name, mine, bearer(tokenFor(name)));
         assert.equal(answer.status, succeeds);
         if (succeeds === 400) assert.equal(answer.body.code, 'already_registered');
@@ -369,9 +385,11 @@ describe('tenants', () => {
       const calls = await listCalls(api.deps.db);
       const done = calls.filter(({ accountId }) => accountId === owner.account_id);
       assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
+        'check',
         'console link',
         'notification recover',
         'notification redeliver',
+        'notification replay',
         'registration',
         'resume',
         'signing secret read',

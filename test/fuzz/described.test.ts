@@ -75,7 +75,12 @@ describe('every call of the OpenAPI description, fuzzed', function () {
       const query = new URLSearchParams({ client_token: clientToken, url: receiver.url });
       await post(`/register_push_notifications?${query}`, { headers: authorization });
       for (const asset of ['vid-1', 'vid-2']) {
-        const event = { client_token: clientToken, platform_id: asset, segments: ['iab:17'] };
+        const event = {
+          event_id: `an-${asset}`,
+          client_token: clientToken,
+          platform_id: asset,
+          segments: ['iab:17'],
+        };
         const headers = { ...authorization, 'content-type': 'application/json' };
         const answer = await post('/enrichments', { headers, body: JSON.stringify(event) });
         notifications.push(String(answer.notification_id));
@@ -168,7 +173,7 @@ expected-statuses = ["2xx", 401, 404, 429, 431, 503]
 # What no schema can say: a URL that is registered already or not allowed, a scope that the account does not have, a
 # form with a field that is given twice, a cursor of a list in another order.
 [[operations]]
-include-path = ["/register_push_notifications", "/push_notifications/test", "/oauth/access_token", "/notifications"]
+include-path = ["/register_push_notifications", "/push_notifications/test", "/push_notifications/check", "/oauth/access_token", "/notifications"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 404, 429, 503]
 # Without a token it is a parameter that is missing, by contract: 400.
 [[operations]]
@@ -178,9 +183,9 @@ checks.ignored_auth.enabled = false
 [[operations]]
 include-path = "/enrichments"
 checks.negative_data_rejection.expected-statuses = ["4xx", 202, 503]
-# GET is also allowed: to a reader of ids "recover" is one that does not exist.
+# GET is also allowed: to a reader of ids "recover" and "replay" are some that do not exist.
 [[operations]]
-include-path = "/notifications/recover"
+include-path = ["/notifications/recover", "/notifications/replay"]
 checks.allow_header_conformance.enabled = false
 # Things that exist, so that most calls come past the first checks; the rest is made up.
 [dictionaries.clients]
@@ -189,6 +194,8 @@ values = ${list(known.clients)}
 values = ${list(known.notifications)}
 [dictionaries.assets]
 values = ["vid-1", "vid-2"]
+[dictionaries.events]
+values = ["an-vid-1", "an-vid-2"]
 [dictionaries.urls]
 values = ${list([known.url, `${known.url}?a=%26`, 'http://127.0.0.1:1/'])}
 [dictionaries.ids]
@@ -202,6 +209,7 @@ values = ["push_notifications", "enrichments"]
 "query.url" = { dictionary = "urls", probability = 0.5 }
 "query.platform_id" = { dictionary = "assets", probability = 0.5 }
 "path.platform_id" = { dictionary = "assets", probability = 0.5 }
+"path.event_id" = { dictionary = "events", probability = 0.7 }
 "path.id" = { dictionary = "notifications", probability = 0.7 }
 "body.client_token" = { dictionary = "clients", probability = 0.8 }
 "body.platform_id" = { dictionary = "assets", probability = 0.2 }

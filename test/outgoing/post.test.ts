@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
@@ -91,6 +92,24 @@ describe('outgoing post', () => {
     assert.equal((await sender.post(request(receiver.url))).ok, true);
     assert.equal(receiver.accepted(), 2);
     assert.equal(receiver.received().split('webhook-id: n-1').length - 1, 3);
+  });
+
+  it('sends a body that comes as a stream whole again where it replaces a connection', async () => {
+    const receiver = await start({ answer: (s, count) => (count === 2 ? s.destroy() : s.write(noContent)) });
+    const sender = sending();
+    assert.equal((await sender.post(request(receiver.url))).ok, true);
+    const { url, client, headers, body } = request(receiver.url);
+    let made = 0;
+    const place = await sender.place(url, client);
+    const result = await place.post({
+      headers: { ...headers, 'content-length': String(body.length) },
+      body: () => {
+        made++;
+        return Readable.from([body.slice(0, 3), body.slice(3)], { objectMode: false });
+      },
+    });
+    assert.deepEqual([result.ok, made], [true, 2]);
+    assert.ok(receiver.received().endsWith(`\r\n\r\n${body}`));
   });
 
   it('replaces it once, not for ever', async () => {

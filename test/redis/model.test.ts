@@ -11,6 +11,7 @@ import {
 } from '../../src/redis/notifications/notificationPages.js';
 import { cancelNotification, makeDue, recoverFailed } from '../../src/redis/notifications/notifications.js';
 import type { Place } from '../../src/redis/notifications/place.js';
+import { replayDelivered } from '../../src/redis/notifications/replay.js';
 import type { Lease, Wanted } from '../../src/redis/owed/attempts.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import { owedOverview } from '../../src/redis/owed/owed.js';
@@ -574,6 +575,24 @@ const recover = step('recover', async (model, client) => {
   }
 });
 
+const replay = step('replay', async (model, client) => {
+  const now = client.now();
+  const told = [...model.notifications.values()].filter(({ state }) => state === 'delivered');
+  const assets = new Set(told.map(({ asset }) => asset).filter((asset) => !model.owed.has(asset)));
+  const range = { since: 0, until: Number.MAX_SAFE_INTEGER };
+  for (const dryRun of [true, false]) {
+    const { count } = await replayDelivered(client.db, client.clientToken, { ...range, dryRun });
+    assert.equal(count, assets.size);
+  }
+  for (const asset of assets) {
+    const { last: id } = model.knownOf(asset);
+    const notification = model.notifications.get(id);
+    assert.ok(notification);
+    Object.assign(notification, { state: 'waiting', live: false });
+    model.owed.set(asset, { id, live: false, notBefore: now });
+  }
+});
+
 const pass = (ms: number) =>
   step(`pass ${ms} ms`, async (_model, client) => {
     client.pass(ms);
@@ -750,7 +769,7 @@ const anyStep: fc.Arbitrary<Step>[] = [
   manyAtOnce,
   manyAtOnce,
   fc.oneof(anyNumber.map(cancel), anyNumber.map(sendNow), anyNumber.map(sendNow)),
-  fc.constantFrom(plan, sweep, recover),
+  fc.constantFrom(plan, sweep, recover, replay),
   fc.constant(lists),
   fc.constantFrom(...operator, ...putBack),
   fc.constantFrom(second, second, leaseMs + second, minute, minute, 5 * hour, 2 * day).map(pass),

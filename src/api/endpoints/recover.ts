@@ -45,7 +45,7 @@ export interface RecoverState extends PublisherState {
   range: { since: number; until: number; dryRun: boolean };
 }
 
-const bodyAtMostBytes = 16 * 1024;
+export const bodyAtMostBytes = 16 * 1024;
 
 /** What the body must be; the API's description is made of it. */
 export const recoverBody = z.strictObject({
@@ -54,7 +54,8 @@ export const recoverBody = z.strictObject({
   dry_run: z.boolean().optional(),
 });
 
-const readRange: Step<RecoverState> = async (ctx, next) => {
+/** Reads `{since, until?, dry_run?}`, as state.range. */
+export const readRange: Step<RecoverState> = async (ctx, next) => {
   const parsed = recoverBody.safeParse(ctx.state.json ?? {});
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
@@ -70,7 +71,8 @@ const readRange: Step<RecoverState> = async (ctx, next) => {
   await next();
 };
 
-const sayRange = ({ since, until }: RecoverState['range']) => ({
+/** Says for the audit of which time a call is. */
+export const sayRange = ({ since, until }: RecoverState['range']) => ({
   since: presentTime(since),
   ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),
 });

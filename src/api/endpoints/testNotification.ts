@@ -35,7 +35,8 @@ export interface TestState extends PublisherState {
   url: string;
 }
 
-const chooseUrl =
+/** Takes the registered URL; before there is one the parameter `url`, which is checked. */
+export const chooseUrl =
   (deps: ApiDeps): Step<TestState> =>
   async (ctx, next) => {
     refuseUnknownParameters(ctx, ['client_token', 'url']);

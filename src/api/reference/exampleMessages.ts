@@ -26,6 +26,7 @@ export const exampleMessages: Record<ErrorCode, string> = {
   not_registered: 'No url is registered for this client',
   unknown_notification: 'There is no such notification of this client',
   unknown_asset: 'Nothing is known about this asset of this client',
+  unknown_event: 'No notification of this client that is kept names this event',
   method_not_allowed: 'This method is not allowed here',
   request_timeout: 'The request took too long',
   body_too_long: 'The body is too long',

@@ -4,6 +4,7 @@ import { pageHeaders } from '../pageHeaders.js';
 import { endpointCalls } from './calls/endpoint.js';
 import { notificationCalls } from './calls/notifications.js';
 import { publishingCalls } from './calls/publishing.js';
+import { receiverCalls } from './calls/receivers.js';
 import { registrationCalls } from './calls/registration.js';
 import { serviceCalls } from './calls/service.js';
 import { tokenCalls } from './calls/tokens.js';
@@ -38,6 +39,7 @@ export const openapi = {
     ...tokenCalls,
     ...registrationCalls,
     ...endpointCalls,
+    ...receiverCalls,
     ...notificationCalls,
     ...publishingCalls,
     ...serviceCalls,

@@ -4,10 +4,13 @@ import { tooMany } from '../apiError.js';
 import type { Step } from '../endpoint.js';
 import type { ClientState } from './ownClient.js';
 
-/** Limits a client's calls that send something: one in 5 s, bursts of 5. */
-export function limitSends(db: Db): Step<ClientState> {
+/**
+ * Limits a client's calls that send something: one in 5 s, bursts of 5.
+ * @param sends as how many of them this call counts, 1 or 5
+ */
+export function limitSends(db: Db, sends?: 1 | 5): Step<ClientState> {
   return async (ctx, next) => {
-    const waitMs = await takeSendCall(db, ctx.state.client.clientToken);
+    const waitMs = await takeSendCall(db, ctx.state.client.clientToken, sends);
     if (waitMs > 0) throw tooMany('Too many calls that send something for this client', waitMs);
     await next();
   };

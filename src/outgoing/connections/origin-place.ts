@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { Attempt, type AttemptOwner } from '../attempt.js';
 import type { Turn } from '../names/resolve.js';
-import type { Place, PostResult } from '../place.js';
+import type { Body, Place, PostResult } from '../place.js';
 import type { Connection } from './connection.js';
 import type { Origin, Waiter } from './origin.js';
 
@@ -66,7 +66,7 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
     });
   }
 
-  post({ headers, body }: { headers: Record<string, string>; body: string }): Promise<PostResult> {
+  post({ headers, body }: { headers: Record<string, string>; body: Body }): Promise<PostResult> {
     if (this.signal?.aborted) return Promise.reject(this.signal.reason);
     if (this.#state !== 'held') return Promise.reject(new Error('a place is for one post'));
     this.#state = 'posted';

@@ -1,6 +1,18 @@
+import { eventIdPattern } from '../../../ids.js';
 import { recoverBody } from '../../endpoints/recover.js';
 import { answer, inPath, jsonBody, publisherCall, query, rateHeaders } from '../call.js';
-import { listOf, type ObjectSchema, object, oneOf, ref, schemaOf, text, time, whole } from '../schema.js';
+import {
+  listOf,
+  matching,
+  type ObjectSchema,
+  object,
+  oneOf,
+  ref,
+  schemaOf,
+  text,
+  time,
+  whole,
+} from '../schema.js';
 import {
   cursorText,
   decision,
@@ -29,13 +41,21 @@ const scope = 'Ask for a token with the scope `push_notifications`; any scope of
 const ofNotification = inPath('id', 'The notification.', notificationIdText);
 
 const range = schemaOf(recoverBody) as ObjectSchema;
-const recoverSchema = {
+/** Describes the body of a call about what ended so in a time. */
+const rangeOf = (ended: 'Failed' | 'Delivered') => ({
   ...range,
   properties: {
-    since: { ...range.properties.since, ...time('Failed at this time or later.') },
-    until: { ...range.properties.until, ...time('Failed at this time or earlier; now where it is absent.') },
+    since: { ...range.properties.since, ...time(`${ended} at this time or later.`) },
+    until: {
+      ...range.properties.until,
+      ...time(`${ended} at this time or earlier; now where it is absent.`),
+    },
     dry_run: { ...range.properties.dry_run, description: 'Counts and changes nothing.', examples: [true] },
   },
+});
+const rangeExamples = {
+  tried: { summary: 'Only count', value: { since: '2026-01-30T00:00:00Z', until: at, dry_run: true } },
+  carriedOut: { summary: 'All since a time', value: { since: '2026-01-30T00:00:00Z' } },
 };
 
 export const notificationCalls = {
@@ -104,14 +124,43 @@ export const notificationCalls = {
       tag: 'Notifications',
       summary: 'Recover failed notifications',
       description: `Owes again what ended as failed in a time, where no newer notification of its asset followed. One call in 5 s for each client, bursts of 5; counts into the account’s rate \`records\`. ${scope}`,
-      body: jsonBody(recoverSchema, {
-        tried: { summary: 'Only count', value: { since: '2026-01-30T00:00:00Z', until: at, dry_run: true } },
-        carriedOut: { summary: 'All since a time', value: { since: '2026-01-30T00:00:00Z' } },
-      }),
+      body: jsonBody(rangeOf('Failed'), rangeExamples),
       success: {
         '200': answer('How many.', object({ count: whole(17) }), { count: 17 }, rateHeaders),
       },
       codes: ['too_many_requests', 'body_too_long', 'unsupported_media_type'],
+    }),
+  },
+  '/notifications/replay': {
+    post: publisherCall({
+      operationId: 'replayNotifications',
+      tag: 'Notifications',
+      summary: 'Replay delivered notifications',
+      description: `Owes again what was delivered in a time, for a receiver that has lost it: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5; counts into the account’s rate \`records\`. ${scope}`,
+      body: jsonBody(rangeOf('Delivered'), rangeExamples),
+      success: {
+        '200': answer(
+          'How many assets; `listed_since` where older deliveries of that time may be missing.',
+          object(
+            { count: whole(17), listed_since: time('Where the list of kept notifications begins.') },
+            'listed_since',
+          ),
+          { count: 17 },
+          rateHeaders,
+        ),
+      },
+      codes: ['too_many_requests', 'body_too_long', 'unsupported_media_type'],
+    }),
+  },
+  '/events/{event_id}': {
+    get: publisherCall({
+      operationId: 'explainEvent',
+      tag: 'Notifications',
+      summary: 'Explain what became of an event',
+      description: `Shows the newest notification that names the event, of those that are kept. An event that made none is found by its asset alone. Counts into the account’s rate \`records\`. ${scope}`,
+      parameters: [inPath('event_id', 'The event.', matching(eventIdPattern, 'an-7731'))],
+      success: { '200': answer('The notification.', ref('Notification'), delivered, rateHeaders) },
+      codes: ['unknown_event', 'too_many_requests'],
     }),
   },
   '/assets/{platform_id}': {

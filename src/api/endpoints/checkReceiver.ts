@@ -1,0 +1,80 @@
+import type { Middleware } from 'koa';
+import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
+import { urlWithoutQuery } from '../../urlWithoutQuery.js';
+import { unavailable } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint, type Step } from '../endpoint.js';
+import { type Exchange, type Sent, sendChecks } from '../receiverCheck/checks.js';
+import { type Judged, judgeRefused, judgeRepeat, judgeSlow, judgeTaken } from '../receiverCheck/verdicts.js';
+import { limitAccount } from '../steps/accountRate.js';
+import { auditCall } from '../steps/auditCall.js';
+import { publisherSteps } from '../steps/publisher.js';
+import { limitSends } from '../steps/sendLimit.js';
+import { chooseUrl, type TestState } from './testNotification.js';
+
+/** POST /push_notifications/check: tells what a receiver makes of good and bad notifications. It counts for nothing else. */
+export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<TestState>(
+    ...publisherSteps(deps.db),
+    limitAccount(deps, 'names'),
+    chooseUrl(deps),
+    limitSends(deps.db, 5),
+    auditCall<TestState>(deps, { what: 'check', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
+    check(deps),
+  );
+}
+
+/** An answer that is silent for 60 s is cut off (docs/reference/limits.md). */
+const answerWithinMs = 50_000;
+
+const check =
+  ({ db, secretBox, sender, config, closing }: ApiDeps): Step<TestState> =>
+  async (ctx) => {
+    const { url, client } = ctx.state;
+    const { clientToken } = client;
+    await createSigningSecret(db, secretBox, clientToken);
+    const secrets = await signingSecrets(db, secretBox, clientToken);
+    const late = AbortSignal.timeout(answerWithinMs);
+    const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
+    const sent = await sendChecks(sender, { url, clientToken, secrets }, signal).catch((err: unknown) => {
+      throw signal.aborted ? unavailable() : err;
+    });
+    if (closing?.aborted) throw unavailable();
+    ctx.body = { checks: judge(sent, (config.ATTEMPT_TIMEOUT_SECONDS * 1000) / 2) };
+  };
+
+function judge(sent: Record<Sent, Exchange>, slowMs: number) {
+  const { good, wrong_signature, old_timestamp, twice, slow } = sent;
+  return [
+    present('good', [good], judgeTaken(good.result, slowMs)),
+    present(
+      'wrong_signature',
+      [wrong_signature],
+      judgeRefused(
+        wrong_signature.result,
+        'Compare webhook-signature with your secret and answer 401 where none of it fits: anybody can send you such a notification.',
+      ),
+    ),
+    present(
+      'old_timestamp',
+      [old_timestamp],
+      judgeRefused(
+        old_timestamp.result,
+        'Answer 401 to a webhook-timestamp that is more than 5 minutes away from your clock: who recorded a notification can send it again.',
+      ),
+    ),
+    present('twice', [good, twice], judgeRepeat(good.result, twice.result)),
+    present('slow', [slow], judgeSlow(good.result, slow.result)),
+  ];
+}
+
+const present = (name: Sent, exchanges: Exchange[], judged: Judged) => ({
+  name,
+  sent: exchanges.map(({ request }) => request),
+  answered: exchanges.map(({ result: { status, milliseconds, error } }) => ({
+    ...(status !== undefined && { status }),
+    milliseconds: Math.round(milliseconds),
+    ...(error !== undefined && { error }),
+  })),
+  ...judged,
+});

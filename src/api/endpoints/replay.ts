@@ -1,0 +1,35 @@
+import type { Middleware } from 'koa';
+import { replayDelivered } from '../../redis/notifications/replay.js';
+import type { ApiDeps } from '../deps.js';
+import { endpoint } from '../endpoint.js';
+import { limitAccount } from '../steps/accountRate.js';
+import { auditCall } from '../steps/auditCall.js';
+import { readBody } from '../steps/body/readBody.js';
+import { readJson } from '../steps/body/readJson.js';
+import { publisherSteps } from '../steps/publisher.js';
+import { limitSends } from '../steps/sendLimit.js';
+import { presentTime } from './presentTime.js';
+import { bodyAtMostBytes, type RecoverState, readRange, sayRange } from './recover.js';
+import { wakeClient } from './wakeClient.js';
+
+/** POST /notifications/replay: owes again what was delivered in a time. */
+export function replayEndpoint(deps: ApiDeps): Middleware[] {
+  return endpoint<RecoverState>(
+    ...publisherSteps(deps.db),
+    readBody(bodyAtMostBytes),
+    readJson,
+    readRange,
+    limitSends(deps.db),
+    limitAccount(deps, 'records'),
+    auditCall<RecoverState>(deps, {
+      what: 'notification replay',
+      about: ({ range }) => (range.dryRun ? undefined : sayRange(range)),
+    }),
+    async (ctx) => {
+      const { client, range } = ctx.state;
+      const { count, listedSince } = await replayDelivered(deps.db, client.clientToken, range);
+      if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
+      ctx.body = { count, ...(listedSince !== undefined && { listed_since: presentTime(listedSince) }) };
+    },
+  );
+}

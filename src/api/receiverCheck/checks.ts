@@ -1,0 +1,80 @@
+/** What a receiver's check sends, and how it sends it. */
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as wait } from 'node:timers/promises';
+import { idFromBytes } from '../../ids.js';
+import { notificationRequest } from '../../outgoing/notification.js';
+import type { PostResult, Sender } from '../../outgoing/post.js';
+
+/** The five sends of a check; `twice` is `good` sent once more, with the same id. */
+export type Sent = 'good' | 'wrong_signature' | 'old_timestamp' | 'twice' | 'slow';
+
+export interface Exchange {
+  request: { headers: Record<string, string>; body: string };
+  result: PostResult;
+}
+
+/** Older than any receiver should take: libraries of Standard Webhooks take 5 minutes. */
+const oldMs = 3_600_000;
+const pieces = 5;
+const betweenPiecesMs = 250;
+
+/** To whom a check goes, and what signs it. */
+export interface Checked {
+  url: string;
+  clientToken: string;
+  /** As for `sign`: the current one first. */
+  secrets: readonly string[];
+}
+
+/**
+ * Makes the five sends of a check: the good one, and once it is answered the others at the same time.
+ * @param signal ends the wait for a place and every send that is under way
+ * @throws the signal's reason where a send got no place in time
+ */
+export async function sendChecks(
+  sender: Sender,
+  { url, clientToken, secrets }: Checked,
+  signal: AbortSignal,
+): Promise<Record<Sent, Exchange>> {
+  const send = async (id: string, given: { secrets?: string[]; ageMs?: number; inPieces?: true } = {}) => {
+    const place = await sender.place(url, clientToken, signal);
+    const request = notificationRequest(
+      { notificationId: id, clientToken, platformId: 'test', event: 'test' },
+      given.secrets ?? secrets,
+      Date.now() - (given.ageMs ?? 0),
+    );
+    const startedAtMs = performance.now();
+    const result = await place
+      .post(given.inPieces ? slowly(request) : request)
+      .catch(() => tooLate(performance.now() - startedAtMs));
+    return { request, result };
+  };
+  const goodId = newId();
+  const good = await send(goodId);
+  const [wrongSignature, oldTimestamp, twice, slow] = await Promise.all([
+    send(newId(), { secrets: [`whsec_${randomBytes(24).toString('base64')}`] }),
+    send(newId(), { ageMs: oldMs }),
+    send(goodId),
+    send(newId(), { inPieces: true }),
+  ]);
+  return { good, wrong_signature: wrongSignature, old_timestamp: oldTimestamp, twice, slow };
+}
+
+const newId = (): string => idFromBytes(randomBytes(16));
+
+/** The same request, its body in pieces over a second. */
+const slowly = ({ headers, body }: Exchange['request']) => ({
+  headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
+  body: () => Readable.from(inPieces(Buffer.from(body)), { objectMode: false }),
+});
+
+async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
+  const size = Math.ceil(bytes.length / pieces);
+  for (let start = 0; start < bytes.length; start += size) {
+    if (start > 0) await wait(betweenPiecesMs);
+    yield bytes.subarray(start, start + size);
+  }
+}
+
+const tooLate = (milliseconds: number): PostResult => ({ ok: false, error: 'timeout', milliseconds });

@@ -1,0 +1,35 @@
+/** Finds the notification of an event by the event's id alone. */
+import type { Db } from '../connection/db.js';
+import { runTable } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
+import { getNotification, type NotificationRecord } from './notifications.js';
+import { type Place, placeArguments, startOf } from './place.js';
+
+/** Looked at in one script, which takes less than a millisecond; the list has 10,000 at most. */
+const atOnce = 200;
+
+const pageOfEvent = script('pageOfEvent');
+
+/**
+ * Returns the newest notification that names the event, of the 10,000 that are listed. Its id cannot be computed here: it
+ * is derived from asset and segments too.
+ */
+export async function notificationOfEvent(
+  db: Db,
+  clientToken: string,
+  eventId: string,
+): Promise<NotificationRecord | undefined> {
+  let place: Place = startOf('falling');
+  let looked = atOnce;
+  while (looked === atOnce) {
+    const [score, member] = placeArguments(place);
+    const q = { score, member, count: atOnce, event: eventId };
+    const [id, count, last, lastScore] = (await runTable(db, pageOfEvent, clientToken, q)) as [
+      ...[id: string, count: number, last: string, lastScore: string],
+    ];
+    if (id !== '') return getNotification(db, clientToken, id);
+    looked = count;
+    place = { member: last, score: Number(lastScore) };
+  }
+  return undefined;
+}

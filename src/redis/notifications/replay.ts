@@ -1,0 +1,86 @@
+/** Makes what was delivered in a time owed again: for a receiver that has lost it. */
+import { assetSlot } from '../../ids.js';
+import type { Db } from '../connection/db.js';
+import { runTable } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
+import { announceClaims } from '../owed/owed.js';
+import { type Place, placeArguments, startOf } from './place.js';
+
+/** Looked at together in one script, and made owed together in another: a few milliseconds at most. */
+const atOnce = 100;
+/** As many notifications of a client are listed (`trim_list`). */
+const listedAtMost = 10_000;
+
+const deliveredPage = script('deliveredPage');
+const replay = script('replay');
+
+export interface Replayed {
+  /** Assets that are owed again (or would be). */
+  count: number;
+  /** Set where deliveries of that time may be forgotten: the client's list is full, and begins with this acceptance, ms. */
+  listedSince?: number;
+}
+
+/**
+ * Makes each asset of which a notification was delivered in that time owed again by its newest one, unless it is owed, or
+ * was delivered after that time. The caller wakes catch-up. `dryRun` only counts.
+ * @param range.until counts up to now at most, so that what this call itself has delivered is not owed once more
+ */
+export async function replayDelivered(
+  db: Db,
+  clientToken: string,
+  range: { since: number; until: number; dryRun: boolean },
+): Promise<Replayed> {
+  // Whatever breaks off below, the sweep knows of this client.
+  if (!range.dryRun) await announceClaims(db, [clientToken]);
+  const until = Math.min(range.until, await redisNow(db));
+  const seen = new Set<string>();
+  let place: Place = startOf('falling');
+  let [count, listed, looked] = [0, 0, atOnce];
+  while (looked === atOnce) {
+    const [score, member] = placeArguments(place);
+    const q = { score, member, count: atOnce, since: range.since, latest: until };
+    const answer = (await runTable(db, deliveredPage, clientToken, q)) as [number, string, string, string[]];
+    looked = answer[0];
+    listed += looked;
+    if (looked > 0) place = { member: answer[1], score: Number(answer[2]) };
+    const delivered = newAmong(answer[3], seen);
+    if (delivered.length > 0) count += await makeOwed(db, clientToken, delivered, until, range.dryRun);
+  }
+  const isShort = listed >= listedAtMost && place.score > range.since;
+  return { count, ...(isShort && { listedSince: place.score }) };
+}
+
+/** Returns the assets that were not seen before, each with the newest of its notifications among these. */
+function newAmong(
+  flat: readonly string[],
+  seen: Set<string>,
+): [platformId: string, notificationId: string][] {
+  const found: [string, string][] = [];
+  for (let i = 0; i + 1 < flat.length; i += 2) {
+    const [platformId = '', notificationId = ''] = flat.slice(i, i + 2);
+    if (seen.has(platformId)) continue;
+    seen.add(platformId);
+    found.push([platformId, notificationId]);
+  }
+  return found;
+}
+
+async function makeOwed(
+  db: Db,
+  clientToken: string,
+  delivered: [platformId: string, notificationId: string][],
+  until: number,
+  dryRun: boolean,
+): Promise<number> {
+  const slots = delivered.map(([platformId]) => assetSlot(platformId));
+  const assets = delivered.map((one, i) => [...one, slots[i]?.bucket]);
+  const fields = slots.map(({ field }) => field);
+  return Number(await runTable(db, replay, clientToken, { latest: until, dry_run: dryRun, assets }, fields));
+}
+
+/** Returns the time as the scripts see it, ms: the clock by which ends are written. */
+async function redisNow(db: Db): Promise<number> {
+  const [seconds, microseconds] = await db.redis.time();
+  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + db.clockOffsetMs();
+}

@@ -1,0 +1,265 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Webhook } from 'standardwebhooks';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+interface Check {
+  name: string;
+  sent: { headers: Record<string, string>; body: string }[];
+  answered: { status?: number; milliseconds: number; error?: string }[];
+  verdict: string;
+  advice: string;
+}
+
+interface Arrived {
+  headers: Record<string, string>;
+  body: string;
+  /** In how many pieces the body came. */
+  pieces: number;
+}
+
+describe('POST /push_notifications/check', () => {
+  let api: RunningApi;
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+  let secret: string;
+  let server: Server;
+  let url: string;
+  let arrived: Arrived[];
+  /** What the receiver does once it has the body. */
+  let answer: (request: Arrived, response: ServerResponse) => void;
+  /** What it does once it has the headers. */
+  let onHeaders: (request: IncomingMessage, response: ServerResponse) => void;
+
+  before(async () => {
+    api = await startApi();
+    server = createServer((request, response) => {
+      let body = '';
+      let pieces = 0;
+      onHeaders(request, response);
+      request.on('error', () => undefined);
+      request.on('data', (chunk: Buffer) => {
+        pieces++;
+        body += chunk.toString();
+      });
+      request.on('end', () => {
+        const one = { headers: request.headers as Record<string, string>, body, pieces };
+        arrived.push(one);
+        if (!response.headersSent) answer(one, response);
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook?key=in-query`;
+  });
+  beforeEach(async () => {
+    arrived = [];
+    onHeaders = () => undefined;
+    answer = verify;
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+    secret = (await call('GET', 'signing_secret')).body.signing_secret as string;
+  });
+  after(async () => {
+    await api.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  /** As a receiver should: by a public library. */
+  function verify({ headers, body }: Arrived, response: ServerResponse): void {
+    try {
+      new Webhook(secret).verify(body, headers);
+      response.writeHead(204).end();
+    } catch {
+      response.writeHead(401).end();
+    }
+  }
+
+  async function call(method: string, what: string, query: Record<string, string> = {}, at = api) {
+    const all = new URLSearchParams({ client_token: customer.client_token, ...query });
+    const answered = await fetch(`${at.url}/push_notifications${what && `/${what}`}?${all}`, {
+      method,
+      headers: { authorization: `Bearer ${token}` },
+    });
+    return {
+      status: answered.status,
+      headers: answered.headers,
+      body: (await answered.json()) as Record<string, unknown>,
+    };
+  }
+
+  async function check(at = api): Promise<Check[]> {
+    const { status, body } = await call('POST', 'check', { url }, at);
+    assert.equal(status, 200, JSON.stringify(body));
+    return body.checks as Check[];
+  }
+  const verdicts = (checks: Check[]) =>
+    Object.fromEntries(checks.map(({ name, verdict }) => [name, verdict]));
+  const allOk = { good: 'ok', wrong_signature: 'ok', old_timestamp: 'ok', twice: 'ok', slow: 'ok' };
+
+  it('a receiver that verifies with a public library: five sends, all ok, and what each was', async () => {
+    const checks = await check();
+    assert.deepEqual(verdicts(checks), allOk);
+    assert.equal(arrived.length, 5);
+    assert.deepEqual(
+      checks.map(({ name, answered }) => [name, answered.map(({ status }) => status)]),
+      [
+        ['good', [204]],
+        ['wrong_signature', [401]],
+        ['old_timestamp', [401]],
+        ['twice', [204, 204]],
+        ['slow', [204]],
+      ],
+    );
+    for (const { sent, advice } of checks) {
+      assert.ok(advice.length > 0);
+      for (const { headers, body } of sent) {
+        const got = arrived.filter((one) => one.headers['webhook-id'] === headers['webhook-id']);
+        assert.ok(got.some((one) => one.headers['webhook-signature'] === headers['webhook-signature']));
+        assert.equal(got[0]?.body, body);
+      }
+    }
+    const ids = checks.map(({ sent }) => sent.map(({ headers }) => headers['webhook-id']));
+    assert.equal(new Set(ids.flat()).size, 4);
+    assert.equal(ids[3]?.[0], ids[3]?.[1]);
+    assert.equal(ids[0]?.[0], ids[3]?.[0]);
+    const slow = arrived.find(({ headers }) => headers['webhook-id'] === ids[4]?.[0]);
+    assert.ok(Number(slow?.pieces) > 1, 'in pieces');
+    assert.equal(slow?.headers['content-length'], String(slow?.body.length));
+  });
+
+  it('one that verifies nothing: fails at a wrong signature and an old timestamp', async () => {
+    answer = (_, response) => response.writeHead(200).end();
+    const checks = await check();
+    assert.deepEqual(verdicts(checks), { ...allOk, wrong_signature: 'fail', old_timestamp: 'fail' });
+    assert.match(checks[1]?.advice ?? '', /webhook-signature/);
+    assert.match(checks[2]?.advice ?? '', /webhook-timestamp/);
+  });
+
+  it('one that verifies the signature alone fails at the old timestamp', async () => {
+    answer = (one, response) => {
+      const { 'webhook-timestamp': at = '', 'webhook-id': id = '' } = one.headers;
+      const signed = new Webhook(secret).sign(id, new Date(Number(at) * 1000), one.body);
+      response.writeHead(signed === one.headers['webhook-signature'] ? 200 : 403).end();
+    };
+    assert.deepEqual(verdicts(await check()), { ...allOk, old_timestamp: 'fail' });
+  });
+
+  it('one that breaks where it should refuse: warns', async () => {
+    answer = (one, response) => {
+      try {
+        new Webhook(secret).verify(one.body, one.headers);
+        response.writeHead(200).end();
+      } catch {
+        response.writeHead(500).end();
+      }
+    };
+    assert.deepEqual(verdicts(await check()), { ...allOk, wrong_signature: 'warn', old_timestamp: 'warn' });
+  });
+
+  it('one that refuses a webhook-id that it has: fails at the second', async () => {
+    const seen = new Set<string>();
+    answer = (one, response) => {
+      const id = one.headers['webhook-id'] ?? '';
+      if (seen.has(id)) response.writeHead(409).end();
+      else verify(one, response);
+      seen.add(id);
+    };
+    const checks = await check();
+    assert.deepEqual(verdicts(checks), { ...allOk, twice: 'fail' });
+    assert.match(checks[3]?.advice ?? '', /webhook-id/);
+  });
+
+  it('one that reads the first piece of a body alone, or answers before it has come: fails at the slow one', async () => {
+    onHeaders = (request, response) =>
+      request.once('data', (chunk: Buffer) => {
+        if (chunk.length < Number(request.headers['content-length'])) response.writeHead(400).end();
+      });
+    const checks = await check();
+    assert.deepEqual(verdicts(checks), { ...allOk, slow: 'fail' });
+    assert.equal(checks[4]?.answered[0]?.status, 400);
+    assert.deepEqual(verdicts([await test()]), { test: 'ok' }, 'the next one finds a connection');
+  });
+
+  it('one that takes more than half of the time of an attempt: warns', async () => {
+    const hasty = await startApi({ prefix: api.prefix, env: { ATTEMPT_TIMEOUT_SECONDS: '0.1' } });
+    answer = (one, response) => void setTimeout(() => verify(one, response), 100);
+    const [good] = await check(hasty);
+    assert.deepEqual([good?.verdict, good?.answered[0]?.status], ['warn', 204]);
+    await hasty.close();
+  });
+
+  it('one that is not there, redirects or has another secret: says so', async () => {
+    answer = (_, response) => response.writeHead(302, { location: '/elsewhere' }).end();
+    let checks = await check();
+    assert.deepEqual([checks[0]?.verdict, checks[0]?.answered[0]?.error], ['fail', 'redirect']);
+    await freshLimit();
+    answer = (_, response) => response.writeHead(401).end();
+    checks = await check();
+    assert.deepEqual(verdicts(checks), { ...allOk, good: 'fail', twice: 'fail', slow: 'fail' });
+    assert.match(checks[0]?.advice ?? '', /secret/);
+    await freshLimit();
+    const { body } = await call('POST', 'check', { url: 'http://127.0.0.1:9/closed' });
+    checks = body.checks as Check[];
+    assert.deepEqual([checks[0]?.verdict, checks[0]?.answered[0]?.error], ['fail', 'connect']);
+    assert.deepEqual([checks[1]?.verdict, checks[2]?.verdict], ['warn', 'warn']);
+  });
+
+  it('to the registered URL; nothing of it is a notification, or counts for the registration', async () => {
+    answer = (_, response) => response.writeHead(410).end();
+    const register = new URLSearchParams({ access_token: token, client_token: customer.client_token, url });
+    await fetch(`${api.url}/register_push_notifications?${register}`, { method: 'POST' });
+    const before = await call('GET', '');
+    const { status } = await call('POST', 'check');
+    assert.deepEqual([status, arrived.length], [200, 5]);
+    assert.deepEqual((await call('GET', '')).body, before.body);
+    const { redis } = api.deps.db;
+    assert.equal(await redis.exists(api.deps.db.client(customer.client_token).notifications), 0);
+    assert.equal((await call('POST', 'check', { url: 'http://127.0.0.1:9/other' })).status, 400);
+  });
+
+  it('through the guard: a url inside is refused, none at all is 400', async () => {
+    const inside = await call('POST', 'check', { url: 'http://10.0.0.1/' });
+    assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
+    assert.equal((await call('POST', 'check')).status, 400);
+    assert.equal(arrived.length, 0);
+  });
+
+  it('costs as many calls as it sends: five, so the next one waits', async () => {
+    await check();
+    for (const what of ['check', 'test']) {
+      const refused = await call('POST', what, { url });
+      assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
+    }
+    assert.equal(arrived.length, 5);
+    await freshLimit();
+    await test();
+    const refused = await call('POST', 'check', { url });
+    assert.equal(refused.status, 429);
+    assert.ok(Number(refused.headers.get('retry-after')) <= 5);
+  });
+
+  it('is in the audit, without the query of its URL', async () => {
+    await check();
+    const calls = await listCalls(api.deps.db);
+    const mine = calls.filter(({ clientToken }) => clientToken === customer.client_token);
+    assert.deepEqual(
+      mine.map(({ what }) => what),
+      ['signing secret read', 'check'],
+    );
+    assert.ok(!JSON.stringify(mine).includes('in-query'));
+  });
+
+  const freshLimit = () =>
+    api.deps.db.redis.del(`${api.deps.db.client(customer.client_token).base}send-limit`);
+
+  /** One test notification to the same receiver, as a check of its own. */
+  async function test(): Promise<Check> {
+    await freshLimit();
+    onHeaders = () => undefined;
+    const { body } = await call('POST', 'test', { url });
+    return { name: 'test', verdict: body.status === 204 ? 'ok' : 'fail' } as Check;
+  }
+});

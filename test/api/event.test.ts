@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+type Json = Record<string, unknown>;
+
+describe('GET /events/{event_id}', () => {
+  let h: Harness;
+  let api: RunningApi;
+  let receiver: Receiver;
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+
+  before(async () => {
+    h = await startHarness();
+    await h.startWorker();
+    api = await startApi({ prefix: h.db.prefix, env: { TASK_QUEUE: h.taskQueue } });
+    receiver = await startReceiver();
+  });
+  beforeEach(async () => {
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+  });
+  after(async () => {
+    await api.close();
+    await h.close();
+    await receiver.close();
+  });
+
+  async function event(id: string): Promise<{ status: number; body: Json }> {
+    const path = `/events/${encodeURIComponent(id)}?client_token=${customer.client_token}`;
+    const answer = await fetch(api.url + path, { headers: { authorization: `Bearer ${token}` } });
+    return { status: answer.status, body: (await answer.json()) as Json };
+  }
+  const register = () => h.registerUrl(customer.client_token, receiver.url);
+  const publish = (asset: string, eventId: string, segments?: string[]) =>
+    h.publish({ client: customer.client_token, asset, eventId, ...(segments && { segments }) });
+
+  it('the notification that it made, and what became of it', async () => {
+    await register();
+    const { id } = await publish('vid-1', 'an-7731:1');
+    await until('delivered', async () => (await event('an-7731:1')).body.state === 'delivered');
+    const { status, body } = await event('an-7731:1');
+    const { accepted_at: acceptedAt, ended_at: endedAt, ...rest } = body;
+    assert.ok(Date.parse(String(acceptedAt)) <= Date.parse(String(endedAt)));
+    assert.deepEqual(
+      [status, rest],
+      [
+        200,
+        {
+          event_id: 'an-7731:1',
+          notification_id: id,
+          platform_id: 'vid-1',
+          state: 'delivered',
+          priority: 'live',
+        },
+      ],
+    );
+  });
+
+  it('superseded by which; of two assets with the same event id the newer notification', async () => {
+    await register();
+    await pauseEndpoint(h.db, customer.client_token);
+    await publish('vid-1', 'an-1');
+    const second = await publish('vid-1', 'an-2');
+    const { body } = await event('an-1');
+    assert.deepEqual([body.state, body.superseded_by], ['superseded', second.id]);
+    assert.deepEqual((await event('an-2')).body.waiting_reason, 'paused');
+    await until('a later millisecond', () => Date.now() > Date.parse(String(body.accepted_at)) + 1);
+    const other = await publish('vid-2', 'an-1');
+    assert.equal((await event('an-1')).body.notification_id, other.id);
+  });
+
+  it('among thousands of notifications', async () => {
+    await register();
+    await pauseEndpoint(h.db, customer.client_token);
+    await Promise.all(Array.from({ length: 450 }, (_, i) => publish(`vid-${i}`, `an-${i}`)));
+    for (const i of [0, 199, 200, 400, 449])
+      assert.equal((await event(`an-${i}`)).body.platform_id, `vid-${i}`);
+    assert.equal((await event('an-450')).status, 404);
+  });
+
+  it('404 unknown_event where it made none, is of another client or is none: what is kept for how long', async () => {
+    await register();
+    await publish('vid-1', 'an-1', ['x']);
+    await publish('vid-1', 'an-2', ['x']);
+    const answers = [
+      await event('an-2'),
+      await event('an-3'),
+      await event('no id'),
+      await event('x'.repeat(200)),
+    ];
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+    answers.push(await event('an-1'));
+    for (const { status, body } of answers) {
+      assert.deepEqual([status, body.code], [404, 'unknown_event']);
+      assert.match(String(body.msg), /10,000.*14 days.*\/assets\/\{platform_id\}/);
+    }
+  });
+});

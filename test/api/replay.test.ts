@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { cancelNotification } from '../../src/redis/notifications/notifications.js';
+import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+type Json = Record<string, unknown>;
+
+describe('POST /notifications/replay', () => {
+  let h: Harness;
+  let api: RunningApi;
+  let receiver: Receiver;
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+  const since = '2026-01-01T00:00:00Z';
+
+  before(async () => {
+    h = await startHarness();
+    await h.startWorker();
+    api = await startApi({ prefix: h.db.prefix, env: { TASK_QUEUE: h.taskQueue } });
+  });
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+    await h.registerUrl(customer.client_token, receiver.url);
+  });
+  afterEach(() => receiver.close());
+  after(async () => {
+    await api.close();
+    await h.close();
+  });
+
+  async function call(method: string, path: string, body?: unknown) {
+    const answer = await fetch(`${api.url}${path}?client_token=${customer.client_token}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return { status: answer.status, body: (await answer.json()) as Json };
+  }
+  const replay = async (body: Json) => {
+    const answer = await call('POST', '/notifications/replay', body);
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    return answer.body;
+  };
+  const read = async (id: string) => (await call('GET', `/notifications/${id}`)).body;
+  const publish = async (asset: string) => (await h.publish({ client: customer.client_token, asset })).id;
+  const stateIs = (id: string, state: string) =>
+    until(`${id} is ${state}`, async () => {
+      const found = await read(id);
+      return found.state === state && found;
+    });
+  const delivered = async (asset: string) => {
+    const id = await publish(asset);
+    await stateIs(id, 'delivered');
+    return id;
+  };
+  const owed = async () => (await call('GET', '/push_notifications')).body.owed;
+  const nothingOwed = () => until('nothing is owed', async () => (await owed()) === 0);
+  const pause = () => pauseEndpoint(h.db, customer.client_token);
+  const now = () => new Date().toISOString();
+  /** Ends are written by Redis' clock, in ms: the next one is later. */
+  const afterNow = async () => {
+    const at = Date.now();
+    await until('the next millisecond', () => Date.now() > at + 1);
+  };
+
+  it('each asset once, by its newest notification, as backfill; again with the same until: none', async () => {
+    const [older, newer] = [await delivered('vid-1'), await delivered('vid-1')];
+    const other = await delivered('vid-2');
+    await afterNow();
+    const till = now();
+    await afterNow();
+    const later = await delivered('vid-3');
+    const before = receiver.received.length;
+
+    assert.deepEqual(await replay({ since, until: till, dry_run: true }), { count: 2 });
+    assert.deepEqual(await replay({ since: till }), { count: 1 });
+    await nothingOwed();
+    assert.equal(receiver.idsOf('vid-3').length, 2);
+
+    await pause();
+    assert.deepEqual(await replay({ since, until: till }), { count: 2 });
+    const waiting = await read(newer);
+    assert.deepEqual([waiting.state, waiting.priority], ['waiting', 'backfill']);
+    assert.equal((await read(older)).state, 'delivered');
+    assert.deepEqual(await replay({ since, until: till }), { count: 0 });
+    await unpauseEndpoint(h.db, customer.client_token);
+    await h.wake(customer.client_token);
+    await nothingOwed();
+    assert.deepEqual(receiver.idsOf('vid-1'), [older, newer, newer]);
+    assert.deepEqual(receiver.idsOf('vid-2'), [other, other]);
+    assert.equal(receiver.idsOf('vid-3').at(-1), later);
+    assert.equal(receiver.received.length, before + 3);
+    await freshLimit();
+    assert.deepEqual(await replay({ since, until: till }), { count: 0 }, 'it was delivered after that time');
+  });
+
+  it('what was never delivered stays what it is; an asset that was told and lost its newest gets that one', async () => {
+    await delivered('vid-1');
+    await pause();
+    const [given, lost] = [await publish('vid-1'), await publish('vid-2')];
+    for (const id of [given, lost]) await cancelNotification(h.db, customer.client_token, id);
+    assert.deepEqual(await replay({ since }), { count: 1 });
+    assert.equal((await read(given)).state, 'waiting');
+    assert.equal((await read(lost)).state, 'cancelled');
+  });
+
+  it('what is owed already is owed as before', async () => {
+    await delivered('vid-1');
+    await pause();
+    const newer = await publish('vid-1');
+    assert.deepEqual(await replay({ since }), { count: 0 });
+    assert.deepEqual([(await read(newer)).state, (await read(newer)).priority], ['waiting', 'live']);
+  });
+
+  it('several pages while others are delivered: each comes again, none more often than it was owed', async () => {
+    const assets = Array.from({ length: 250 }, (_, i) => `vid-${i}`);
+    await Promise.all(assets.map(publish));
+    await nothingOwed();
+    await afterNow();
+    const till = now();
+    await afterNow();
+    let ended = false;
+    const fresh: string[] = [];
+    const goingOn = (async () => {
+      // Some of the assets get a newer one meanwhile, and new assets their first.
+      for (let i = 0; !ended; i++) fresh.push(await publish(i % 2 ? `vid-${(i * 7) % 250}` : `new-${i}`));
+    })();
+    await until('deliveries go on', () => fresh.length > 20);
+    const [one, two] = await Promise.all([replay({ since, until: till }), replay({ since, until: till })]);
+    ended = true;
+    await goingOn;
+    await nothingOwed();
+    const counted = Number(one?.count) + Number(two?.count);
+    assert.ok(counted > 0 && counted <= 250, `${counted} of both`);
+    for (const asset of assets) assert.ok(receiver.idsOf(asset).length >= 2, `${asset} was told again`);
+    assert.ok(receiver.received.length <= 250 + fresh.length + counted);
+    for (const id of fresh) assert.match(String((await read(id)).state), /^(delivered|superseded)$/);
+  });
+
+  it('listed_since: where the 10,000 that are kept begin after since', async () => {
+    const { redis } = h.db;
+    const keys = h.db.client(customer.client_token);
+    const at = Date.parse('2026-06-01T00:00:00Z');
+    for (let first = 0; first < 10_000; first += 1000) {
+      const commands = redis.pipeline();
+      for (let i = first; i < first + 1000; i++) {
+        const [id, asset] = [`msg_${String(i).padStart(22, 'A')}`, `vid-${i % 5000}`];
+        const ended = { state: 'delivered', ended_at: at + i };
+        commands.zadd(keys.notifications, at + i, id);
+        commands.hset(keys.notification(id), { asset, event: 'an-1', accepted_at: at + i, ...ended });
+      }
+      await commands.exec();
+    }
+    assert.deepEqual(await replay({ since, dry_run: true }), {
+      count: 5000,
+      listed_since: '2026-06-01T00:00:00.000Z',
+    });
+    assert.deepEqual(await replay({ since: '2026-06-01T00:00:09Z', dry_run: true }), { count: 1000 });
+    await pause();
+    assert.equal((await replay({ since })).count, 5000);
+    assert.equal(await owed(), 5000);
+  });
+
+  it('limited like recover, and in the audit', async () => {
+    const statuses: number[] = [];
+    for (let i = 0; i < 6; i++)
+      statuses.push((await call('POST', '/notifications/replay', { since })).status);
+    assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+    assert.equal((await call('POST', '/push_notifications/test')).status, 429);
+  });
+
+  const freshLimit = () =>
+    api.deps.db.redis.del(`${api.deps.db.client(customer.client_token).base}send-limit`);
+});
