@@ -39,7 +39,7 @@ export function assetUrl(name: string): string {
 
 /** GET /console/assets/{name}: kept by browsers for a year, since another content has another address. */
 export const assetEndpoint: Middleware[] = endpoint(consoleHeaders, async (ctx) => {
-  const { name = '' } = (ctx as unknown as { params: Record<string, string> }).params;
+  const { name = '' } = ctx.params;
   const found = assets.get(name);
   if (found === undefined) throw new ApiError('not_found', 'There is nothing at this address');
   ctx.set('Cache-Control', 'public, max-age=31536000, immutable');

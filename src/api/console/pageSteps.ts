@@ -7,16 +7,18 @@ import { answerErrorsAsPages } from './answerErrors.js';
 import { consoleHeaders } from './headers.js';
 
 /** A page of the account: headers, errors as pages, the session, the account's rate of pages. */
-export function pageSteps(deps: ApiDeps, ...steps: Step<SessionState>[]): Middleware[] {
-  return endpoint<SessionState>(
+export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: Step<State>[]): Middleware[] {
+  return endpoint<State>(
     consoleHeaders,
     answerErrorsAsPages,
     requireSession(deps),
-    limitAccount(deps, 'console') as Step<SessionState>,
+    limitAccount(deps, 'console'),
     ...steps,
   );
 }
 
 /** A page of one of its sites, as state.client. */
-export const sitePageSteps = (deps: ApiDeps, ...steps: Step<SessionState>[]): Middleware[] =>
-  pageSteps(deps, requireSite(deps), ...steps);
+export const sitePageSteps = <State extends SessionState>(
+  deps: ApiDeps,
+  ...steps: Step<State>[]
+): Middleware[] => pageSteps<State>(deps, requireSite(deps), ...steps);

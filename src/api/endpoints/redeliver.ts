@@ -12,14 +12,13 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /notifications/{id}/redeliver: sends it again now. A waiting one is due at once, an ended one gets one try. */
 export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<NotificationStepState & RegistrationState>(
-    ...publisherSteps(deps.db),
-    ...redeliverSteps(deps),
-  );
+  return endpoint<RedeliverState>(...publisherSteps(deps.db), ...redeliverSteps(deps));
 }
 
+export type RedeliverState = NotificationStepState & RegistrationState;
+
 /** Returns the steps that follow once the caller and the client are known. */
-export function redeliverSteps(deps: ApiDeps): Step<NotificationStepState & RegistrationState>[] {
+export function redeliverSteps(deps: ApiDeps): Step<RedeliverState>[] {
   return [
     requireOwnNotification(deps.db),
     requireRegistration(deps.db),

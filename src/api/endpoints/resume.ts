@@ -18,7 +18,7 @@ export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<ResumeState>(...publisherSteps(deps.db), ...resumeSteps(deps));
 }
 
-type ResumeState = PublisherState & RegistrationState;
+export type ResumeState = PublisherState & RegistrationState;
 
 /** Returns the steps that follow once the caller and the client are known. */
 export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {

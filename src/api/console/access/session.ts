@@ -54,7 +54,7 @@ export const requireSession =
 export const requireSite =
   ({ db }: ApiDeps): Step<SessionState> =>
   async (ctx, next) => {
-    const { site = '' } = (ctx as unknown as { params: Record<string, string> }).params;
+    const { site = '' } = ctx.params;
     try {
       ctx.state.client = await ownClientOrRefuse(db, site, ctx.state.session.accountId);
     } catch (err) {

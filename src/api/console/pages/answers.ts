@@ -4,10 +4,10 @@ import { badParameter } from '../../apiError.js';
 import type { ApiDeps } from '../../deps.js';
 import { endpoint, type Step } from '../../endpoint.js';
 import { type RecoverState, recoverSteps } from '../../endpoints/recover.js';
-import { redeliverSteps } from '../../endpoints/redeliver.js';
-import { resumeSteps } from '../../endpoints/resume.js';
+import { type RedeliverState, redeliverSteps } from '../../endpoints/redeliver.js';
+import { type ResumeState, resumeSteps } from '../../endpoints/resume.js';
 import { rotateSigningSecretSteps, signingSecretSteps } from '../../endpoints/signingSecret.js';
-import { testSteps } from '../../endpoints/testNotification.js';
+import { type TestState, testSteps } from '../../endpoints/testNotification.js';
 import { readForm } from '../../steps/body/readForm.js';
 import { type FormState, requireOwnForm, requireSession, requireSite } from '../access/session.js';
 import { answerErrorsAsPages } from '../answerErrors.js';
@@ -18,24 +18,23 @@ import { actionForm } from './actions.js';
 import { count, exactly, stateWords } from './words.js';
 
 type Answer = Readonly<Record<string, unknown>>;
-type Present = (answer: Answer, state: FormState) => Piece;
 
-interface FormAnswer {
+interface FormAnswer<State> {
   title: string;
   /** Those of the API's call, once the caller and the client are known. */
-  apiSteps: readonly unknown[];
+  apiSteps: readonly Step<State>[];
   /** Gives them what they read elsewhere of a call: parameters of the query, a JSON body. */
-  prepare?: Step<FormState>;
-  present: Present;
+  prepare?: Step<State>;
+  present: (answer: Answer, state: State) => Piece;
   isGood?: (answer: Answer) => boolean;
 }
 
 /** A form's way: the session, its own form, what the form gives to the API's steps, and the page of their answer. */
-function answerForm(
+function answerForm<State extends FormState>(
   deps: ApiDeps,
-  { title, apiSteps, prepare, present, isGood = () => true }: FormAnswer,
+  { title, apiSteps, prepare, present, isGood = () => true }: FormAnswer<State>,
 ): Middleware[] {
-  const showAnswer: Step<FormState> = async (ctx, next) => {
+  const showAnswer: Step<State> = async (ctx, next) => {
     await next();
     const answer = ctx.body as Answer;
     const tone = isGood(answer) ? 'good' : 'bad';
@@ -45,21 +44,21 @@ function answerForm(
       body: html`<div id="result" class="notice ${tone}" role="status" tabindex="-1">${present(answer, ctx.state)}</div>`,
     });
   };
-  return endpoint<FormState>(
+  return endpoint<State>(
     consoleHeaders,
     answerErrorsAsPages,
-    requireSession(deps) as Step<FormState>,
-    requireSite(deps) as Step<FormState>,
-    readForm as unknown as Step<FormState>,
+    requireSession(deps),
+    requireSite(deps),
+    readForm,
     requireOwnForm(deps),
     showAnswer,
     ...(prepare === undefined ? [] : [prepare]),
-    ...(apiSteps as Step<FormState>[]),
+    ...apiSteps,
   );
 }
 
 export const answerTest = (deps: ApiDeps): Middleware[] =>
-  answerForm(deps, {
+  answerForm<FormState & TestState>(deps, {
     title: 'Test',
     isGood: ({ error }) => error === undefined,
     apiSteps: testSteps(deps),
@@ -69,7 +68,7 @@ export const answerTest = (deps: ApiDeps): Middleware[] =>
       return next();
     },
     present: (answer) => {
-      const { status, error, milliseconds, request } = answer as unknown as TestAnswer;
+      const { status, error, milliseconds, request } = answer as Answer & TestAnswer;
       const head = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`);
       const came =
         status === undefined
@@ -88,7 +87,7 @@ interface TestAnswer {
 }
 
 export const answerResume = (deps: ApiDeps): Middleware[] =>
-  answerForm(deps, {
+  answerForm<FormState & ResumeState>(deps, {
     title: 'Resume',
     apiSteps: resumeSteps(deps),
     present: ({ state, owed }) =>
@@ -96,7 +95,7 @@ export const answerResume = (deps: ApiDeps): Middleware[] =>
   });
 
 export const answerRedeliver = (deps: ApiDeps): Middleware[] =>
-  answerForm(deps, {
+  answerForm<FormState & RedeliverState>(deps, {
     title: 'Send it again',
     apiSteps: redeliverSteps(deps),
     present: ({ redelivery }) =>
@@ -106,19 +105,19 @@ export const answerRedeliver = (deps: ApiDeps): Middleware[] =>
   });
 
 export const answerRecover = (deps: ApiDeps): Middleware[] =>
-  answerForm(deps, {
+  answerForm<FormState & RecoverState>(deps, {
     title: 'Recover',
     apiSteps: recoverSteps(deps),
     prepare: (ctx, next) => {
       const { form } = ctx.state;
-      (ctx.state as unknown as RecoverState).json = {
+      ctx.state.json = {
         since: form.get('since') ?? sinceOf(form.get('hours') ?? ''),
         dry_run: form.get('dry_run') === 'true',
       };
       return next();
     },
     present: ({ count: found }, state) => {
-      const { since, dryRun } = (state as unknown as RecoverState).range;
+      const { since, dryRun } = state.range;
       const failed = count(Number(found), 'notification');
       if (!dryRun) return html`<p>${failed} owed again; sending begins now.</p>`;
       if (found === 0)

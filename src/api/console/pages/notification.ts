@@ -3,6 +3,7 @@ import type { NotificationRecord } from '../../../redis/notifications/notificati
 import type { AttemptRecord } from '../../../redis/owed/settle.js';
 import type { ApiDeps } from '../../deps.js';
 import { type NotificationStepState, requireOwnNotification } from '../../steps/ownNotification.js';
+import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { formTokenField } from '../layout.js';
 import { live } from '../live.js';
@@ -11,10 +12,12 @@ import { answerSitePage, eventsUrl, siteUrl } from '../siteFrame.js';
 import { sentRequest } from './sentRequest.js';
 import { count, exactly, moment, stateSentence } from './words.js';
 
+type PageState = SessionState & NotificationStepState;
+
 /** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
 export function notificationPage(deps: ApiDeps): Middleware[] {
-  return sitePageSteps(deps, requireOwnNotification(deps.db) as never, async (ctx) => {
-    const { notification } = ctx.state as unknown as NotificationStepState;
+  return sitePageSteps<PageState>(deps, requireOwnNotification(deps.db), async (ctx) => {
+    const { notification } = ctx.state;
     const { clientToken, notificationId } = notification;
     answerSitePage(ctx, {
       title: notification.platformId,
