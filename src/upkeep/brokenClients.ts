@@ -1,4 +1,4 @@
-import { isRedisUnavailable } from '../redis/connection/db.js';
+import { unlessBroken } from '../redis/connection/unlessBroken.js';
 import { dropBroken, keepBroken, someBroken } from '../redis/sweep/brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
@@ -6,17 +6,12 @@ import type { ActivityDeps } from './deps.js';
 const maxClients = 50;
 
 /** Does one client's part of a sweep. Broken keys of that client are logged and counted, and the sweep goes on. @throws where Redis is away */
-export async function besideOthers(
+export function besideOthers(
   deps: Pick<ActivityDeps, 'db' | 'log'>,
   clientToken: string,
   work: () => Promise<void>,
 ): Promise<void> {
-  try {
-    await work();
-  } catch (err) {
-    if (isRedisUnavailable(err)) throw err;
-    await keepAsBroken(deps, clientToken, { err });
-  }
+  return unlessBroken(work, (err) => keepAsBroken(deps, clientToken, { err }));
 }
 
 /** Logs a client whose keys are broken when it is found, and keeps it until they are in order again. */

@@ -7,7 +7,7 @@ import { notificationOf } from '../temporal/workflowIds.js';
 import { disagreementOf, isAgedOut } from './judge.js';
 import { namesOf } from './ofClient.js';
 import type { Problem } from './problem.js';
-import { besideOthers, type Walk } from './walk.js';
+import { type Walk, walkClient } from './walk.js';
 
 /** The sweep claims within this time the events that a workflow left unclaimed. */
 const reclaimedWithinMs = 180_000;
@@ -62,7 +62,7 @@ async function withoutRecord(walk: Walk, runs: EnrichmentRun[]): Promise<Enrichm
     byClient.set(clientToken, [...(byClient.get(clientToken) ?? []), { run, notificationId }]);
   }
   for (const [clientToken, singles] of byClient) {
-    await besideOthers(walk, clientToken, async () => {
+    await walkClient(walk, clientToken, async () => {
       const { standings, now } = await standingsOf(
         walk.db,
         clientToken,
@@ -94,7 +94,7 @@ async function accountForRun(walk: Walk, run: EnrichmentRun): Promise<void> {
   }
   for (const [clientToken, ofClient] of byClient) {
     walk.looked.events += ofClient.length;
-    await besideOthers(walk, clientToken, async () => {
+    await walkClient(walk, clientToken, async () => {
       const { standings, now } = await standingsOf(walk.db, clientToken, ofClient);
       const sizes = standings.some((s) => s.state === undefined)
         ? await owedSizes(walk.db, clientToken)

@@ -5,7 +5,7 @@ import { accountForClient } from './ofClient.js';
 import { accountForWorkflows } from './ofWorkflows.js';
 import type { Unaccounted } from './problem.js';
 import { type Counts, createTally } from './tally.js';
-import { besideOthers, type Walk } from './walk.js';
+import { type Walk, walkClient } from './walk.js';
 
 export interface Reconciliation {
   counts: Counts;
@@ -37,7 +37,7 @@ export async function reconcile(
     ? clientTokens(options.db)
     : [[options.clientToken]]) {
     for (const clientToken of page) {
-      await besideOthers(walk, clientToken, async () => {
+      await walkClient(walk, clientToken, async () => {
         if ((await accountForClient(walk, clientToken)) === 'forgotten') forgotten.add(clientToken);
       });
     }
@@ -64,7 +64,7 @@ async function stillForgotten(walk: Walk, forgotten: Set<string>): Promise<Set<s
   const end = Date.now() + lookAgainForMs;
   for (;;) {
     for (const clientToken of forgotten) {
-      await besideOthers(walk, clientToken, async () => {
+      await walkClient(walk, clientToken, async () => {
         const overview = await owedOverview(walk.db, clientToken, walk.delivery.retentionMs);
         if (!isForgotten(overview)) forgotten.delete(clientToken);
       });

@@ -1,6 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { DeliverySettings } from '../delivery/settings.js';
-import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
+import type { Db } from '../redis/connection/db.js';
+import { unlessBroken } from '../redis/connection/unlessBroken.js';
 import type { Tally } from './tally.js';
 
 /** What every part of a walk needs. */
@@ -20,15 +21,6 @@ export interface Walk {
 }
 
 /** Does one client's part of a walk. Broken keys of that client are a finding, and the walk goes on. @throws where Redis is away */
-export async function besideOthers(
-  { tally }: Walk,
-  clientToken: string,
-  work: () => Promise<void>,
-): Promise<void> {
-  try {
-    await work();
-  } catch (err) {
-    if (isRedisUnavailable(err)) throw err;
-    tally.blame({ clientToken, problem: 'keys_broken' });
-  }
+export function walkClient({ tally }: Walk, clientToken: string, work: () => Promise<void>): Promise<void> {
+  return unlessBroken(work, () => tally.blame({ clientToken, problem: 'keys_broken' }));
 }

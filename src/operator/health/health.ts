@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deliveryOf } from '../../delivery/settings.js';
 import { mapInPages } from '../../mapInPages.js';
-import { type Db, isRedisUnavailable } from '../../redis/connection/db.js';
+import type { Db } from '../../redis/connection/db.js';
+import { unlessBroken } from '../../redis/connection/unlessBroken.js';
 import { type Backlog, type BacklogBounds, readBacklog } from '../../redis/owed/backlog.js';
 import { oldestLiveOwedAt } from '../../redis/owed/oldestLive.js';
 import { getClient } from '../../redis/records/clients.js';
@@ -61,7 +62,10 @@ export async function healthOfClients(operator: Operator, tokens: Iterable<strin
   const bounds = deliveryOf(operator.config());
   const broken = new Set<string>();
   const found = await mapInPages([...new Set(tokens)].sort(), concurrency, (clientToken) =>
-    unlessBroken(clientToken, broken, () => healthOf(db, bounds, clientToken)),
+    unlessBroken(
+      () => healthOf(db, bounds, clientToken),
+      () => void broken.add(clientToken),
+    ),
   );
   const clients = found.flatMap((client) => client ?? []);
   for (const { clientToken, backlog } of clients)
@@ -70,22 +74,14 @@ export async function healthOfClients(operator: Operator, tokens: Iterable<strin
   if (late.length > 0) await sleep(apartMs);
   await mapInPages(late, concurrency, async (client) => {
     const before = client.backlog as Backlog;
-    await unlessBroken(client.clientToken, broken, async () => {
-      const after = await readBacklog(db, client.clientToken, bounds, lateMs, before.overdueBefore);
+    const { clientToken } = client;
+    const lookAgain = async () => {
+      const after = await readBacklog(db, clientToken, bounds, lateMs, before.overdueBefore);
       Object.assign(client, lateOrDraining(before, after));
-    });
+    };
+    await unlessBroken(lookAgain, () => void broken.add(clientToken));
   });
   return { clients, broken: [...broken].sort() };
-}
-
-async function unlessBroken<T>(clientToken: string, broken: Set<string>, read: () => Promise<T>) {
-  try {
-    return await read();
-  } catch (err) {
-    if (isRedisUnavailable(err)) throw err;
-    broken.add(clientToken);
-    return undefined;
-  }
 }
 
 /** undefined for a client that was deleted. */
