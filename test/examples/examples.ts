@@ -1,10 +1,11 @@
 /** How each receiver under `examples/` is prepared and run, as its first line says, beside what the tests need. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
+import { cp, mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cached } from '../../local/cached.js';
 import { projectDir } from '../../src/operator/running/projectDir.js';
 
 const run = promisify(execFile);
@@ -107,26 +108,9 @@ async function installed(
 ): Promise<string> {
   const hash = createHash('sha256');
   for (const file of files) hash.update(await readFile(join(examples, name, file)));
-  const cache = join(projectDir, '.cache');
   const key = `${process.platform}-${process.arch}-${hash.digest('hex').slice(0, 8)}`;
-  const home = join(cache, `example-${name}-${key}`);
-  if (await exists(home)) return home;
-  await mkdir(cache, { recursive: true });
-  const work = await mkdtemp(join(cache, `example-${name}-`));
-  try {
-    for (const file of files) await cp(join(examples, name, file), join(work, file.split('/').at(-1) ?? ''));
-    await install(work);
-    await rename(work, home).catch(async (err: unknown) => {
-      if (!(await exists(home))) throw err;
-    });
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
-  return home;
+  return cached(`example-${name}-${key}`, async (home) => {
+    for (const file of files) await cp(join(examples, name, file), join(home, file.split('/').at(-1) ?? ''));
+    await install(home);
+  });
 }
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );

@@ -1,10 +1,10 @@
 /** Schemathesis in a virtual environment of its own under `.cache/`, installed at first use. */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectDir } from '../../src/operator/running/projectDir.js';
+import { cached } from '../../local/cached.js';
 
 const run = promisify(execFile);
 const requirements = join(import.meta.dirname, 'requirements.txt');
@@ -20,33 +20,18 @@ export async function fuzzer(): Promise<[program: string, ...args: string[]]> {
     .update(await readFile(requirements))
     .digest('hex')
     .slice(0, 8);
-  const home = join(projectDir, '.cache', `schemathesis-${process.platform}-${process.arch}-${hash}`);
-  if (!(await exists(home))) await install(home);
+  const home = await cached(`schemathesis-${process.platform}-${process.arch}-${hash}`, install);
   // Not bin/st: a script names its interpreter by an absolute path, and the folder was moved into place.
   return [join(home, 'bin', 'python3'), '-m', 'schemathesis.cli'];
 }
 
 async function install(home: string): Promise<void> {
-  const work = await mkdtemp(join(projectDir, '.cache', 'fuzzer-'));
-  try {
-    await run('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 11))']).catch(() => {
-      throw new NoPython('the fuzzer needs python3, 3.11 or newer');
-    });
-    await run('python3', ['-m', 'venv', work]);
-    await run(join(work, 'bin', 'python3'), [
-      ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
-      ...['--only-binary', ':all:', '--require-hashes', '-r', requirements],
-    ]);
-    await rename(work, home).catch(async (err: unknown) => {
-      if (!(await exists(home))) throw err;
-    });
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
+  await run('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 11))']).catch(() => {
+    throw new NoPython('the fuzzer needs python3, 3.11 or newer');
+  });
+  await run('python3', ['-m', 'venv', home]);
+  await run(join(home, 'bin', 'python3'), [
+    ...['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--no-input'],
+    ...['--only-binary', ':all:', '--require-hashes', '-r', requirements],
+  ]);
 }
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );

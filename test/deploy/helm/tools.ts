@@ -4,9 +4,10 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { cached } from '../../../local/cached.js';
 import { projectDir } from '../../../src/operator/running/projectDir.js';
 
 const run = promisify(execFile);
@@ -81,26 +82,3 @@ with zipfile.ZipFile(wheel) as archive:
             with open(os.path.join(home, folder, os.path.basename(file)), "w") as out:
                 json.dump(schema, out)
 `;
-
-/** A folder under `.cache/` that is there only whole: two that make it at once get the same one. */
-async function cached(name: string, make: (home: string) => Promise<void>): Promise<string> {
-  const home = join(cache, name);
-  if (await exists(home)) return home;
-  await mkdir(cache, { recursive: true });
-  const work = await mkdtemp(join(cache, 'making-'));
-  try {
-    await make(work);
-    await rename(work, home).catch(async (err: unknown) => {
-      if (!(await exists(home))) throw err;
-    });
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
-  return home;
-}
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(
-    () => true,
-    () => false,
-  );

@@ -1,0 +1,40 @@
+/** What is made once for a clone and kept: a server's binary, tools and packages of tests. */
+import { mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { projectDir } from '../src/operator/running/projectDir.js';
+
+/**
+ * Returns a folder under `.cache/` that is there only whole: two that make it at once get the same one.
+ *
+ * @param make fills `home`, which becomes the folder; what it leaves in `scratch` is removed
+ * @throws what `make` throws
+ */
+export async function cached(
+  name: string,
+  make: (home: string, scratch: string) => Promise<void>,
+): Promise<string> {
+  const cache = join(projectDir, '.cache');
+  const folder = join(cache, name);
+  if (await exists(folder)) return folder;
+  await mkdir(cache, { recursive: true });
+  const scratch = await mkdtemp(join(cache, 'making-'));
+  const home = join(scratch, 'home');
+  try {
+    await mkdir(home);
+    await make(home, scratch);
+    // Another process may have been quicker: its folder is as good.
+    await rename(home, folder).catch(async (err: unknown) => {
+      if (!(await exists(folder))) throw err;
+    });
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
