@@ -2,10 +2,11 @@
 import type { Connection } from '@temporalio/client';
 import { isGiven, isTemporalGiven, readConfigBeside } from '../config.js';
 import { createLogger } from '../log.js';
-import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
+import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { loadDataConverter } from '../temporal/payloadCodecs.js';
+import { waitForReads } from './health/redisWrites.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
@@ -123,10 +124,10 @@ export function openSession(options: () => GlobalOptions): Session {
 /** Tells a port without a listener from a slow server: only the second is worth waiting for. */
 async function untilThere(store: Db): Promise<void> {
   try {
-    await waitForRedis(store, redisThereWithinMs);
+    await waitForReads(store, redisThereWithinMs);
   } catch (err) {
     if (!['connect', 'ready'].includes(store.redis.status)) throw err;
-    await waitForRedis(store, redisTimeoutMs);
+    await waitForReads(store, redisTimeoutMs);
   }
 }
 

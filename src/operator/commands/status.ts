@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { clientTokens } from '../../redis/records/clients.js';
 import { type ClientHealth, type Health, healthOfClients, type Situation } from '../health/health.js';
-import { type OwnHealth, readOwnHealth } from '../health/ownHealth.js';
+import { type OwnHealth, readOwnHealth, redisAsFact } from '../health/ownHealth.js';
 import { type Rates, readRates } from '../health/rates.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
 import type { Operator } from '../operator.js';
-import { fromNow, moment, span } from '../terminal/moment.js';
+import { fromNow, moment } from '../terminal/moment.js';
 import { facts } from '../terminal/table.js';
 
 const brokenShown = 10;
@@ -40,7 +40,7 @@ function shown({ own, clients, broken, rates, verdict }: Found) {
   return {
     verdict: verdict.who,
     because: verdict.because,
-    redis: 'ok',
+    redis: own.redis,
     redis_ms: Math.round(own.redisMs * 10) / 10,
     temporal: own.temporal,
     workers: own.workers ?? null,
@@ -70,7 +70,7 @@ function inWords(found: Found): string {
     headline(found.verdict),
     '',
     facts({
-      redis: `answers in ${span(own.redisMs)}`,
+      redis: redisAsFact(own),
       temporal: own.temporal,
       workers: own.workers ?? 'unknown',
       sweep: sweepAsFact(own),

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import { owedClients } from '../../redis/owed/owed.js';
 import { type ClientHealth, type Health, healthOfClients } from '../health/health.js';
-import { type OwnHealth, readOwnHealth } from '../health/ownHealth.js';
+import { type OwnHealth, readOwnHealth, redisAsFact } from '../health/ownHealth.js';
 import { type Rates, type Reading, ratesBetween, readMetrics } from '../health/rates.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
@@ -115,7 +115,7 @@ function picture({ atMs, verdict, own, health, rates }: Look): string {
       rates: rates === null ? 'unknown (no metrics to be read)' : ratesInWords(rates),
       lag: lagInWords(health),
       owed: `${owedInAll(health)} to ${owedTo(health)} clients`,
-      redis: own && `answers in ${span(own.redisMs)}`,
+      redis: own && redisAsFact(own),
       temporal: own?.temporal,
       workers: own?.workers,
     }),

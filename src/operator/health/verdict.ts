@@ -34,9 +34,10 @@ export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
   return { who: 'fine', because: waiting === '' ? because : `${because} Clients: ${waiting}.` };
 }
 
-function ourFailures({ redisMs, temporal, workers, sweep, sweptAt }: OwnHealth): string[] {
+function ourFailures({ redisMs, redis, temporal, workers, sweep, sweptAt }: OwnHealth): string[] {
   const found: string[] = [];
   if (redisMs > slowRedisMs) found.push(`Redis takes ${span(redisMs)} to answer.`);
+  if (redis !== 'ok') found.push(redis);
   if (temporal !== 'ok') found.push(temporal);
   if (workers === 0) found.push('No worker asks Temporal for work.');
   // One that is absent is made by the next worker, of which the line before says whether there is one.
