@@ -123,12 +123,13 @@ function isInstalledByHand() {
 /** Compiles, copies the Lua scripts and bundles the workflows, where a source is newer than `dist`. */
 function build() {
   const stamp = join(projectDir, 'dist', '.built');
-  const folders = ['src', 'local', 'workflows', 'activities'].map((name) => join(projectDir, name));
+  const sources = ['src', 'local', 'workflows', 'activities', 'clients/node/src'];
+  const folders = sources.map((name) => join(projectDir, name));
   const single = ['package-lock.json', 'tsconfig.json'].map((name) => join(projectDir, name));
   const wanted = digest([...folders.flatMap(sourcesUnder), ...single], process.version);
   if (read(stamp) === wanted) return;
   say('building');
-  for (const name of ['.built', 'src', 'local', 'workflows', 'activities']) {
+  for (const name of ['.built', ...sources]) {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
