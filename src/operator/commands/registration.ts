@@ -172,8 +172,8 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
       owed: after.owed,
     };
     operator.answer(answer, () => {
-      const held = after.held ? ' Its account is disabled, so nothing is sent.' : '';
-      return `${token} is ${after.state} (was ${before.state}); owed: ${after.owed}.${held}`;
+      const was = after.state === before.state ? '' : ` (was ${before.state})`;
+      return `${token} is ${after.state}${was}; owed: ${after.owed}.${whatFollows(verb, after)}`;
     });
   }
 }
@@ -205,4 +205,10 @@ function stateInWords(endpoint: Endpoint): string {
 
 function errorInWords(endpoint: Endpoint): string {
   return [endpoint.lastError, endpoint.lastStatus].filter((part) => part !== undefined).join(' ');
+}
+
+function whatFollows(verb: 'pause' | 'resume', { held, state }: Endpoint): string {
+  if (held) return ' Its account is disabled, so nothing is sent.';
+  if (verb === 'pause' || state !== 'failing') return '';
+  return ' A probe goes out now; once it succeeds, the rest follows.';
 }

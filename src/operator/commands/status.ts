@@ -74,10 +74,8 @@ function inWords(found: Found): string {
       temporal: own.temporal,
       workers: own.workers ?? 'unknown',
       sweep: sweepAsFact(own),
-      owed: `${sum(clients, (c) => c.endpoint.owed)} to ${owedTo.length} clients`,
-      'oldest live': oldest
-        ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})`
-        : 'nothing that is tried',
+      owed: `${sum(clients, (c) => c.endpoint.owed)} to ${owedTo.length} ${owedTo.length === 1 ? 'client' : 'clients'}`,
+      'oldest live': oldest ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})` : 'none',
       'in flight': sum(clients, (c) => c.endpoint.inFlight),
       endpoints: Object.entries(countStates(clients))
         .map(([state, count]) => `${count} ${state}`)

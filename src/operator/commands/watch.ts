@@ -114,7 +114,7 @@ function picture({ atMs, verdict, own, health, rates }: Look): string {
       at: moment(atMs),
       rates: rates === null ? 'unknown (no metrics to be read)' : ratesInWords(rates),
       lag: lagInWords(health),
-      owed: `${owedInAll(health)} to ${owedTo(health)} clients`,
+      owed: `${owedInAll(health)} to ${owedTo(health)} ${owedTo(health) === 1 ? 'client' : 'clients'}`,
       redis: own && redisAsFact(own),
       temporal: own?.temporal,
       workers: own?.workers,
