@@ -13,7 +13,15 @@ import { until } from '../delivery/harness.js';
 import { type Service, startService } from '../e2e/service.js';
 import { foreign } from '../examples/vectors.js';
 import { servers } from '../servers.js';
-import { folder, type Listen, manifest, type Seen, start, startListen } from './runningListen.js';
+import {
+  folder,
+  type Listen,
+  manifest,
+  type Seen,
+  start,
+  startAtTerminal,
+  startListen,
+} from './runningListen.js';
 
 describe('clients/listen', () => {
   let service: Service;
@@ -145,7 +153,7 @@ describe('clients/listen', () => {
     assert.equal((await seen(1))[0]?.answered, null);
   });
 
-  it('in words: verdict, id, age, client and body; colours only at a terminal; nothing that steers it', async () => {
+  it('in words: verdict, id, age, client and body; no colours without a terminal; nothing that steers it', async () => {
     const { client_token, secret } = await newSite();
     listen = await startListen([], secret);
     await call('POST', 'push_notifications/test', { client_token, url: listen.url });
@@ -159,6 +167,19 @@ describe('clients/listen', () => {
     assert.match(listen.stdout(), /without webhook-id, webhook-timestamp, webhook-signature\n/);
     assert.match(listen.stdout(), /\\x1b\]0;title\\x07/);
     assert.ok(!listen.stdout().includes('\u001b'));
+  });
+
+  it('colours at a terminal, and none with NO_COLOR', async () => {
+    for (const [env, isColoured] of [[{}, true] as const, [{ NO_COLOR: '1' }, false] as const]) {
+      const started = startAtTerminal({ SIGNING_SECRETS: foreign, ...env });
+      const url = await until('it listens', () => /Listening at (\S+),/.exec(started.stdout)?.[1]);
+      await fetch(url, { method: 'POST', body: '{}' });
+      await until('it is shown', () => started.stdout.includes('-> 401'));
+      started.interrupt();
+      await started.ended;
+      assert.equal(started.stdout.includes('\u001b[31mBAD'), isColoured, JSON.stringify(started.stdout));
+      assert.equal(started.stdout.includes('\u001b['), isColoured);
+    }
   });
 
   it('answers 405 to what is no POST, 413 to a long body, and goes on', async () => {

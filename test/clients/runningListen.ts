@@ -41,8 +41,14 @@ export interface Started {
   interrupt(): void;
 }
 
-export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
-  const child = spawn(process.execPath, [bin, ...args], {
+/** @param before what the command is an argument of */
+export function start(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  before: readonly string[] = [],
+): Started {
+  const [command = '', ...rest] = [...before, process.execPath, bin, ...args];
+  const child = spawn(command, rest, {
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -60,6 +66,24 @@ export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Sta
   }
   return started;
 }
+
+/** Python has a terminal to give, Node has not. What is written to it comes out on stdout. */
+const terminal = `
+import os, pty, signal, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+signal.signal(signal.SIGINT, lambda *_: os.kill(pid, signal.SIGINT))
+while True:
+    try:
+        os.write(1, os.read(fd, 65536))
+    except OSError:
+        break
+`;
+
+/** At a terminal, where stdout and stderr are one. */
+export const startAtTerminal = (env: NodeJS.ProcessEnv): Started =>
+  start(['--port', '0'], { TERM: 'xterm-256color', ...env }, ['python3', '-c', terminal]);
 
 /** Listens at a free port. */
 export async function startListen(args: readonly string[], secrets: string): Promise<Listen> {

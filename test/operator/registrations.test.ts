@@ -45,6 +45,16 @@ describe('operator: registration', () => {
     assert.deepEqual([resumed.previous_state, resumed.state], ['paused', 'active']);
   });
 
+  it('registration resume T: says that a failing one is probed now', async () => {
+    const token = await registered('FAILING');
+    await cli.db.redis.hset(cli.db.client(token).endpoint, { state: 'failing', probe_at: Date.now() });
+    const { stdout } = await cli.run(['registration', 'resume', token]);
+    assert.equal(
+      stdout,
+      `${token} is failing; owed: 0. A probe goes out now; once it succeeds, the rest follows.\n`,
+    );
+  });
+
   it('registration reset T: prints {client_token, removed_url, owed}; then there is none to show or reset', async () => {
     const token = await registered('RESET');
     assert.deepEqual(await cli.json('registration', 'reset', token), {
