@@ -39,7 +39,8 @@ export function outcomeOfAttempt({ result, target }: Answered, settled: Settled)
     case 'failed':
       return { state: settled.outcome, ...status, milliseconds: Math.round(result.milliseconds) };
     case 'gone':
-      return { state: 'superseded' };
+      // Superseded, cancelled or ended by another attempt while this one was under way: its record says which.
+      return { state: endedState(settled.state) };
     case 'retry':
       return {
         state: 'waiting',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
+import { cancelNotification } from '../../src/redis/notifications/notifications.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
@@ -69,6 +70,17 @@ describe('What Temporal says of an event', () => {
     assert.deepEqual(result, { state: 'delivered', status: 200 });
     assert.ok(milliseconds < 2000, 'of the attempt that was answered 2xx');
     assert.equal(receiver.received.length, 3);
+  });
+
+  it('an operator cancels the notification while its receiver takes 1 s: the result and the record say cancelled', async () => {
+    await begin({});
+    receiver.delayMs = 1000;
+    const { id } = await h.publish({ client, asset: 'a' });
+    await until('under way', () => receiver.received.length === 1);
+    assert.equal(await cancelNotification(h.db, client, id), true);
+    const handle = await h.workflowOf(client, id);
+    assert.deepEqual(await handle.result(), { state: 'cancelled' });
+    assert.equal((await h.notification(client, id))?.state, 'cancelled');
   });
 
   it('a group of 300 of which 3 fail: counts, the three by name, the worst status', async () => {

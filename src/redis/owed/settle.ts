@@ -50,6 +50,8 @@ export interface Settled {
   acceptedAt?: number;
   /** No attempt of this notification has ended before. */
   isFirst: boolean;
+  /** Of the record before this verdict; absent while it is owed, and where its record is gone. */
+  state?: string;
 }
 
 /** Returns a verdict as `settle_attempt` takes it. */
@@ -92,11 +94,12 @@ type Answer = [
   string | null,
   string | null,
   number | null,
+  string | null,
 ];
 
 /** Reads an answer of `settle_attempt`. */
 export function settledOf(answer: unknown): Settled {
-  const [outcome, inMs, failures, to, from, why, next, acceptedAt, isFirst] = answer as Answer;
+  const [outcome, inMs, failures, to, from, why, next, acceptedAt, isFirst, state] = answer as Answer;
   return {
     outcome,
     inMs,
@@ -105,5 +108,6 @@ export function settledOf(answer: unknown): Settled {
     ...(next === null || next === '!' ? {} : { next }),
     ...(acceptedAt === null ? {} : { acceptedAt: Number(acceptedAt) }),
     isFirst: isFirst === 1,
+    ...(state === null ? {} : { state }),
   };
 }

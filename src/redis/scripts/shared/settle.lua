@@ -84,14 +84,14 @@ local function answer(outcome, in_ms, id, changed, failures, says, newer)
   end
   return {
     outcome, in_ms, failures, says.entered or '', says.left or '', says.why or '', newer or false,
-    says.accepted_at, says.is_first,
+    says.accepted_at, says.is_first, says.state,
   }
 end
 -- Settles one verdict. It counts once, with its token, and so it is safe to repeat. `write_waiting` must follow.
 -- v: asset, id, token, generation, epoch, ok, status, error, Retry-After ms, attempt's JSON, random number from 0 to 1,
 -- redeliver.
--- Answers {outcome, in how many ms it is due, failures, state entered, state left, why, newer id, accepted_at, is_first}:
--- accepted_at is that of the record, is_first whether no attempt of it has ended before.
+-- Answers {outcome, in how many ms it is due, failures, state entered, state left, why, newer id, accepted_at, is_first,
+-- state}: accepted_at and state are those of the record before, is_first whether no attempt of it has ended before.
 local function settle_attempt(v)
   local asset, id, token, generation, epoch, ok, status, reason_failed, retry_after, line, random, redeliver = unpack(v)
   local f = not to_wait[asset] and flight_of(asset) or nil
@@ -103,7 +103,7 @@ local function settle_attempt(v)
   local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures',
     'state')
   local exists, failures = r[4], tonumber(r[2] or '0')
-  local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1]}
+  local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1], state = r[6]}
   if counted and exists then
     -- 64 KiB hold the attempts of many days; the oldest go first.
     local lines = r[1] and (r[1] .. '\n' .. line) or line
