@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
+import { replayDelivered } from '../../src/redis/notifications/replay.js';
 import { owedOverview } from '../../src/redis/owed/owed.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import { standingsOf } from '../../src/redis/owed/standing.js';
@@ -11,6 +12,7 @@ import {
   leaseMs,
   minute,
   newDeliveryClient,
+  newNonce,
   second,
 } from './deliveryClient.js';
 
@@ -63,6 +65,30 @@ describe('after a crash', () => {
     client.pass(leaseMs);
     await owedOverview(client.db, client.clientToken, retentionMs);
     assert.equal(await leases(client), 0);
+  });
+
+  it('a notification that is replayed while a second attempt of it is under way is that attempt’s, and ends with it', async () => {
+    const client = await newDeliveryClient();
+    const owed = await client.owe('vid');
+    const slow = await client.take(owed);
+    client.pass(leaseMs);
+    const nonce = newNonce();
+    const wanted = [{ ...owed, mode: 'first' as const }];
+    const { takes } = await client.turn({ nonce, wanted });
+    const [second] = takes;
+    assert.ok(slow.kind === 'taken' && second?.kind === 'taken');
+    assert.equal((await client.settle(owed, slow, { ok: true })).outcome, 'delivered');
+    const { count } = await replayDelivered(client.db, client.clientToken, {
+      since: 0,
+      until: client.now(),
+      dryRun: false,
+    });
+    assert.equal(count, 1);
+    // The answer of the turn was lost: told again, it finds its own lease.
+    assert.deepEqual((await client.turn({ nonce, wanted })).takes[0], second);
+    assert.equal((await client.settle(owed, second, { ok: true })).outcome, 'delivered');
+    const { owed: still } = await owedOverview(client.db, client.clientToken, retentionMs);
+    assert.equal(still, 0);
   });
 
   it('what an attempt held that never ended waits again once its lease has run out, and is due', async () => {

@@ -154,7 +154,8 @@ local function owe(asset, id, lane)
   -- An asset cancelled in flight is owed from now on.
   if f and not before then f.since = now end
   if f and f.lease > now then
-    f.newer, f.lane = id, lane
+    -- Owed again while an attempt of the same notification is under way: nothing newer waits for its end.
+    f.newer, f.lane = f.id ~= id and id or nil, lane
     write_flight(asset, f)
   elseif f then
     redis.call('HDEL', base .. 'flight', asset)
