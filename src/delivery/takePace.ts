@@ -7,7 +7,7 @@ const firstFullPauseMs = 20;
  * Somebody waits for a live event. A backlog has time: while other processes hold all places, and longer while it waits
  * for its rate, which says when it has a place unless an operator changes it.
  */
-const longestPauseMs = { live: 1000, full: 10_000, rate: 60_000 };
+const longestPauseMs = { live: 1000, full: 20_000, rate: 60_000 };
 
 /**
  * Says when a client's queue asks Redis for places, and for how many. After a refusal it asks again as attempts of this

@@ -15,7 +15,7 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
-import { mochaGlobalSetup, mochaGlobalTeardown } from '../servers.js';
+import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks } from '../servers.js';
 
 const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>> = {
   'enrichment-delivered-at-once': async (h, receiver) => {
@@ -121,6 +121,7 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
 };
 
 await mochaGlobalSetup();
+mochaHooks.beforeAll();
 try {
   for (const [name, play] of Object.entries(shapes)) {
     if (!existsSync(fileOf(name))) await record(name, play);
