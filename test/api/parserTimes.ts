@@ -4,7 +4,7 @@ import { parserTimeMs } from './parserTime.js';
 
 const shares = [1 / 16, 1 / 4, 1];
 console.log(
-  '| parser | input that costs most | 1/16 | 1/4 | all of its cap | cap |\n|---|---|---|---|---|---|',
+  '| parser | most expensive input | 1/16 | 1/4 | the full cap | cap |\n|---|---|---|---|---|---|',
 );
 for (const one of parserCases) {
   const times: string[] = [];
