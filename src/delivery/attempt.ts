@@ -57,7 +57,7 @@ export async function makeAttempt(
   if (attempted.kind === 'own_failure') {
     const { cause } = attempted;
     metrics.ownFailure(cause);
-    log.warn({ notification_id, cause }, 'an attempt could not be made, for a reason of this process');
+    log.warn({ notification_id, cause }, 'an attempt could not be made because of an own failure');
   }
   return attempted;
 }

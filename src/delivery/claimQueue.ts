@@ -123,7 +123,7 @@ export class ClaimQueue {
     const givenBack = events.map(({ platformId }) => ({ platformId, token, inMs: 0 }));
     const turn = { givenBack, nonce: newNonce() };
     untilRedisAnswers(() => turnAttempts(db, clientToken, turn, delivery, delivery)).catch((err: unknown) =>
-      log.warn({ err, client_token: clientToken }, 'what a claim has taken waits until its lease ends'),
+      log.warn({ err, client_token: clientToken }, 'assets taken by a claim wait until their lease ends'),
     );
   }
 }

@@ -67,7 +67,7 @@ export async function claimLost({ db, log }: DeliveryDeps, { event }: Delivery):
         return { state: claim.kind === 'not_needed' ? 'not_needed' : 'unknown' };
     }
   } catch (err) {
-    log.error({ err, client_token: event.clientToken }, 'a lost claim could not be made again');
+    log.error({ err, client_token: event.clientToken }, 'a lost claim could not be repeated');
     return leasedFor(longestParkMs);
   }
 }

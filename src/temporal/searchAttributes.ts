@@ -43,7 +43,7 @@ export async function ensureSearchAttributes(
 ): Promise<void> {
   const { missing, others, isListed } = await searchAttributesAmiss(connection, namespace);
   if (!isListed && missing.length === 0) {
-    log.info('the search attributes are there: the server lists none, queries that name them are answered');
+    log.info('the search attributes exist: the server does not list them, but answers queries that name them');
   }
   if (others.length > 0 || (!isListed && missing.length > 0)) {
     throw cannotAdd(namespace, [...missing, ...others]);

@@ -39,8 +39,8 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
   if (!fsync.always() || ackReplicas > 0) canConfirm = await disk.wait().catch(() => true);
   if (!canConfirm) {
     options.log.warn(
-      'redis is not durable: it has no append-only file (appendonly yes), or cannot say what is in it (WAITAOF). ' +
-        'What it loses in a crash is lost. Where the store is durable by itself, REDIS_DURABILITY=trusted says so',
+      'redis is not durable: it has no append-only file (appendonly yes), or cannot confirm writes (WAITAOF). ' +
+        'A crash loses accepted writes. If the store is durable by itself, set REDIS_DURABILITY=trusted',
     );
   }
   return {
