@@ -144,8 +144,7 @@ export const errors = {
     status: 404,
     meaning:
       'No kept notification of the client names the event: it made none, or its notification is no longer kept.',
-    remedy:
-      'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last event made none.',
+    remedy: 'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last event made none.',
   },
   method_not_allowed: {
     status: 405,

@@ -10,7 +10,7 @@ import {
 import type { Logger } from '../log.js';
 import { workflowIds } from './workflowIds.js';
 
-const note = 'Starts catch-up for clients that are owed something and have nobody working on it.';
+const note = 'Starts catch-up for clients that are owed something while nothing works on it.';
 
 /** Names the schedule, and its workflow. */
 const scheduleId = (taskQueue: string): string => workflowIds(taskQueue).sweep;
@@ -66,7 +66,10 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   /** @param reason why the schedule is paused; undefined: it is not paused */
   function logPause(reason: string | undefined): void {
     if (reason !== undefined && reason !== logged) {
-      log.error({ note: reason }, 'the schedule of the sweep is paused: owed assets that nothing works on are not found');
+      log.error(
+        { note: reason },
+        'the schedule of the sweep is paused: owed assets that nothing works on are not found',
+      );
     } else if (reason === undefined && logged !== undefined) {
       log.info('the schedule of the sweep is no longer paused');
     }

@@ -56,9 +56,7 @@ export function judgeRefused(result: PostResult, remedy: string): Judged {
   const { status } = result;
   if (status !== undefined && status >= 400 && status < 500) return ok;
   if (status !== undefined) {
-    return warn(
-      `Answer 401 when you refuse a notification: ${status} looks like an error of the receiver.`,
-    );
+    return warn(`Answer 401 when you refuse a notification: ${status} looks like an error of the receiver.`);
   }
   return warn(`Answer 401 when you refuse a notification: there was no answer (${result.error}).`);
 }
@@ -83,6 +81,7 @@ const adviceOnConnecting: Record<Exclude<AttemptError, 'http_status' | 'redirect
   connect: 'Start the receiver and let the internet reach its port: no connection could be made.',
   tls: 'Use a certificate that is valid for the host name, with the whole chain: the TLS handshake failed.',
   timeout: 'Answer 2xx as soon as the notification is stored: there was no answer in time.',
-  blocked_address: 'Give the host of the URL a public address: notifications are sent to public addresses only.',
+  blocked_address:
+    'Give the host of the URL a public address: notifications are sent to public addresses only.',
   protocol: 'Answer in HTTP/1.1: the answer, if any, was not valid.',
 };

@@ -96,7 +96,10 @@ const queued = object(
     event_id: text('an-7731'),
     notification: oneOf('queued'),
     notification_id: notificationIdText,
-    held: { ...oneOf('paused', 'suspended'), description: 'Owed, but not sent until the endpoint is resumed.' },
+    held: {
+      ...oneOf('paused', 'suspended'),
+      description: 'Owed, but not sent until the endpoint is resumed.',
+    },
   },
   'held',
 );
@@ -162,7 +165,11 @@ function eventSchema(): ObjectSchema {
     platform_id: { description: 'The asset, as its publisher names it.', examples: ['vid-9'] },
     segments: { examples: [['iab:17', 'mood:calm']] },
     priority: { default: 'live', description: '`backfill` waits behind live events.', examples: ['live'] },
-    notify: { default: true, description: 'False records the segments without a notification.', examples: [true] },
+    notify: {
+      default: true,
+      description: 'False records the segments without a notification.',
+      examples: [true],
+    },
   };
   const properties = Object.entries(schema.properties).map(([name, of]) => [name, { ...of, ...said[name] }]);
   return { ...schema, properties: Object.fromEntries(properties) };

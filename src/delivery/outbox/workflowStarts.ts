@@ -126,7 +126,7 @@ async function startEnrichment(
 
 function reasonOf(err: unknown): string {
   return isOverLimit(err)
-    ? 'Temporal starts no workflow for now, a limit of its namespace is used up (RESOURCE_EXHAUSTED)'
+    ? 'Temporal starts no workflows: a limit of its namespace is reached (RESOURCE_EXHAUSTED)'
     : 'Temporal is away';
 }
 

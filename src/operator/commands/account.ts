@@ -14,7 +14,9 @@ import { Refused } from '../refused.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addAccountCommands(program: Command, operator: Operator): void {
-  const account = program.command('account').description('manage accounts of media companies and of the platform');
+  const account = program
+    .command('account')
+    .description('manage accounts of media companies and of the platform');
 
   account
     .command('create')
@@ -112,8 +114,16 @@ export function addAccountCommands(program: Command, operator: Operator): void {
       );
     });
 
-  addSwitch('disable', true, 'end the tokens of an account immediately and hold its clients as if they were paused');
-  addSwitch('enable', false, 'let an account ask for tokens again; deliveries to its clients go on, ended tokens stay ended');
+  addSwitch(
+    'disable',
+    true,
+    'end the tokens of an account immediately and hold its clients as if they were paused',
+  );
+  addSwitch(
+    'enable',
+    false,
+    'let an account ask for tokens again; deliveries to its clients go on, ended tokens stay ended',
+  );
 
   function addSwitch(verb: string, disabled: boolean, description: string): void {
     account

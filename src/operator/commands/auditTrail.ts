@@ -9,7 +9,9 @@ import { table } from '../terminal/table.js';
 export function addAuditCommand(program: Command, operator: Operator): void {
   program
     .command('audit')
-    .description('show who did what: operators, accounts through the API, and changes of state of registrations')
+    .description(
+      'show who did what: operators, accounts through the API, and changes of state of registrations',
+    )
     .option('--since <when>', 'a date, or how long ago (15m, 2h, 3d)', parseMoment)
     .action(async ({ since }: { since?: number }) => {
       const range = since === undefined ? {} : { since };

@@ -18,7 +18,9 @@ import { parseClientToken, requireClient } from '../requireClient.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addClientCommands(program: Command, operator: Operator): void {
-  const client = program.command('client').description('manage clients: sites, apps and channels of an account');
+  const client = program
+    .command('client')
+    .description('manage clients: sites, apps and channels of an account');
 
   client
     .command('create')
@@ -114,10 +116,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
         ...(registration && { removed_url: registration.url }),
         cancelled,
       };
-      operator.answer(
-        answer,
-        () => `${token} is deleted. Owed notifications cancelled: ${cancelled}.`,
-      );
+      operator.answer(answer, () => `${token} is deleted. Owed notifications cancelled: ${cancelled}.`);
     });
 }
 

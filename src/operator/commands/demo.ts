@@ -72,7 +72,9 @@ async function playDemo(
     before: null,
     after: { account_id: publisher.accountId, name: 'Demo site' },
   });
-  step(`Created: an account of a publisher, one of the platform, and a client of the publisher, ${clientToken}`);
+  step(
+    `Created: an account of a publisher, one of the platform, and a client of the publisher, ${clientToken}`,
+  );
 
   const token = await mint(api, publisher.credentials, 'push_notifications');
   step('The publisher asks for an access token: POST /oauth/access_token');

@@ -11,9 +11,7 @@ import { table } from '../terminal/table.js';
 export function addDoctorCommand(program: Command, operator: Operator): void {
   program
     .command('doctor')
-    .description(
-      'check settings, clocks, Redis and Temporal; exit status 1 if a check fails',
-    )
+    .description('check settings, clocks, Redis and Temporal; exit status 1 if a check fails')
     .action(async () => {
       const findings = await examine(operator);
       const worst = worstOf(findings);

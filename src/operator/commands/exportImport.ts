@@ -182,9 +182,7 @@ function wholeFile(lines: readonly (Fact | End)[]): Fact[] {
   const facts = lines.filter((line) => line.type !== 'end');
   const end = lines.at(-1);
   if (end?.type !== 'end' || end.lines !== facts.length || facts.length !== lines.length - 1) {
-    throw new Refused(
-      'Nothing was imported. The file is incomplete: its last line is missing.',
-    );
+    throw new Refused('Nothing was imported. The file is incomplete: its last line is missing.');
   }
   if (end.layout !== fileLayout) {
     throw new Refused(

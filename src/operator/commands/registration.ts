@@ -119,7 +119,8 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
       await requireClient(operator, token);
       await checkTarget(url, targetPolicyOf(operator.config()));
       const changed = await changeRegistration(await operator.db(), token, url);
-      if (changed === undefined) throw new Refused(`${token} has no URL to change; its publisher registers one.`);
+      if (changed === undefined)
+        throw new Refused(`${token} has no URL to change; its publisher registers one.`);
       await operator.record({
         what: 'registration change',
         target: token,

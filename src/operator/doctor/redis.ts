@@ -94,8 +94,7 @@ function ofPolicy(settings: Values): Finding {
   const check = 'redis memory policy';
   const policy = settings['maxmemory-policy'] ?? 'unknown';
   if (policy === 'noeviction') return ok(check, 'maxmemory-policy noeviction.');
-  const todo =
-    'An evicted key loses data. CONFIG SET maxmemory-policy noeviction, and in redis.conf.';
+  const todo = 'An evicted key loses data. CONFIG SET maxmemory-policy noeviction, and in redis.conf.';
   return fail(check, `maxmemory-policy ${policy}.`, todo);
 }
 
@@ -118,11 +117,7 @@ function ofDisk(info: Values): Finding {
   if (states.every((state) => state === undefined || state === 'ok')) {
     return ok('redis disk', 'Its last writes to disk succeeded.');
   }
-  return fail(
-    'redis disk',
-    'A write to its disk failed.',
-    "Check the disk's free space and Redis' log.",
-  );
+  return fail('redis disk', 'A write to its disk failed.', "Check the disk's free space and Redis' log.");
 }
 
 function ofRole(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {

@@ -9,7 +9,9 @@ export function checkSettings(read: () => Config): Finding[] {
   try {
     config = read();
   } catch (err) {
-    return [fail('settings', reasonOf(err), 'Correct each setting that is named; .env.example lists all settings.')];
+    return [
+      fail('settings', reasonOf(err), 'Correct each setting that is named; .env.example lists all settings.'),
+    ];
   }
   return [
     ok('settings', 'Every setting can be read.'),

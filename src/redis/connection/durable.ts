@@ -48,7 +48,7 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
       if (ackReplicas === 0 && fsync.always()) return;
       if (canConfirm || ackReplicas > 0) canConfirm = await disk.wait();
       if (!canConfirm && ackReplicas > 0) {
-        throw new RedisUnavailable('redis cannot say what its replicas have on their disks');
+        throw new RedisUnavailable('redis cannot say which writes its replicas have on disk');
       }
     },
     close() {

@@ -33,7 +33,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
     const id = sealed.slice(0, colon);
     if (id === 'plain') return sealed.slice(colon + 1);
     const key = keys?.find((k) => k.id === id);
-    if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", under which a secret was stored`);
+    if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", which encrypted a secret`);
     const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
     const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
     decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
@@ -42,7 +42,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
         decipher.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
       );
     } catch {
-      throw new SecretUnreadable(`key "${id}" of SECRETS_KEY does not open a secret stored under that name`);
+      throw new SecretUnreadable(`key "${id}" of SECRETS_KEY does not decrypt a secret stored under that id`);
     }
   }
 

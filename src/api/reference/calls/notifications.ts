@@ -126,7 +126,12 @@ export const notificationCalls = {
       description: `Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`records\`. ${scope}`,
       body: jsonBody(rangeOf('Failed'), rangeExamples),
       success: {
-        '200': answer('The number of notifications.', object({ count: whole(17) }), { count: 17 }, rateHeaders),
+        '200': answer(
+          'The number of notifications.',
+          object({ count: whole(17) }),
+          { count: 17 },
+          rateHeaders,
+        ),
       },
       codes: ['too_many_requests', 'body_too_long', 'unsupported_media_type'],
     }),

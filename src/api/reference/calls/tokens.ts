@@ -5,7 +5,10 @@ const form = object({
   grant_type: oneOf('none'),
   client_id: text('cid_7Qd2mVx0', { minLength: 1 }),
   client_secret: text('cs_4f0Zc1Yt8mJr6Kq2', { minLength: 1 }),
-  scope: text('push_notifications', { minLength: 1, description: 'One or more scopes, separated by spaces.' }),
+  scope: text('push_notifications', {
+    minLength: 1,
+    description: 'One or more scopes, separated by spaces.',
+  }),
 });
 const fields = {
   grant_type: 'none',
