@@ -55,7 +55,7 @@ export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
     ` | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/'`;
   const hook = encodeURIComponent(`http://127.0.0.1:${receiverPort}/hook`);
   return [
-    'A receiver, in a terminal of its own:',
+    'A receiver, in another terminal:',
     '',
     `node -e 'require("http").createServer((q,s)=>{console.log(q.headers);q.pipe(process.stdout);q.on("end",()=>s.end())}).listen(${receiverPort},"127.0.0.1")'`,
     '',
@@ -66,7 +66,7 @@ export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
     `curl ${apiUrl}/enrichments -H "Authorization: Bearer $(${token(platform, 'enrichments')})" -H 'Content-Type: application/json'` +
       ` -d '{"client_token":"${clientToken}","platform_id":"video-1","segments":["demo:'$(date +%s)'"]}'`,
     '',
-    'Or all of it by itself, with a receiver of its own:  npm run -s operator -- demo',
+    'Or all of it in one command, with its own receiver:  npm run -s operator -- demo',
   ].join('\n');
 }
 

@@ -9,7 +9,9 @@ export class PortPlan {
   /** @throws Error where the port is taken */
   async exactly(variable: string, port: number, host: string): Promise<number> {
     if (await isPortTaken(port, host)) {
-      throw new Error(`port ${port} is taken: stop what listens there, or set ${variable} to another`);
+      throw new Error(
+        `port ${port} is taken: stop the process that listens there, or set ${variable} to another port`,
+      );
     }
     this.#given.add(port);
     return port;

@@ -48,7 +48,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const repaired = readFileSync(logFile, 'utf8')
     .slice(logged)
     .match(/Truncating the AOF .*/)?.[0];
-  if (repaired) options.say?.(`redis: the torn end of its append-only file was cut off (${repaired})`);
+  if (repaired) options.say?.(`redis: the torn end of its append-only file was truncated (${repaired})`);
   return { url: `redis://127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };
 }
 

@@ -14,12 +14,12 @@ export function restartOnChange(
   watchSources(projectDir, ['src', 'workflows', 'activities'], async (file) => {
     if (supervisor.isStopping) return;
     console.log(`\n${file} changed`);
-    if (!(await builds())) return say('the service goes on without the change, which does not compile');
+    if (!(await builds())) return say('the change does not compile; the service keeps running without it');
     try {
       await supervisor.replace('service', startService);
     } catch (err) {
       console.error(err instanceof Error ? err.message : String(err));
-      say('the service is started again at the next change');
+      say('the service restarts at the next change');
     }
   });
 }

@@ -51,13 +51,13 @@ try {
 async function claim(): Promise<RunState> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const supervisor = markProcess(process.pid);
-  if (!supervisor) throw new Error('this system tells nothing about its processes (/proc or ps is needed)');
+  if (!supervisor) throw new Error('processes cannot be listed on this system (/proc or ps is needed)');
   const state: RunState = { supervisor, children: [] };
   const claimed = claimRunState(dir, state);
   if (claimed.kind === 'running') {
     const { supervisor: other, apiUrl } = claimed.state;
     throw new Error(
-      `it runs already for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
+      `it already runs for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
     );
   }
   const left = claimed.leftBehind.filter((mark) => markProcess(mark.pid)?.identity === mark.identity);
@@ -163,7 +163,7 @@ async function demo(apiUrl: string, environment: Record<string, string>): Promis
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
     return (toConsole ?? '') + linesToPaste(apiUrl, account);
   } catch (err) {
-    return `The demo account could not be made: ${message(err)}`;
+    return `The demo account could not be created: ${message(err)}`;
   }
 }
 

@@ -48,13 +48,13 @@ function isNameOrCidr(text: string): boolean {
 /** `SECRETS_KEY`: `<key id>:<base64 of 32 bytes>[,<older key id>:<base64>...]`; the first one encrypts. */
 const secretsKey = list
   .refine((l) => l.length > 0 && l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
-    message: 'must be <key id>:<base64 of 32 bytes>, older keys after a comma',
+    message: 'must be <key id>:<base64 of 32 bytes>, with older keys after a comma',
   })
   // Secrets that are stored as they are carry this name in the place of a key's (redis/records/secretBox.ts).
   .refine((l) => l.every((k) => !k.startsWith('plain:')), { message: 'must not have a key id "plain"' })
   // A secret says under which id it lies: of two keys with one id only the first would ever be tried.
   .refine((l) => new Set(l.map((k) => k.split(':')[0])).size === l.length, {
-    message: 'must give every key an id of its own',
+    message: 'must give every key a different id',
   })
   .transform((l) =>
     l.map((k) => {

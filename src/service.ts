@@ -54,7 +54,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     maxSockets: config.MAX_SOCKETS,
   });
   const secretBox = createSecretBox(config.SECRETS_KEY);
-  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored in the clear');
+  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');
   if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
     log.warn(
       { http: config.ALLOW_HTTP_TARGETS, ranges: config.ALLOWED_TARGET_CIDRS },

@@ -31,7 +31,7 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
     // While it may send little, a drain uses most of this: a new one costs Temporal more than one that sleeps.
     startToCloseTimeout: '6m',
     heartbeatTimeout: '15s',
-    summary: 'probe or drain what is owed',
+    summary: 'probe, or drain owed assets',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   });
   // Runs that the first release began write no memo.
@@ -80,7 +80,7 @@ function whyOf({ reason, lastError }: DrainResult): string {
 
 function detailsOf(result: DrainResult): string {
   if (result.owed === 0) return 'Nothing is owed any more.';
-  const next = result.more ? 'going on at once' : `looking again in ${Math.ceil(result.inMs / 1000)} s`;
+  const next = result.more ? 'continuing now' : `planning again in ${Math.ceil(result.inMs / 1000)} s`;
   return (
     `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${whyOf(result)}; ${next}. ` +
     `Delivered so far in this pass: ${result.delivered}.`

@@ -45,5 +45,5 @@ export async function redeliver(input: RedeliverInput): Promise<void> {
     );
     await sleep(Math.max(outcome.inMs, 1000));
   }
-  setCurrentDetails('Given up: its attempts are in the notification record.');
+  setCurrentDetails('Not delivered: its attempts are in the notification record.');
 }

@@ -10,12 +10,12 @@ export async function sweep(): Promise<void> {
     scheduleToStartTimeout: '3m',
     startToCloseTimeout: '5m',
     heartbeatTimeout: '30s',
-    summary: 'find clients that are owed something and have nobody working on it',
+    summary: 'find clients that are owed something while nothing works on it',
     retry: { maximumAttempts: 3 },
   });
   const { looked, started, replaced, reclaimed } = await sweepOwedClients();
   setCurrentDetails(
-    `Looked at ${looked} clients: started catch-up for ${started}, replaced ${replaced}. ` +
+    `Read ${looked} clients: started catch-up for ${started}, replaced ${replaced}. ` +
       `Claimed ${reclaimed} events whose workflow had closed before its claim.`,
   );
 }

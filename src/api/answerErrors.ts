@@ -56,7 +56,7 @@ function unanswered(status: number): ApiError {
   if (status === 404) return new ApiError('not_found', 'There is nothing at this address');
   // 501 is the router's for a method that no path has, such as TRACE: to a caller it is the same.
   if (status === 405 || status === 501) {
-    return new ApiError('method_not_allowed', 'This method is not allowed here');
+    return new ApiError('method_not_allowed', 'This method is not allowed at this path');
   }
   return new ApiError('server_error', 'The request cannot be answered');
 }

@@ -26,6 +26,6 @@ export function workflowOf(
 }
 
 export function workflowInWords({ workflow_id, workflow_url }: ReturnType<typeof workflowOf>): string {
-  if (workflow_id === null) return 'none: too much waited for Temporal when it came';
+  if (workflow_id === null) return 'none: too many events were waiting for Temporal';
   return workflow_url ?? workflow_id;
 }

@@ -32,7 +32,7 @@ The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those tha
 /** @param operator what the commands are handed; it may ask `program.opts()` once a command runs */
 export function createProgram(operator: (program: Command) => Operator): Command {
   const program = new Command('operator')
-    .description('What operators see and change: accounts, clients, registrations, notifications.')
+    .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
     .configureHelp({

@@ -10,7 +10,7 @@ export function reasonOf(err: unknown): string {
   if (err instanceof Refused || err instanceof ConfigError) return err.message;
   if (err instanceof Error && spoken.some((kind) => err instanceof kind)) return sentence(err.message);
   if (isRedisUnavailable(err))
-    return 'Redis does not answer or is full; nothing is known about what was asked.';
+    return 'Redis does not answer or is full; the command may or may not have taken effect.';
   return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
 }
 

@@ -93,7 +93,7 @@ export function openSession(options: () => GlobalOptions): Session {
     checkName: () => void who(),
     async record(change) {
       await recordChange(await db(), { who: who(), ...change });
-      if (isUnnamed(who())) warn('Recorded without a name: say who you are with --as NAME or OPERATOR_NAME.');
+      if (isUnnamed(who())) warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
     async wake(clientToken) {
       try {
@@ -108,7 +108,7 @@ export function openSession(options: () => GlobalOptions): Session {
         await createCatchUps(deps).wakeNow(clientToken);
       } catch (err) {
         warn(
-          'Done, but catch-up could not be woken; the service looks by itself within 2 minutes. ' +
+          'Done, but catch-up could not be woken; the sweep wakes it within 2 minutes. ' +
             (err instanceof Error ? err.message : String(err)),
         );
       }
@@ -144,7 +144,7 @@ function addressOf(
   if (given !== false) return given;
   if (running !== undefined) return running;
   throw new Refused(
-    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
+    `No servers found: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
       'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
   );
 }

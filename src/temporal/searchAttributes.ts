@@ -43,7 +43,9 @@ export async function ensureSearchAttributes(
 ): Promise<void> {
   const { missing, others, isListed } = await searchAttributesAmiss(connection, namespace);
   if (!isListed && missing.length === 0) {
-    log.info('the search attributes are there: the server lists none, queries that name them are answered');
+    log.info(
+      'the search attributes exist: the server does not list them, but answers queries that name them',
+    );
   }
   if (others.length > 0 || (!isListed && missing.length > 0)) {
     throw cannotAdd(namespace, [...missing, ...others]);
@@ -113,7 +115,7 @@ function cannotAdd(namespace: string, missing: Name[]): ConfigError {
   const cloud = typed.map(([name, type]) => ` --search-attribute "${name}=${type}"`).join('');
   const own = typed.map(([name, type]) => ` --name ${name} --type ${type}`).join('');
   return new ConfigError(
-    `the namespace ${namespace} lacks search attributes, or has them with another type: ${list}\n` +
+    `the namespace ${namespace} lacks these search attributes, or has them with another type: ${list}\n` +
       'The service may not add them to this server. Add them, then start again:\n' +
       `  Temporal Cloud:  tcld namespace search-attributes add --namespace ${namespace}${cloud}\n` +
       `  your own server: temporal operator search-attribute create --namespace ${namespace}${own}`,

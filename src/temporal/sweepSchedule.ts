@@ -10,7 +10,7 @@ import {
 import type { Logger } from '../log.js';
 import { workflowIds } from './workflowIds.js';
 
-const note = 'Starts catch-up for clients that are owed something and have nobody working on it.';
+const note = 'Starts catch-up for clients that are owed something while nothing works on it.';
 
 /** Names the schedule, and its workflow. */
 const scheduleId = (taskQueue: string): string => workflowIds(taskQueue).sweep;
@@ -66,7 +66,10 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   /** @param reason why the schedule is paused; undefined: it is not paused */
   function logPause(reason: string | undefined): void {
     if (reason !== undefined && reason !== logged) {
-      log.error({ note: reason }, 'the schedule of the sweep is paused: nobody looks for what is owed');
+      log.error(
+        { note: reason },
+        'the schedule of the sweep is paused: owed assets that nothing works on are not found',
+      );
     } else if (reason === undefined && logged !== undefined) {
       log.info('the schedule of the sweep is no longer paused');
     }
@@ -110,7 +113,7 @@ async function mend(
     ...wanted(taskQueue),
     state: state.paused ? { paused: true, ...(state.note !== undefined && { note: state.note }) } : { note },
   }));
-  log.warn({ outdated }, 'the schedule of the sweep was not as it should be; it is mended');
+  log.warn({ outdated }, 'the schedule of the sweep was outdated or changed; it is repaired');
 }
 
 /** Names the parts of a schedule that differ. */

@@ -14,7 +14,10 @@ export async function clearDeletedClients(deps: ActivityDeps, heartbeat: () => v
     await besideOthers(deps, clientToken, async () => {
       const { cancelled } = await clearDeletedClient(db, clientToken, heartbeat);
       if (cancelled > 0)
-        log.info({ client_token: clientToken, cancelled }, 'cancelled what a deleted client was owed');
+        log.info(
+          { client_token: clientToken, cancelled },
+          'cancelled the owed notifications of a deleted client',
+        );
       for (let i = 0; i < cancelled; i++) deps.metrics.ended('cancelled');
       if (Date.now() + db.clockOffsetMs() - at > clearedAgainMs) await endDeletion(db, clientToken);
     });

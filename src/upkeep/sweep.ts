@@ -30,7 +30,7 @@ export async function runSweep(
   });
   const supervised = await superviseCatchUps(deps, heartbeat);
   await tellOperatorsChanges(deps).catch((err: unknown) =>
-    deps.log.error({ err }, 'what operators changed could not be logged'),
+    deps.log.error({ err }, 'operator changes could not be logged'),
   );
   const stillAlive = () => heartbeat(supervised);
   const reclaimed = await reclaimEvents(deps, stillAlive);

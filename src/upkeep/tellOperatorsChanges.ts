@@ -15,7 +15,7 @@ export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
   const last = changes.at(-1);
   if (last === undefined) return;
   for (const { who, what, target, before, after } of changes) {
-    log.info({ who, what, target, before, after }, 'an operator changed something');
+    log.info({ who, what, target, before, after }, 'an operator made a change');
     if (what === 'notification cancel') metrics.ended('cancelled');
   }
   const states = await listStateChanges(db, {

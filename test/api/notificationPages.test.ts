@@ -208,7 +208,7 @@ describe('GET /notifications, page by page', () => {
       const { status, body } = await ask(query);
       assert.equal(status, 400, JSON.stringify(query));
       const { msg, code } = body as { msg: string; code: string };
-      assert.equal(msg, 'cursor is not one that this call has answered');
+      assert.equal(msg, 'cursor is not a next_cursor of this call');
       assert.equal(code, 'invalid_request');
     }
   });

@@ -92,7 +92,7 @@ describe('operator: notification, explain, status', () => {
     );
     assert.equal((await cli.json('registration', 'reset', 'REDELIVERED')).owed, 1);
     const ran = await cli.run(['notification', 'redeliver', id]);
-    assert.deepEqual([ran.status, ran.stderr], [1, 'REDELIVERED has no URL to send it to.\n']);
+    assert.deepEqual([ran.status, ran.stderr], [1, 'REDELIVERED has no URL, so nothing can be sent.\n']);
   });
 
   it('notification recover T --since W [--dry-run]: counts', async () => {

@@ -46,7 +46,10 @@ describe('operator: reconcile', () => {
     assert.deepEqual(found.unaccounted, [
       {
         ...{ client_token: clientToken, platform_id: 'vid-1', notification_id: id, workflow_id: null },
-        ...{ problem: 'waiting_but_not_owed', because: 'its record waits, but its asset is not owed by it' },
+        ...{
+          problem: 'waiting_but_not_owed',
+          because: 'its record waits, but its asset is not owed by this notification',
+        },
       },
     ]);
   });

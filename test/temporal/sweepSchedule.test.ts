@@ -77,7 +77,7 @@ describe('The schedule of the sweep', () => {
       said.map(({ msg, outdated }) => [msg, outdated]),
       [
         [
-          'the schedule of the sweep was not as it should be; it is mended',
+          'the schedule of the sweep was outdated or changed; it is repaired',
           [
             ...['interval', 'calendar', 'policies', 'workflow', 'task queue', 'arguments', 'timeout'],
             'number of runs',
@@ -98,7 +98,7 @@ describe('The schedule of the sweep', () => {
     await schedule.ensure();
     assert.equal(schedule.isPaused(), true);
     assert.equal(await paused(), true);
-    const line = 'the schedule of the sweep is paused: nobody looks for what is owed';
+    const line = 'the schedule of the sweep is paused: owed assets that nothing works on are not found';
     assert.deepEqual(
       said.map(({ level, msg, note }) => [level, msg, note]),
       [[50, line, 'Ada: Redis is being moved']],

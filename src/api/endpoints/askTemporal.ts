@@ -11,7 +11,7 @@ export async function askTemporal<T>(log: Logger, call: Promise<T>): Promise<T> 
       throw new Error('no answer in time');
     });
   } catch (err) {
-    log.warn({ reason: err instanceof Error ? err.message : 'unknown' }, 'Temporal did not take a call');
+    log.warn({ reason: err instanceof Error ? err.message : 'unknown' }, 'a call to Temporal failed');
     throw unavailable();
   }
 }

@@ -52,7 +52,7 @@ function judge(sent: Record<Sent, Exchange>, slowMs: number) {
       [wrong_signature],
       judgeRefused(
         wrong_signature.result,
-        'Compare webhook-signature with your secret and answer 401 where none of it fits: anybody can send you such a notification.',
+        'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.',
       ),
     ),
     present(
@@ -60,7 +60,7 @@ function judge(sent: Record<Sent, Exchange>, slowMs: number) {
       [old_timestamp],
       judgeRefused(
         old_timestamp.result,
-        'Answer 401 to a webhook-timestamp that is more than 5 minutes away from your clock: who recorded a notification can send it again.',
+        'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.',
       ),
     ),
     present('twice', [good, twice], judgeRepeat(good.result, twice.result)),

@@ -78,7 +78,7 @@ const answerBatch =
   async (ctx) => {
     const { events, ...rest } = bodyOf(ctx.state.json);
     const [unknown] = Object.keys(rest);
-    if (unknown !== undefined) throw badParameter('body: only events is known beside events');
+    if (unknown !== undefined) throw badParameter('body: a batch has no member other than events');
     if (!Array.isArray(events)) throw badParameter('events: must be a list');
     if (events.length === 0) throw badParameter('events: must hold at least one event');
     if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
@@ -96,7 +96,7 @@ const answerBatch =
           return {
             event_id: event.eventId,
             code: 'temporarily_unavailable',
-            msg: 'It is not known whether this event was taken; send it again',
+            msg: 'It is unknown whether this event was accepted; send it again',
           };
         }
       }),

@@ -68,7 +68,7 @@ const rotate =
   };
 
 const tooManyRotations = (waitMs: number) =>
-  tooMany('Ten previous signing secrets are still valid for 24 h each', waitMs);
+  tooMany('Ten previous signing secrets still sign, for 24 h each', waitMs);
 
 /** Asks for the scope where the account has it: a token that is in use everywhere was minted without. */
 const requireSigningSecretsScope =

@@ -18,7 +18,7 @@ export type AccountRate = 'names' | 'records' | 'console';
 export const windowSeconds = 10;
 
 const refusals: Record<AccountRate, string> = {
-  names: 'Too many calls of this account that look a host name up',
+  names: 'Too many calls of this account that look up a host name',
   records: 'Too many calls of this account that read many records',
   console: 'Too many pages and links of the console for this account',
 };

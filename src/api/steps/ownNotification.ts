@@ -15,7 +15,7 @@ export const requireOwnNotification =
   async (ctx, next) => {
     const { id = '' } = ctx.params;
     const found = isNotificationId(id) && (await getNotification(db, ctx.state.client.clientToken, id));
-    if (!found) throw new ApiError('unknown_notification', 'There is no such notification of this client');
+    if (!found) throw new ApiError('unknown_notification', 'This client has no such notification');
     ctx.state.notification = found;
     await next();
   };

@@ -46,7 +46,7 @@ export function parseParameters(query: string): Parameters {
 }
 
 export const tooManyParameters = (): ApiError =>
-  new ApiError('too_many_parameters', `At most ${parametersAtMost} parameters are taken`);
+  new ApiError('too_many_parameters', `At most ${parametersAtMost} parameters are accepted`);
 
 /** Returns a name that a stranger made up, as a message may show it. */
 export const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');

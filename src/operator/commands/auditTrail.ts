@@ -9,7 +9,9 @@ import { table } from '../terminal/table.js';
 export function addAuditCommand(program: Command, operator: Operator): void {
   program
     .command('audit')
-    .description('who did what: operators, accounts by the API, and each state that a registration came to')
+    .description(
+      'show who did what: operators, accounts through the API, and changes of state of registrations',
+    )
     .option('--since <when>', 'a date, or how long ago (15m, 2h, 3d)', parseMoment)
     .action(async ({ since }: { since?: number }) => {
       const range = since === undefined ? {} : { since };
@@ -19,7 +21,7 @@ export function addAuditCommand(program: Command, operator: Operator): void {
         listStateChanges(db, {
           ...range,
           onBroken: (clientToken) =>
-            operator.warn(`What became of the state of ${clientToken} cannot be read: its keys are broken.`),
+            operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`),
         }),
         listCalls(db, range),
       ]);

@@ -38,7 +38,7 @@ const fileLayout = 1;
 export function addExportCommands(program: Command, operator: Operator): void {
   program
     .command('export')
-    .description('accounts, clients, registrations and secrets (as they are stored) as JSON lines')
+    .description('print accounts, clients, registrations and secrets (as they are stored) as JSON lines')
     .action(async () => {
       const lines: (Fact | End)[] = [];
       // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
@@ -56,12 +56,12 @@ export function addExportCommands(program: Command, operator: Operator): void {
 
   program
     .command('import')
-    .description('take in what export wrote, from a file or from standard input')
+    .description('import the output of export, from a file or from standard input')
     .argument('[file]', 'JSON lines; "-" is standard input', '-')
     .addHelpText(
       'after',
-      '\nNothing is written unless all of it can be. What is there already in the same form is left alone;\n' +
-        'what is there in another form is refused. Signing secrets need the SECRETS_KEY they were stored with.',
+      '\nNothing is written unless everything can be written. Records that exist in the same form are left alone;\n' +
+        'records that exist in another form are refused. Signing secrets need the SECRETS_KEY they were stored with.',
     )
     .action(async (file: string) => {
       const facts = await readFacts(file);
@@ -85,7 +85,7 @@ export function addExportCommands(program: Command, operator: Operator): void {
         imported,
         () =>
           `Imported ${imported.accounts} accounts, ${imported.clients} clients, ` +
-          `${imported.registrations} registrations; ${imported.unchanged} were there already.`,
+          `${imported.registrations} registrations; ${imported.unchanged} lines existed already.`,
       );
     });
 }
@@ -124,7 +124,7 @@ function overEach<Item, T>(
 
 function changedMeanwhile(fact: Fact, written: readonly Fact[]): Refused {
   return new Refused(
-    `The ${fact.type} ${nameOf(fact)} was made or changed while the file was taken in, and is left as it is. ` +
+    `The ${fact.type} ${nameOf(fact)} was created or changed during the import, and is left as it is. ` +
       `${written.length} lines before it were imported.`,
   );
 }
@@ -143,8 +143,8 @@ async function checkFacts(
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
     if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
   }
-  refuseIf(problems.taken, 'There already, in another form');
-  refuseIf(problems.alone, 'Their account or client is neither in the file nor here');
+  refuseIf(problems.taken, 'Exists already, in another form');
+  refuseIf(problems.alone, 'Without their account or client, in the file or here');
   refuseIf(problems.unreadable, 'SECRETS_KEY has no key for the signing secrets of');
 }
 
@@ -182,13 +182,11 @@ function wholeFile(lines: readonly (Fact | End)[]): Fact[] {
   const facts = lines.filter((line) => line.type !== 'end');
   const end = lines.at(-1);
   if (end?.type !== 'end' || end.lines !== facts.length || facts.length !== lines.length - 1) {
-    throw new Refused(
-      'Nothing was imported. The file is not whole: what export wrote at its end is missing.',
-    );
+    throw new Refused('Nothing was imported. The file is incomplete: its last line is missing.');
   }
   if (end.layout !== fileLayout) {
     throw new Refused(
-      `Nothing was imported. The file is of a release with layout ${end.layout}, this one has ${fileLayout}.`,
+      `Nothing was imported. The file comes from a release with layout ${end.layout}; this release has ${fileLayout}.`,
     );
   }
   const seen = new Set<string>();

@@ -16,11 +16,11 @@ const everyMs = 2000;
 export function addWatchCommand(program: Command, operator: Operator): void {
   program
     .command('watch')
-    .description('rates, lag, worst endpoints, us or them: every 2 s, until Ctrl-C')
-    .option('--once', 'one look of 2 s')
+    .description('show rates, lag, worst endpoints and whether it is us or them, every 2 s until Ctrl-C')
+    .option('--once', 'look once, for 2 s')
     .addHelpText(
       'after',
-      '\nOn a terminal it draws over itself; else each look is a line. --json: one value a line.',
+      '\nAt a terminal the screen is redrawn; elsewhere each look is a line. --json: one value a line.',
     )
     .action(async ({ once = false }: { once?: boolean }) => {
       await operator.db();
@@ -112,7 +112,7 @@ function picture({ atMs, verdict, own, health, rates }: Look): string {
     '',
     facts({
       at: moment(atMs),
-      rates: rates === null ? 'unknown (no metrics to be read)' : ratesInWords(rates),
+      rates: rates === null ? 'unknown (no metrics could be read)' : ratesInWords(rates),
       lag: lagInWords(health),
       owed: `${owedInAll(health)} to ${owedTo(health)} clients`,
       redis: own && `answers in ${span(own.redisMs)}`,

@@ -24,7 +24,7 @@ export function clockFinding(check: string, whose: string, { theirs, before, aft
     Math.abs(offMs) < 1
       ? `${whose} clock agrees with this machine's to within ${span(after - before)}.`
       : `${whose} clock is ${span(Math.abs(offMs))} ${offMs > 0 ? 'ahead of' : 'behind'} this machine's.`;
-  const todo = 'Have every machine keep time by NTP (chronyc tracking, timedatectl).';
+  const todo = 'Synchronise the clock of every machine by NTP (chronyc tracking, timedatectl).';
   if (Math.abs(offMs) >= failMs) return fail(check, found, todo);
   return Math.abs(offMs) >= warnMs ? warn(check, found, todo) : ok(check, found);
 }

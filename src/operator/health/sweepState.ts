@@ -30,7 +30,7 @@ export async function readSweepState(temporal: Client, taskQueue: string): Promi
 export function sweepInWords(sweep: SweepState): string {
   switch (sweep.kind) {
     case 'absent':
-      return 'There is no schedule for the sweep; a worker makes it when it starts.';
+      return 'There is no schedule for the sweep; a worker creates it when it starts.';
     case 'paused':
       return `The schedule of the sweep is paused: ${sweep.note}`;
     case 'late':

@@ -25,9 +25,9 @@ export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
   });
   if (theirs !== '') return { who: 'them', because: `Endpoints: ${theirs}.` };
   const waiting = say(clients, {
-    draining: 'draining what they missed',
+    draining: 'draining after an outage',
     paused: 'paused by an operator',
-    held: 'held, as their account is disabled',
+    held: 'held, because their account is disabled',
     no_url: 'without a URL',
   });
   const because = 'Nothing is overdue and no endpoint fails.';
@@ -42,7 +42,7 @@ function ourFailures({ redisMs, temporal, workers, sweep, sweptAt }: OwnHealth):
   // One that is absent is made by the next worker, of which the line before says whether there is one.
   if (sweep?.kind === 'paused' || sweep?.kind === 'late') found.push(sweepInWords(sweep));
   else if (sweptAt !== undefined && Date.now() - sweptAt > sweptWithinMs)
-    found.push(`No sweep has run to its end for ${span(Date.now() - sweptAt)}.`);
+    found.push(`No sweep has completed for ${span(Date.now() - sweptAt)}.`);
   return found;
 }
 
@@ -57,7 +57,7 @@ function ourLateness(clients: readonly ClientHealth[]): string[] {
   if (latest === undefined) return [];
   const are = late.length === 1 ? '1 client is' : `${late.length} clients are`;
   return [
-    `${are} owed what could be sent and is not, for ${span(latest.overdueMs)} (${latest.clientToken}).`,
+    `${are} owed something that could be sent and is not, for ${span(latest.overdueMs)} (${latest.clientToken}).`,
   ];
 }
 

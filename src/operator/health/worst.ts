@@ -59,7 +59,7 @@ export function worstTable(clients: readonly ClientHealth[]): string {
       [client.endpoint.lastError, client.endpoint.lastStatus].filter((part) => part !== undefined).join(' '),
       fromNow(client.endpoint.lastSuccessAt),
     ]),
-    'No endpoint is in trouble.',
+    'No endpoint has a problem.',
   );
 }
 

@@ -115,7 +115,7 @@ function refuseUnlessAllowed(address: string, port: number, policy: TargetPolicy
   const verdict = judgeAddress(address, port, policy);
   if (verdict === 'not_public') throw new AttemptFailed('blocked_address', 'the address is not public');
   if (verdict === 'own_address')
-    throw new AttemptFailed('blocked_address', 'the address is one of the service');
+    throw new AttemptFailed('blocked_address', 'the address belongs to this service');
 }
 
 function connectTcp(to: Destination, addresses: readonly ResolvedAddress[], hold: Hold): Promise<Socket> {

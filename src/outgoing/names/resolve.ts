@@ -28,7 +28,7 @@ export class ResolverSilent extends Error {
   override name = 'ResolverSilent';
   /** @param code with which the lookup ended */
   constructor(readonly code: string) {
-    super(`the resolver answers nobody (${code})`);
+    super(`the resolver does not answer (${code})`);
   }
 }
 

@@ -5,14 +5,14 @@ import { script } from '../connection/script.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
 import { type Place, placeArguments, startOf } from './place.js';
 
-/** Looked at in one script, which takes less than a millisecond; the list has 10,000 at most. */
+/** Entries that one script reads, in less than a millisecond; the list has at most 10,000. */
 const atOnce = 200;
 
 const pageOfEvent = script('pageOfEvent');
 
 /**
- * Returns the newest notification that names the event, of the 10,000 that are listed. Its id cannot be computed here: it
- * is derived from asset and segments too.
+ * Returns the newest of the 10,000 listed notifications that names the event. Its id cannot be computed here: it
+ * is also derived from asset and segments.
  */
 export async function notificationOfEvent(
   db: Db,

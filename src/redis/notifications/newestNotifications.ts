@@ -17,12 +17,12 @@ interface Options {
   limit: number;
 }
 
-/** Clients asked about at the same time. */
+/** Clients read at the same time. */
 const atOnce = 50;
 
 /**
- * The newest of many clients, ordered as the lists of each (`NotificationOrder`): only those records are read that are
- * shown.
+ * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only
+ * the records that are shown.
  */
 export async function newestNotifications(
   db: Db,

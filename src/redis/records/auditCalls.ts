@@ -1,6 +1,6 @@
 /**
- * The record of what callers of the API did: who read or changed a secret or a registration, or had something sent. One
- * stream for each account, so that whoever calls a lot pushes out nothing but their own. The service's log has the same.
+ * The audit of API calls: who read or changed a secret or a registration, or had something sent. Each account has its
+ * own stream, so that a frequent caller displaces only its own entries. The service's log has the same entries.
  */
 import { hash } from 'node:crypto';
 import type { Db } from '../connection/db.js';
@@ -13,12 +13,12 @@ export interface AuditedCall {
   clientToken: string;
   /** The call in words, such as `signing secret read`. */
   what: string;
-  /** Where it came from, as far as the proxies that are trusted say. */
+  /** The caller's address, as reported by trusted proxies. */
   address: string;
   /** The beginning of the access token's SHA-256. */
   tokenFingerprint: string;
   requestId: string;
-  /** What it was about; never a secret, never the query of a URL. */
+  /** The subject of the call; never a secret, never the query of a URL. */
   about: Readonly<Record<string, unknown>>;
 }
 
@@ -28,9 +28,9 @@ export interface RecordedCall extends AuditedCall {
 }
 
 const keptOfAnAccount = 2000;
-/** After the account's last one. */
+/** Time after the account's last entry. */
 const keptMs = 90 * 86_400_000;
-/** Of calls that change nothing: in this time the same by the same token from the same address is one entry. */
+/** Calls that change nothing: repeats with the same token from the same address within this time are one entry. */
 const readOnceMs = 60_000;
 
 /** Records a call. @returns false for a reading call (`isRead`) that repeats an entry of the last minute */

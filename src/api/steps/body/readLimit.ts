@@ -12,4 +12,4 @@ export function readLimit(given: string | undefined): number {
   return limit;
 }
 
-export const unknownCursor = () => badParameter('cursor is not one that this call has answered');
+export const unknownCursor = () => badParameter('cursor is not a next_cursor of this call');

@@ -41,6 +41,6 @@ function refusalOf(code: string | undefined): ApiError {
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new ApiError('body_too_long', 'The body is too long');
     default:
-      return new ApiError('malformed_request', 'The request is not HTTP/1.1 as it should be');
+      return new ApiError('malformed_request', 'The request is not valid HTTP/1.1');
   }
 }

@@ -15,11 +15,11 @@ export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecor
     case 'failing':
       return `probe ${fromNow(nextAttemptAt)}: the endpoint is failing`;
     case 'not_before':
-      return `${fromNow(nextAttemptAt)}: the endpoint asked for it (Retry-After)`;
+      return `${fromNow(nextAttemptAt)}: the endpoint asked to wait (Retry-After)`;
     case 'paused':
     case 'suspended':
       return `not while it is ${waitingReason}`;
     case 'no_registration':
-      return 'not before a URL is registered';
+      return 'once a URL is registered';
   }
 }

@@ -7,7 +7,7 @@ import { Refused } from '../../refused.js';
 /** Reads a notification id as an argument. */
 export function parseNotificationId(text: string): string {
   if (!isNotificationId(text))
-    throw new InvalidArgumentError('A notification id is msg_ and 22 more characters.');
+    throw new InvalidArgumentError('A notification id is msg_ followed by 22 characters.');
   return text;
 }
 
