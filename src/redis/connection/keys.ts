@@ -25,6 +25,8 @@
  *   unaccounted                   hash: client token and notification id -> JSON of the inconsistency found
  *   accounting-cursor             string: the clients that the sweep reads next
  *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
+ *   token-failures:<id and address>  number: failed token calls in the window that ends with the key (tokenLimits.ts)
+ *   disk-mark                     string: written to learn whether a write reaches the disk (durable.ts)
  *   counts                        hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
  *
  * Of one client, `{T}:` before each
@@ -37,7 +39,8 @@
  *                                 the first 256 segments
  *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (shared/known.lua)
  *   known-beside                  set: <bucket>:<field> of each asset that has such a set
- *   owed                          hash: waiting asset -> notification id
+ *   owed                          hash: waiting asset -> notification id; written with the three below by `write_waiting`
+ *                                 (shared/notification.lua)
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
  *   flight                        hash: asset -> its attempt's entry (shared/notification.lua); such an asset is also
