@@ -2,6 +2,8 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
+import { readConfig } from '../../src/config.js';
+import { deliveryOf } from '../../src/delivery/settings.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
@@ -26,16 +28,9 @@ export const minute = 60 * second;
 export const hour = 60 * minute;
 export const day = 24 * hour;
 
-/** The contract's own times. */
-export const schedule: DeliverySchedule = {
-  retryScheduleMs: [5, 30, 120, 600, 1800, 3600, 7200, 14400].map((s) => s * second),
-  retryWindowMs: 5 * day,
-  failingAfter: 5,
-  probeScheduleMs: [10, 30, 60, 120, 300].map((s) => s * second),
-  suspendAfterMs: 5 * day,
-};
-
-export const leaseMs = 15 * second;
+/** The default settings. */
+export const schedule = deliveryOf(readConfig({}));
+export const { leaseMs } = schedule;
 
 /** As wide as the contract's own, where a test sets none. */
 export const bounds: Bounds = { leaseMs, maxInFlight: 16, drainPerSecond: 200 };

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { createActivities } from '../../activities/index.js';
+import { readConfig } from '../../src/config.js';
 import type { Outcome, Waiting } from '../../src/delivery/outcome.js';
+import { deliveryOf } from '../../src/delivery/settings.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
@@ -15,7 +17,7 @@ describe('Enrichment retries within minutes', () => {
     skipping = await startTimeSkipping();
   });
 
-  const scheduleMs = [5 * second, 30 * second, 2 * minute, 10 * minute];
+  const { retryScheduleMs: scheduleMs } = deliveryOf(readConfig({}));
   const event: ClaimedEvent = {
     ...{ clientToken: 'SITE0042', platformId: 'vid-9', eventId: 'an-1', notificationId: 'msg_a' },
     ...{ segments: ['iab:17'], priority: 'live', acceptedAt: 1, claim: 1 },
