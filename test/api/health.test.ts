@@ -11,7 +11,7 @@ import { servers } from '../servers.js';
 import { startApi } from './runningApi.js';
 
 const never = () => new Promise<never>(() => undefined);
-const atOnce = async () => undefined;
+const immediately = async () => undefined;
 
 describe('GET /healthz, GET /readyz', () => {
   it('200 {status, redis, temporal} where both answer', async () => {
@@ -50,7 +50,7 @@ describe('GET /healthz, GET /readyz', () => {
 
   it('503 once the process was told to end, on the admin port too', async () => {
     let isEnding = false;
-    const readiness = createReadiness({ redis: atOnce, temporal: atOnce, ending: () => isEnding });
+    const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => isEnding });
     const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.1', ADMIN_PORT: 0 }, createMetrics(), readiness);
     const status = async () => (await fetch(`http://127.0.0.1:${admin.port}/readyz`)).status;
     assert.equal(await status(), 200);
@@ -84,7 +84,7 @@ describe('GET /healthz, GET /readyz', () => {
       calls++;
       return never();
     };
-    const readiness = createReadiness({ redis: silent, temporal: atOnce, ending: () => false });
+    const readiness = createReadiness({ redis: silent, temporal: immediately, ending: () => false });
     for (let i = 0; i < 3; i++) {
       assert.deepEqual(await readiness(), { status: 'not ready', redis: false, temporal: true });
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
@@ -103,7 +103,7 @@ describe('GET /healthz, GET /readyz', () => {
   });
 
   it('ADMIN_HOST is where the admin port listens, and nowhere else', async () => {
-    const readiness = createReadiness({ redis: atOnce, temporal: atOnce, ending: () => false });
+    const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => false });
     const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.2', ADMIN_PORT: 0 }, createMetrics(), readiness);
     assert.equal((await fetch(`http://127.0.0.2:${admin.port}/healthz`)).status, 200);
     const other = createServer().listen(admin.port, '127.0.0.1');

@@ -95,7 +95,7 @@ describe('outages', function () {
     assertKept(account);
     // A line that hangs holds back POSTs that the service has long given up, and lets them through all at once.
     reportFigure(
-      `At most ${run.system.receiver.mostAtOnce} POSTs of one client were at the receiver at once.`,
+      `At most ${run.system.receiver.mostInFlight} POSTs of one client were at the receiver at once.`,
     );
   });
 });

@@ -23,7 +23,7 @@ export function clientsEndpoint(deps: ApiDeps): Middleware[] {
       readPage(readQuery(ctx, ['cursor', 'limit'])),
     );
     ctx.body = {
-      clients: await mapInPages(page.clients, atOnce, (client) => presentClient(db, client)),
+      clients: await mapInPages(page.clients, concurrency, (client) => presentClient(db, client)),
       ...(page.next !== undefined && { next_cursor: page.next }),
     };
   });
@@ -35,7 +35,7 @@ function readPage({ cursor, limit }: Record<string, string | undefined>): { afte
 }
 
 /** Bounds what one call has under way at Redis. */
-const atOnce = 50;
+const concurrency = 50;
 
 async function presentClient(db: Db, { clientToken, name }: Client): Promise<unknown> {
   const [health, registration] = await Promise.all([
