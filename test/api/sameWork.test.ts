@@ -10,7 +10,7 @@ import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '.
 /** What could tell a stranger by its time whether something exists: counted, because a clock only shows the machine. */
 const countedCrypto = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'scrypt', 'pbkdf2'] as const;
 
-describe('the same work done', () => {
+describe('the same work is done for', () => {
   let api: RunningApi;
   let monitor: Redis;
   const commands: string[][] = [];

@@ -10,7 +10,7 @@ import { until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { type Service, startService } from './service.js';
 
-describe('GET /metrics of every role reads one key of Redis, however much is owed', () => {
+describe('GET /metrics of every role reads one key of Redis, for any amount owed', () => {
   let prefix: string;
   let db: Db;
   beforeEach(async () => {

@@ -173,7 +173,7 @@ describe('No secret, token or signing key is ever visible', () => {
     }
   }
 
-  it('in any line of the log, at its most talkative', () => {
+  it('in any line of the log, at its lowest level', () => {
     assert.match(log, /"msg":"request"/);
     assert.match(log, /attempt failed/);
     for (const line of log.split('\n')) assertAbsent(line, `the log: ${line.slice(0, 120)}`);

@@ -775,10 +775,10 @@ const anyStep: fc.Arbitrary<Step>[] = [
   fc.constantFrom(second, second, leaseMs + second, minute, minute, 5 * hour, 2 * day).map(pass),
 ];
 
-describe('known and owed, under every interleaving', () => {
+describe('known and owed, in every interleaving', () => {
   after(closeDeliveryClients);
 
-  it('say what the model says, and keep its promises', async () => {
+  it('agree with the model and keep its promises', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.commands(anyStep, { maxCommands: 100, size: 'max' }),

@@ -71,7 +71,7 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
     assert.equal(record?.state, 'waiting');
   });
 
-  it('who reads them without the codec is told what is missing', async () => {
+  it('a reader without the codec is told what is missing', async () => {
     await terminated('unread');
     const config = readConfig({});
     const without = clientOf(h.temporal.connection as never, config, await loadDataConverter(config));
@@ -89,7 +89,7 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
     await reclaimEvents(h.deps, () => undefined);
   });
 
-  it('delivers, retries and catches up; a history shows no asset and no segment, a search attribute still does', async () => {
+  it('are delivered, retried and caught up; a history shows no asset and no segment, a search attribute still does', async () => {
     await h.startWorker();
     const client = await h.newClient(receiver.url);
     const good = await h.publish({

@@ -28,7 +28,7 @@ describe('Catch-up waits for days', () => {
       unknown
     >;
 
-  it('a client that is down for a weekend is probed all the time, and a run that goes on as new still says why', async () => {
+  it('probes a client that is down for a weekend all the time, and keeps the reason when it continues as new', async () => {
     const everyMs = 30 * minuteMs;
     const friday = await skipping.now();
     const mondayAt = friday + 60 * hourMs;
@@ -71,7 +71,7 @@ describe('Catch-up waits for days', () => {
     }
   });
 
-  it('a paused client is looked at every hour, and at once when it is woken', async () => {
+  it('plans a paused client every hour, and immediately when it is woken', async () => {
     const paused: DrainResult = {
       ...{ owed: 1, oldestAt: await skipping.now(), delivered: 0, failed: 0, reason: 'paused' },
       ...{ inMs: 30 * dayMs, more: false },
