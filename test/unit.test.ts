@@ -13,7 +13,7 @@ describe('npm run test:unit', () => {
     assert.ok(unitTests.includes('test/unit.test.ts'));
   });
 
-  it('runs no test file that uses the servers of the run, also not by way of another file', () => {
+  it('runs no test file that uses the servers of the run, not even through another file', () => {
     const withServers = [
       'test/local/servers.test.ts',
       'test/redis/retries.test.ts',
@@ -25,7 +25,7 @@ describe('npm run test:unit', () => {
     }
   });
 
-  it('leaves out by name only tests that are there', () => {
+  it('leaves out by name only tests that exist', () => {
     for (const file of Object.keys(otherTests)) {
       assert.ok(existsSync(join(import.meta.dirname, '..', file)), file);
     }

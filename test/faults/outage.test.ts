@@ -36,7 +36,7 @@ describe('outages', function () {
   for (const part of ['redis', 'temporal', 'receiver'] as const) {
     const outages = form.outagesSeconds.map((seconds) => away(part, seconds));
     for (const fault of [...outages, ...badLines(part, badForMs)]) {
-      it(`${fault.name}: goes on by itself`, async () => {
+      it(`${fault.name}: recovers by itself`, async () => {
         await pause(500);
         const back = await run.inject(fault);
         const answers = run.publisher.answers[injected++];
@@ -48,7 +48,7 @@ describe('outages', function () {
     }
   }
 
-  it('what piled up while the receiver was away is sent at a bounded rate', async () => {
+  it('the backlog of the receiver’s outage is sent at a bounded rate', async () => {
     const { system, cast, db } = run;
     const { clientToken } = await createClient(db, {
       accountId: cast.publisher.account_id,

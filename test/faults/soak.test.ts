@@ -31,7 +31,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
   });
   after(() => run?.stop());
 
-  it('memory and open files stay flat, nothing is lost', async () => {
+  it('keep memory and open files flat, and lose nothing', async () => {
     const { system, publisher, cast } = run;
     const lookups = lookUp();
     // What a process takes while its caches and its code are still getting warm.

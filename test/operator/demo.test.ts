@@ -84,7 +84,7 @@ describe('operator: demo', () => {
       assert.match(refused, /(The|the) url must (start|have)/);
       assert.match(
         refused,
-        /Nothing was made\. .*ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127\.0\.0\.0\/8/,
+        /Nothing was created\. .*ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127\.0\.0\.0\/8/,
       );
     }
   });
