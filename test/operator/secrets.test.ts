@@ -84,7 +84,7 @@ describe('operator: secrets', () => {
     await createSigningSecret(h.db, createSecretBox([older]), kept);
     const ran = await cli.run(['secrets', 'reencrypt']);
     assert.deepEqual([ran.status, ran.stdout], [1, '']);
-    assert.match(ran.stderr, new RegExp(`no key for those of: ${lost}\n`));
+    assert.match(ran.stderr, new RegExp(`no key for the secrets of: ${lost}\n`));
     assert.match(String(await h.db.redis.hget(h.db.client(kept).signingSecrets, 'current')), /^k2:/);
   });
 
@@ -99,7 +99,7 @@ describe('operator: secrets', () => {
     for (let i = 1; i < previousSigningSecretsAtMost; i++) await rotateSigningSecret(h.db, box, client);
     const refused = await cli.run(['secrets', 'rotate', client]);
     assert.deepEqual([refused.status, refused.stdout], [1, '']);
-    assert.match(refused.stderr, /Ten earlier signing secrets .* With --now all of them end at once/);
+    assert.match(refused.stderr, /Ten earlier signing secrets .* With --now all of them end immediately/);
     const shown = await cli.run(['secrets', 'rotate', client, '--now', '--json']);
     const [only = '', ...more] = await signingSecrets(h.db, box, client);
     assert.deepEqual(more, []);

@@ -53,7 +53,7 @@ describe('operator: status says that it is us when', () => {
     h.skip(240_000);
     const status = await cli.json('status');
     assert.equal(status.verdict, 'us');
-    assert.match(status.because, /^No sweep has run to its end for 4 min\.$/);
+    assert.match(status.because, /^No sweep has completed for 4 min\.$/);
     await h.sweep();
     const { sweep, verdict } = await cli.json('status');
     assert.ok(Date.parse(sweep.completed_at) <= Date.now());

@@ -84,7 +84,7 @@ describe('operator at a terminal', () => {
         await writeFile(file, (await cli.run(['export'])).stdout);
         const { shown } = await runAtTerminal(cli, ['import', file], { env: { REDIS_URL: proxy.url } });
         assert.match(shown, /Checking: \d+ of 13, \d+ s/);
-        assert.match(shown, /Imported 0 accounts, .* 13 were there already/);
+        assert.match(shown, /Imported 0 accounts, .* 13 lines existed already/);
       } finally {
         await rm(dir, { recursive: true });
       }

@@ -201,20 +201,20 @@ describe('operator: export, import', () => {
     const whole = fileOf(account, client, registration);
     const cases: [string, string, RegExp][] = [
       ['cut off in the middle of a line', whole.slice(0, -150), /Line \d is not JSON/],
-      ['cut off between two lines', `${whole.split('\n').slice(0, 2).join('\n')}\n`, /not whole/],
+      ['cut off between two lines', `${whole.split('\n').slice(0, 2).join('\n')}\n`, /incomplete/],
       [
         'with a line missing',
         fileOf(account, client, registration).replace(/.*"FRESH".*\n/, ''),
-        /not whole/,
+        /incomplete/,
       ],
-      ['empty', '', /not whole/],
+      ['empty', '', /incomplete/],
       ['of a newer release', whole.replace('"layout":1', '"layout":7'), /layout 7/],
       ['with a line twice', fileOf(account, client, client), /More than once.*client FRESH/],
-      ['with a client of no account', fileOf(client), /neither in the file nor here: FRESH/],
+      ['with a client of no account', fileOf(client), /Neither the file nor this service has .*: FRESH/],
       [
         'with a registration of no client',
         fileOf(account, registration),
-        /neither in the file nor here: FRESH/,
+        /Neither the file nor this service has .*: FRESH/,
       ],
       [
         'with what is no client token',

@@ -143,8 +143,8 @@ async function checkFacts(
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
     if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
   }
-  refuseIf(problems.taken, 'Exists already, in another form');
-  refuseIf(problems.alone, 'Without their account or client, in the file or here');
+  refuseIf(problems.taken, 'These already exist in another form');
+  refuseIf(problems.alone, 'Neither the file nor this service has their account or client');
   refuseIf(problems.unreadable, 'SECRETS_KEY has no key for the signing secrets of');
 }
 

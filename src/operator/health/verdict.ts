@@ -25,7 +25,7 @@ export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
   });
   if (theirs !== '') return { who: 'them', because: `Endpoints: ${theirs}.` };
   const waiting = say(clients, {
-    draining: 'draining after an outage',
+    draining: 'draining a backlog',
     paused: 'paused by an operator',
     held: 'held, because their account is disabled',
     no_url: 'without a URL',
