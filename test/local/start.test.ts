@@ -58,7 +58,7 @@ describe('npm start', () => {
 
       const again = new StartedProject(project.dir, project.port);
       assert.equal(await again.launch(), 1);
-      assert.match(again.output, new RegExp(`runs already .*process ${one.supervisor.pid}`));
+      assert.match(again.output, new RegExp(`already runs .*process ${one.supervisor.pid}`));
 
       const [first] = one.children;
       assert.ok(first);
