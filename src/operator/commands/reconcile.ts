@@ -36,7 +36,7 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
       };
       const found = await withProgress(
         () =>
-          `Looking: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
+          `Reading: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
         () => reconcile(walk, looked),
       );
       operator.answer(present(found), () => describe(found));
