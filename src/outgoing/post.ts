@@ -35,7 +35,7 @@ export interface PostRequest {
  * | shows a certificate that is wrong, expired, self-signed or for another name; breaks off the handshake | `tls` |
  * | accepts and keeps silent, stalls in TLS, sends a byte a second or `103` for ever | `timeout` |
  * | closes or resets before the headers are complete | `protocol` |
- * | sends what is not HTTP/1, more than 16 KiB of headers, an unasked `100` or `101` | `protocol` |
+ * | sends anything other than HTTP/1, more than 16 KiB of headers, an unasked `100` or `101` | `protocol` |
  *
  * A kept connection that turns out to be closed before a byte of the answer arrived is replaced once,
  * within the same attempt.

@@ -20,7 +20,7 @@ export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
 }
 
-/** What follows once the caller and the client are known. */
+/** Returns the steps that follow once the caller and the client are known. */
 export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   const { db, secretBox } = deps;
   return [
@@ -37,7 +37,7 @@ export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
 }
 
-/** What follows once the caller and the client are known. */
+/** Returns the steps that follow once the caller and the client are known. */
 export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   return [
     requireSigningSecretsScope(deps.db),

@@ -158,7 +158,7 @@ function startTls(to: Destination, guard: Guard, tcp: Socket, hold: Hold): Promi
     const socket = hold(
       tlsConnect({
         socket: tcp,
-        // An IP literal must not go into SNI (RFC 6066 section 3), the certificate has to name it all the same.
+        // An IP literal must not go into SNI (RFC 6066 section 3), but the certificate must still name it.
         servername: isIP(name) === 0 ? name : '',
         checkServerIdentity: (_servername, certificate) => checkServerIdentity(name, certificate),
         ALPNProtocols: ['http/1.1'],

@@ -10,7 +10,7 @@ export interface Waiter {
   granted(connection: Connection | undefined): void;
 }
 
-/** What the origins of a process share. */
+/** The state that the origins of a process share. */
 export interface SharedByOrigins {
   readonly guard: Guard;
   readonly perOrigin: number;
@@ -71,7 +71,7 @@ export class Origin {
     this.#forgetIfUnused();
   }
 
-  /** Grants a place to the next waiter. @returns false where there is no socket for it */
+  /** Grants a place to the next waiter. @returns false if there is no socket for it */
   grantNext(): boolean {
     if (this.#idle.length === 0 && !this.all.hasSocket()) return false;
     const next = this.#waiting.next();

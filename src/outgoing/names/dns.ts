@@ -25,7 +25,7 @@ export class Dns {
 
   constructor(readonly settings: DnsSettings = {}) {}
 
-  /** Returns a name's addresses, IPv4 first. @throws an error with a DNS `code` where there are none */
+  /** Returns a name's addresses, IPv4 first. @throws an error with a DNS `code` if there are none */
   async addressesOf(hostname: string): Promise<readonly ResolvedAddress[]> {
     const resolver = this.#currentResolver();
     const [v4, v6] = await Promise.allSettled([

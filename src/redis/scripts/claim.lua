@@ -9,7 +9,7 @@
 --     none), looked-up claim number (-1: not claimed before)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
 -- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
---   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 where it superseded another}, {'ended', state, held}, {'not_needed', by}
+--   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held}, {'not_needed', by}
 -- Repeat: safe: an event recognises that it claimed its asset last, and the nonce finds the assets that it has taken
 
 local function held()

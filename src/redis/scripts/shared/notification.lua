@@ -1,4 +1,4 @@
--- Writes notifications' records, and moves owed assets between two places, of which each asset is in exactly one:
+-- Writes notifications' records, and moves owed assets between two places. Each owed asset is in exactly one of them:
 --   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
 --            notification of the asset waits there for the attempt's end; `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
