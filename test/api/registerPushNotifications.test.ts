@@ -217,7 +217,7 @@ describe('POST /register_push_notifications', () => {
     after(() => strict.close());
 
     for (const [what, raw, code, says] of [
-      ['a raw +', 'https://example.com/a+b', 'url_not_absolute', /send a \+ of the url as %2B/],
+      ['a raw +', 'https://example.com/a+b', 'url_not_absolute', /send a \+ in the url as %2B/],
       ['http', 'http://example.com/', 'url_scheme', /Send the https:\/\/ address/],
       ['user:password', 'https://user:password@example.com/', 'url_credentials', /Leave user:password@ out/],
     ] as const) {

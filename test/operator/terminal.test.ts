@@ -59,7 +59,11 @@ describe('operator at a terminal', () => {
 
   describe('shows progress after 2 s, and erases it at the end, for', () => {
     const cases: [args: string[], said: RegExp, left: RegExp][] = [
-      [['secrets', 'reencrypt'], /Reencrypting: \d+ of 12 clients, \d+ s/, /signing secrets are now encrypted with the key/],
+      [
+        ['secrets', 'reencrypt'],
+        /Reencrypting: \d+ of 12 clients, \d+ s/,
+        /signing secrets are now encrypted with the key/,
+      ],
       [['export'], /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
       [
         ['reconcile'],
