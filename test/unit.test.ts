@@ -1,4 +1,4 @@
-/** What `npm run test:unit` runs: it is computed from imports, so that no file has to be named, and none gets lost unseen. */
+/** The tests of `npm run test:unit`, computed from imports, so that no file must be named and none is forgotten. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -28,9 +28,9 @@ describe('POST /push_notifications/check', () => {
   let server: Server;
   let url: string;
   let arrived: Arrived[];
-  /** What the receiver does once it has the body. */
+  /** The receiver's behaviour once it has the body. */
   let answer: (request: Arrived, response: ServerResponse) => void;
-  /** What it does once it has the headers. */
+  /** Its behaviour once it has the headers. */
   let onHeaders: (request: IncomingMessage, response: ServerResponse) => void;
 
   before(async () => {

@@ -101,7 +101,7 @@ describe('GET /notifications, page by page', () => {
         held.delete(asset);
         delivered.add(asset);
       }
-      // What was under way waits again, and others are under way: some that were shown, some that are still to come.
+      // Attempts under way wait again and others are under way: some already shown, some still to be shown.
       const givenBack = [...held].map(([platformId, { token }]) => ({ platformId, token, inMs: 60_000 }));
       await client.turn({ givenBack });
       held.clear();

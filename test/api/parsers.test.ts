@@ -15,7 +15,7 @@ describe('parsers of what strangers send', () => {
     const growthAtMost = 64;
     /** Below it the clock says nothing, and nobody is held up. */
     const shortMs = 1;
-    /** What grows too fast does so each time; a machine that is busy for a moment does not. */
+    /** A parser that is too slow is so each time; a machine is busy only for a moment. */
     const tries = 3;
 
     for (const one of parserCases) {

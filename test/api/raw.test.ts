@@ -80,7 +80,7 @@ describe('bad input on a raw socket', () => {
   const zeros = Buffer.alloc(50 * mib);
   const fastest = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
 
-  /** What is sent, and the statuses of which one is the last answer; [] for a connection closed without one. */
+  /** The bytes sent, and the allowed statuses of the last answer; [] for a connection closed without one. */
   const cases: Record<string, [send: () => string | Buffer, ...answers: number[]]> = {
     // Bytes that are no text
     'invalid UTF-8 in a JSON body': [() => post(Buffer.from(event(',"event_id":"\xff"'), 'latin1')), 400],

@@ -120,7 +120,7 @@ describe('while Redis refuses', () => {
       await calls.areRefused();
       line.lead(other.server.url);
       await calls.areAnswered();
-      // What was stored is there: it was the new primary that answered.
+      // The write exists: the new primary has answered.
       assert.ok((await other.admin.keys('*registration')).length > 0);
     });
 

@@ -8,7 +8,7 @@ import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.j
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
 
-/** What a call is about. The receiver's URL is registered for the client. */
+/** The subject of a call. The receiver's URL is registered for the client. */
 interface Subject {
   clientToken: string;
   notificationId: string;
@@ -17,7 +17,7 @@ interface Subject {
 }
 
 interface Call {
-  /** What the owner's own token gets: whatever is refused below is refused for who asks, not for what is asked. */
+  /** The answer to the owner's token, which shows that the calls below are refused because of the caller. */
   succeeds: number;
   /** Its query, without the access token. */
   query?: (subject: Subject) => Record<string, string>;

@@ -23,7 +23,7 @@ interface Call {
 describe('clients/node', () => {
   let to: PublishedTo;
   let client: EnrichmentsClient | undefined;
-  /** What the client under test has called, in the order of the answers. */
+  /** The calls of the client under test, in the order of the answers. */
   let calls: Call[];
   let mostUnderWay: number;
 

@@ -74,7 +74,7 @@ describe("A client's bounds over two workers", () => {
     await setClient(db, client, { maxPerSecond: 20 });
     const before = Date.now();
     await publishAll(30);
-    // What was not used is kept for a twentieth of a second: one more place.
+    // Unused places are kept for a twentieth of a second: one more place.
     const soonestMs = ((30 - 1 - 1) * 1000) / 20;
     const tookMs = (receiver.received.at(-1)?.at ?? 0) - before;
     assert.ok(tookMs >= soonestMs, `30 in ${tookMs} ms`);

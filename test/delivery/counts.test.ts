@@ -1,4 +1,4 @@
-/** What the sweep counts, and what a scrape of the metrics costs. */
+/** The counts of the sweep, and the cost of a scrape of the metrics. */
 import assert from 'node:assert/strict';
 import { createMetrics } from '../../src/metrics.js';
 import { createPace } from '../../src/operator/pace.js';

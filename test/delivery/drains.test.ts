@@ -50,7 +50,7 @@ describe('A drain asks Redis for no more than it delivers', () => {
     await until('all have arrived', () => receiver.received.length === assets);
     await until('its catch-up has ended', () => noneRuns('catch-up'));
     const counts = { scripts: 0, commands: 0 };
-    // What this test asks by itself is left out.
+    // Commands of this test itself are left out.
     const own = /^(hgetall|hlen|zrangebyscore|lindex|info|config\|resetstat|ping)$/;
     for (const [, name = '', calls] of (await h.db.redis.info('commandstats')).matchAll(
       /cmdstat_([^:]+):calls=(\d+)/g,

@@ -1,4 +1,4 @@
-/** What deliveries tell the metrics: how late they are, and how notifications ended. */
+/** The metrics of deliveries: how late they are, and how notifications ended. */
 import assert from 'node:assert/strict';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';

@@ -297,7 +297,7 @@ describe('When Redis’ answer is lost with the connection', () => {
     await until('the verdict was given up', () => givenUp > 0);
     line.reach();
     h.skip(h.deps.delivery.leaseMs);
-    // What that turn wanted is owed, and catch-up's; all others still wait for their place.
+    // The assets of that turn are owed and left to catch-up; all others still wait for their place.
     const left = h.deps.engine.queued();
     assert.ok(left > 0);
     await until('they are sent', () => receiver.received.length === 1 + left);

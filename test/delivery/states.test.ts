@@ -23,7 +23,7 @@ describe('each change of a registration’s state is logged, counted, audited an
   let token: string;
   const told: Told[] = [];
   const counted: string[] = [];
-  /** What operators changed, in the service's log. */
+  /** Returns operators' changes in the service's log. */
   const changes: string[] = [];
 
   before(async () => {

@@ -9,7 +9,7 @@ describe('A client’s questions for places', () => {
   const minuteMs = 60_000;
   const backlog = { hasLive: () => false };
 
-  /** What it asks for in a minute in which every place is refused. @returns when (ms), and for how many */
+  /** Records its questions in a minute in which every place is refused. @returns when (ms), and for how many */
   function askForAMinute(isLive: boolean): { at: number; most: number }[] {
     const asked: { at: number; most: number }[] = [];
     let at = 0;

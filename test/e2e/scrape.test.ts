@@ -24,7 +24,7 @@ describe('GET /metrics of every role reads one key of Redis, for any amount owed
   });
   afterEach(() => db.redis.disconnect());
 
-  /** What Redis is asked of this service's keys while it is scraped. */
+  /** Returns the Redis commands on this service's keys during a scrape. */
   async function asked(service: Service, scrapes: number): Promise<string[]> {
     const monitor = await db.redis.duplicate({ lazyConnect: true }).monitor();
     const commands: string[] = [];

@@ -1,4 +1,4 @@
-/** What Redis and Temporal keep when they are killed, cut off or lost, and what comes back how (docs/guides/operations.md). */
+/** What survives when Redis and Temporal are killed, cut off or lost, and how the rest is restored (docs/guides/operations.md). */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { cp, rm } from 'node:fs/promises';
@@ -453,7 +453,7 @@ async function statusOf({ system }: Scene, token: string, path: string): Promise
   return (await fetch(system.apiUrl + path, { headers: { authorization: `Bearer ${token}` } })).status;
 }
 
-/** What `operator reconcile` names. */
+/** Returns the findings of `operator reconcile`. */
 async function unaccounted(scene: Scene): Promise<string[]> {
   const printed = await operator(scene, ['reconcile', '--json'], '', [0, 1]);
   const found = JSON.parse(printed) as { unaccounted: { notification_id: string; problem: string }[] };

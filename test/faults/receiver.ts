@@ -5,7 +5,7 @@ export interface Receiver {
   url: string;
   /** Times of arrival (ms) by `webhook-id`. */
   arrivals: Map<string, number[]>;
-  /** The most POSTs of one client that were here at once. */
+  /** The most POSTs of one client that were here at the same time. */
   mostInFlight: number;
   open(): Promise<void>;
   /** Answers under way are cut off. */

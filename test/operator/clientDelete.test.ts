@@ -33,7 +33,7 @@ describe('operator: client delete T', () => {
     return [...new Set(keys)].sort();
   }
 
-  /** What is there for good; the rest goes by itself, within 14 days. */
+  /** Keys that stay for good; the others expire within 14 days. */
   async function staying(client: string): Promise<string[]> {
     const stays: string[] = [];
     for (const key of await keysOf(client)) {

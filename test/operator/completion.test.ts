@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { type Cli, openCli } from './cli.js';
 
-/** What was typed, the word under the cursor last, and what is offered for it. */
+/** The typed words, with the word under the cursor last, and the words offered for it. */
 const cases: [typed: string[], offered: string[], notOffered: string[]][] = [
   [[''], ['account', 'status', 'watch', 'doctor', 'completion', '--json'], ['create']],
   [['st'], ['status'], ['account']],

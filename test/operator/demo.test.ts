@@ -89,7 +89,7 @@ describe('operator: demo', () => {
     }
   });
 
-  /** In an installation of its own, where whatever it made would show. */
+  /** Runs in a separate installation, where anything that it created would be visible. */
   async function refusedDemo(env: NodeJS.ProcessEnv): Promise<string> {
     const empty = { KEY_PREFIX: uniquePrefix() };
     const ran = await cli.run(['demo', '--json'], { env: { ...empty, ...env } });

@@ -100,7 +100,7 @@ describe('operator watch', () => {
     assert.match(ran.stderr, /^Redis does not answer at redis:\/\/127\.0\.0\.1:1\.\n$/);
   });
 
-  /** What `| head -n` lets through. */
+  /** Reads the first lines, like `| head -n`. */
   function firstLines(count: number, ...args: string[]) {
     const pipe = `"$@" | head -n ${count}; exit "\${PIPESTATUS[0]}"`;
     const child = spawn('bash', ['-c', pipe, 'bash', ...commandLine, ...args], {

@@ -356,7 +356,7 @@ describe('an attempt whose receiver', () => {
   });
 
   it('sends its TLS handshake one byte at a time ends as timeout, and its connection is cut', async () => {
-    // The head of a handshake record, then its bytes, each of which would keep a timeout between bytes from firing.
+    // The head of a handshake record, then its bytes one by one, so that a timeout between bytes would never fire.
     receiver = await startRawReceiver({
       onConnection: (s) =>
         s.once('data', () => {

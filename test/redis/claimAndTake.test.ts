@@ -154,7 +154,7 @@ function comparable(claim: Claim): unknown[] {
   }
 }
 
-/** Which assets are where, by which event of theirs: the ids of two clients differ. */
+/** Returns the place of each asset and its event, because the ids of two clients differ. */
 async function left(client: DeliveryClient) {
   const { waiting, flight } = await whatIsOwed(client);
   const keys = client.db.client(client.clientToken);

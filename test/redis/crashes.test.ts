@@ -16,7 +16,7 @@ import {
 
 const retentionMs = 30 * day;
 
-/** What a process leaves behind that dies between two of its steps. */
+/** The state that a process leaves when it dies between two of its steps. */
 describe('after a crash', () => {
   after(closeDeliveryClients);
 

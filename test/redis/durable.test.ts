@@ -82,7 +82,7 @@ describe('durability', () => {
     await scene.db.redis.set('written', 1);
     const first = manyAtOnce(scene);
     await new Promise(setImmediate);
-    // That one is under way: what comes now may have been written after it began, and shares the next.
+    // That wait is under way: later callers may have written after it began, and share the next.
     const next = manyAtOnce(scene);
     await Promise.all([first, next]);
     assert.equal((await scene.asked('waitaof')) - before, 2);
@@ -159,7 +159,7 @@ describe('durability', () => {
   });
 });
 
-/** The next such event, whatever errors come before it. */
+/** Waits for the next such event, ignoring errors before it. */
 function told(redis: Db['redis'], event: 'ready' | 'close'): Promise<void> {
   return new Promise((resolve) => redis.once(event, resolve));
 }

@@ -5,7 +5,7 @@ import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './
 
 const asset = 'a';
 const slot = assetSlot(asset);
-/** What lies with the asset, and what beside it. */
+/** The fingerprints in the asset's value, and those in its set. */
 const packed = 256;
 const beside = 99_744;
 

@@ -244,7 +244,7 @@ describe("a client's bounds", () => {
         const { takes } = await client.turn({ wanted }, { drainPerSecond });
         through += taken(takes).length;
         waiting = waiting.filter((_, i) => takes[i]?.kind !== 'taken');
-        // What was not used is kept for a tenth of a second.
+        // Unused places are kept for a tenth of a second.
         const allowed = ((client.now() - startedAt) / second + 0.1) * drainPerSecond + 1;
         assert.ok(through <= allowed, `${through} of ${allowed}`);
         client.pass(100);

@@ -1,4 +1,4 @@
-/** What holds for every Lua script: its header, what it includes, its keys, fields and names. */
+/** Rules for every Lua script: its header, its includes, its keys, fields and names. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ const includesOf = (name: string): string[] =>
     ?.split(', ')
     .map((part) => `shared/${part}`) ?? [];
 
-/** What Redis gives to a script. */
+/** The globals that Redis gives to a script. */
 const given = new Set(
   'redis cjson struct string math table ipairs pairs unpack next tonumber tostring pcall error KEYS ARGV'.split(
     ' ',

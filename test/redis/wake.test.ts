@@ -13,7 +13,7 @@ import {
   second,
 } from './deliveryClient.js';
 
-/** What brings a client into a state in which it is sent nothing now. */
+/** Steps that bring a client into a state in which nothing may be sent to it. */
 const states: Record<string, (client: DeliveryClient) => Promise<unknown>> = {
   'a paused client': ({ db, clientToken }) => pauseEndpoint(db, clientToken),
   'a client of a disabled account': ({ db, clientToken }) => setHeld(db, clientToken, true),

@@ -157,7 +157,7 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
   });
 });
 
-/** What a codec is meant to see: no search attribute, no id, and no failure's message. */
+/** The parts that a codec sees: no search attribute, no id, and no failure's message. */
 function withoutPlain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutPlain);
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value;

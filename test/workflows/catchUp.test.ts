@@ -14,7 +14,7 @@ const nothing: DrainResult = {
   ...{ owed: 0, oldestAt: 0, delivered: 3, failed: 0, reason: 'retry', inMs: -1, more: false },
 };
 
-/** What a drain answers is made up: what is looked at is when the workflow asks, by the server's clock. */
+/** The answers of drains are made up: the test checks when the workflow asks, by the server's clock. */
 describe('Catch-up waits for days', () => {
   let skipping: TimeSkipping;
   let workflowId: string;
@@ -43,7 +43,7 @@ describe('Catch-up waits for days', () => {
         async drain() {
           const now = await skipping.now();
           asked.push(now);
-          // What an operator reads while it is at work, before this drain has said anything.
+          // The text that an operator reads during the work, before this drain has reported.
           if (asked.length > 80) memos.push(await memoNow());
           return now < mondayAt ? down : nothing;
         },

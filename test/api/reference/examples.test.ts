@@ -73,7 +73,7 @@ describe('the examples of the description', () => {
 describe('each example, sent to the service', () => {
   let api: RunningApi;
   let authorization: string;
-  /** What the examples name, and what has that name here. */
+  /** The names in the examples, and their values here. */
   let here: [example: string, real: string][];
 
   before(async () => {

@@ -19,7 +19,7 @@ const wrongService = 'apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: 
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
 const forcedAfterGraceMs = 10_000;
 
-/** What a volume would bring: the service looks whether a certificate can be read. */
+/** The files of a volume: the service checks whether a certificate can be read. */
 function withFiles(environment: Record<string, string>): Record<string, string> {
   const given = Object.entries(environment);
   return Object.fromEntries(
