@@ -1,12 +1,12 @@
 import { freePort, isPortTaken } from './ports.js';
 
-/** Hands out ports: the one asked for where it is free, else another, and says so. */
+/** Assigns ports: the requested one if it is free, else another, and says so. */
 export class PortPlan {
   readonly #given = new Set<number>();
 
   constructor(private readonly say: (line: string) => void) {}
 
-  /** @throws Error where the port is taken */
+  /** @throws Error if the port is taken */
   async exactly(variable: string, port: number, host: string): Promise<number> {
     if (await isPortTaken(port, host)) {
       throw new Error(

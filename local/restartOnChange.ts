@@ -5,7 +5,7 @@ import { projectDir } from '../src/operator/running/projectDir.js';
 import type { Supervisor } from './supervisor.js';
 import { watchSources } from './watchSources.js';
 
-/** `npm run dev`: builds a change and starts the service again; its servers stay, also where the change is broken. */
+/** `npm run dev`: builds a change and restarts the service. Its servers stay up, also if the change is broken. */
 export function restartOnChange(
   supervisor: Supervisor,
   say: (line: string) => void,

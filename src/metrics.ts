@@ -6,7 +6,7 @@ import { type CommandObserver, redisErrorClasses } from './redis/connection/obse
 import { endpointStates } from './redis/records/stateChanges.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/observeCalls.js';
 
-/** What the service counts. No account, client, asset or URL is ever a label. */
+/** The metrics of the service. No account, client, asset or URL is ever a label. */
 export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;
   answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
@@ -157,7 +157,7 @@ export function createMetrics(): Metrics {
     registers,
   });
 
-  // A counter that begins with its first event has not risen yet, as Prometheus sees it: each begins at 0.
+  // Each counter begins at 0, because Prometheus does not see the first event as a rise otherwise.
   for (const result of eventResults) events.inc({ result }, 0);
   for (const state of ['delivered', 'superseded', 'cancelled', 'failed', 'not_needed'])
     ended.inc({ state }, 0);

@@ -3,7 +3,7 @@ import { readConfig } from '../src/config.js';
 
 describe('the settings', () => {
   for (const name of ['TRUSTED_PROXIES', 'ALLOWED_TARGET_CIDRS']) {
-    it(`${name}: a range that is none is refused at the start, by name and without its value`, () => {
+    it(`${name}: an invalid range is refused at the start, by name and without its value`, () => {
       for (const wrong of ['192.0.2.0/99', '999.0.0.0/8', '192.0.2.0', '::1/129', ':::/8', 'proxy/8']) {
         assert.throws(
           () => readConfig({ [name]: `127.0.0.0/8,${wrong}` }),
@@ -50,7 +50,7 @@ describe('the settings', () => {
     });
   }
 
-  it('OWN_PORTS, OWN_ADDRESSES, SECRETS_KEY: what is right is taken', () => {
+  it('OWN_PORTS, OWN_ADDRESSES, SECRETS_KEY: valid values are accepted', () => {
     const config = readConfig({
       OWN_PORTS: '80, 8080',
       OWN_ADDRESSES: 'api.example.com, API.example.com., 203.0.113.7,2001:db8::/32, localhost',

@@ -111,7 +111,7 @@ export async function startServers(): Promise<{ servers: Servers; stop: () => Pr
   };
 }
 
-/** What a test left open is worth knowing and must not hold up the run. */
+/** Reports handles that a test left open, which must not delay the run. */
 function endEvenWithOpenHandles(): void {
   setTimeout(() => {
     console.error(`open handles 10 s after the last test: ${process.getActiveResourcesInfo().join(', ')}`);

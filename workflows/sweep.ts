@@ -6,7 +6,7 @@ import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 export async function sweep(): Promise<void> {
   const { sweepOwedClients } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    // Workers of an earlier release do not ask this queue: where only they are left, they do the next sweep.
+    // Workers of an earlier release do not poll this queue: if only they are left, they run the next sweep.
     scheduleToStartTimeout: '3m',
     startToCloseTimeout: '5m',
     heartbeatTimeout: '30s',

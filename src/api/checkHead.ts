@@ -1,7 +1,7 @@
 import { ApiError } from './apiError.js';
 import type { Step } from './endpoint.js';
 
-/** Refuses what Node's server would refuse by itself, without a body: no Host, and an Expect that nobody can meet. */
+/** Refuses requests that Node's server would refuse without a body: without Host, or with an unknown Expect. */
 export const checkHead: Step = (ctx, next) => {
   const { headers, httpVersion } = ctx.req;
   if (httpVersion === '1.1') {

@@ -6,9 +6,9 @@
 interface ErrorEntry {
   status: number;
   meaning: string;
-  /** What the caller does about it. */
+  /** What the caller should do. */
   remedy: string;
-  /** The `error` of an answer under /oauth, where RFC 6749, section 5.2, has another word for it. */
+  /** The `error` of an answer under /oauth, if RFC 6749, section 5.2, has another word for it. */
   oauth?: string;
 }
 

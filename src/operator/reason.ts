@@ -5,7 +5,7 @@ import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../redis/record
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { Refused } from './refused.js';
 
-/** Why a command was not done, for the person who typed it. */
+/** Returns why a command was not carried out, for the person who typed it. */
 export function reasonOf(err: unknown): string {
   if (err instanceof Refused || err instanceof ConfigError) return err.message;
   if (err instanceof Error && spoken.some((kind) => err instanceof kind)) return sentence(err.message);
@@ -14,7 +14,7 @@ export function reasonOf(err: unknown): string {
   return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
 }
 
-/** Errors of the store and the guard whose message is made for people. */
+/** Errors of the store and the guard whose message is meant for people. */
 const spoken = [
   TargetRefused,
   ResolverUnavailable,

@@ -32,7 +32,7 @@ const noOperator = [7, 12];
 
 /**
  * Makes sure that the namespace has the service's search attributes: Temporal refuses a start that sets an unknown one.
- * Where the server lets nobody list them, a query of each says whether it is there.
+ * If the server does not allow listing them, a query for each shows whether it exists.
  *
  * @throws ConfigError naming the attributes that are missing or of another type, and cannot be added from here
  */
@@ -59,8 +59,8 @@ export async function ensureSearchAttributes(
 }
 
 /**
- * Returns which search attributes the namespace lacks, and which it has with another type. Where the server lets nobody
- * list them (`isListed` is false), those of another type are among the missing ones.
+ * Returns which search attributes the namespace lacks, and which it has with another type. If the server does not allow
+ * listing them (`isListed` is false), those of another type are among the missing ones.
  */
 export async function searchAttributesAmiss(
   connection: Servers,
@@ -89,7 +89,7 @@ async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
   }
 }
 
-/** Finds missing attributes by a query for each: one that names a missing attribute, or gives another type, is invalid. */
+/** Finds missing attributes by a query for each: a query with a missing attribute, or with another type, is invalid. */
 async function missingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
   const missing: Name[] = [];
   for (const name of names) {

@@ -1,7 +1,7 @@
 /** Why an accepted event is unaccounted for. */
 export type Problem = keyof typeof problems;
 
-/** The same in words. */
+/** Each problem in words. */
 export const problems = {
   never_claimed: 'its workflow is closed, but it was never claimed',
   record_missing: 'it was claimed, but has no record',

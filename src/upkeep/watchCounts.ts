@@ -43,8 +43,8 @@ const gauges: Record<string, { help: string; of: (counts: Counts) => number | un
 };
 
 /**
- * Shows what the last sweep counted. A scrape costs one call of `read`, and scrapes at the same time share it. A number
- * that no sweep has counted is left out; every number is left out where the read fails.
+ * Shows the counts of the last sweep. A scrape costs one call of `read`, and concurrent scrapes share it. A number
+ * that no sweep has counted is left out; if the read fails, all are left out.
  */
 export function watchCounts({ registry }: { registry: Registry }, read: () => Promise<Counts>): void {
   let underWay: Promise<Counts> | undefined;

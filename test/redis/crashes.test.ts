@@ -18,14 +18,14 @@ import {
 
 const retentionMs = 30 * day;
 
-/** What a process leaves behind that dies between two of its steps. */
+/** The state that a process leaves when it dies between two of its steps. */
 describe('after a crash', () => {
   after(closeDeliveryClients);
 
   const leases = (client: DeliveryClient) =>
     client.db.redis.hlen(client.db.client(client.clientToken).flight);
 
-  it('not_needed says which brought the segments first: written with the decision itself', async () => {
+  it('not_needed names the notification that brought the segments first, written with the decision itself', async () => {
     const client = await newDeliveryClient();
     const [first, second] = ['an-1', 'an-2'].map((eventId) =>
       client.event({ platformId: 'vid', eventId, segments: ['x'] }),
@@ -44,7 +44,7 @@ describe('after a crash', () => {
     assert.equal(record?.by, first.notificationId);
   });
 
-  it('a lease that has run out after the end of its asset keeps nothing newer waiting', async () => {
+  it('a lease that runs out after its asset ended keeps no newer notification waiting', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     await client.take(owed);
@@ -53,7 +53,7 @@ describe('after a crash', () => {
     assert.equal((await client.take(await client.owe('vid'))).kind, 'taken');
   });
 
-  it('a living lease outlasts the end of its asset, and the sweep clears it once it has run out', async () => {
+  it('a live lease outlasts the end of its asset, and the sweep clears it once it has run out', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     await client.take(owed);
@@ -67,7 +67,7 @@ describe('after a crash', () => {
     assert.equal(await leases(client), 0);
   });
 
-  it('a notification that is replayed while a second attempt of it is under way is that attempt’s, and ends with it', async () => {
+  it('a notification replayed during an attempt of it is delivered by that attempt', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     const slow = await client.take(owed);
@@ -91,7 +91,7 @@ describe('after a crash', () => {
     assert.equal(still, 0);
   });
 
-  it('what an attempt held that never ended waits again once its lease has run out, and is due', async () => {
+  it('an asset of an attempt that never ended waits again and is due once its lease has run out', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid', { priority: 'backfill' });
     const since = client.now();
@@ -116,7 +116,7 @@ describe('after a crash', () => {
     assert.equal(overdueMs, oldestMs, 'and before what came later');
   });
 
-  it('what is owed for too long and in flight ends once its lease has run out', async () => {
+  it('an asset owed for too long and in flight ends once its lease has run out', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     client.pass(retentionMs - second);
@@ -132,7 +132,7 @@ describe('after a crash', () => {
     assert.deepEqual([record?.state, record?.reason], ['failed', 'expired']);
   });
 
-  it('accounting finds what is in flight owed, since its claim and due at the end of its lease', async () => {
+  it('accounting finds an asset in flight owed since its claim and due at the end of its lease', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     const since = client.now();
@@ -145,7 +145,7 @@ describe('after a crash', () => {
     assert.ok(Math.abs((standing.due ?? 0) - client.now() - leaseMs) < second, `${standing.due}`);
   });
 
-  it('what is claimed after a cancellation in flight is owed since its own claim', async () => {
+  it('an asset claimed after a cancellation in flight is owed since its own claim', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     client.pass(retentionMs - second);

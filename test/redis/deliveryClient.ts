@@ -35,7 +35,7 @@ export const { leaseMs } = schedule;
 /** As wide as the contract's own, where a test sets none. */
 export const bounds: Bounds = { leaseMs, maxInFlight: 16, drainPerSecond: 200 };
 
-/** What an attempt is taken for, as far as a test cares. */
+/** The kind of an attempt, as far as tests need it. */
 export type Owed = Omit<Wanted, 'mode'>;
 
 export interface Answer {
@@ -157,7 +157,7 @@ export function newNonce(): string {
   return `nonce-${++count}`;
 }
 
-/** What is owed, wherever it is: the asset and by which notification. `waiting` and `flight` name no asset twice. */
+/** All owed assets and their notifications. `waiting` and `flight` name no asset twice. */
 export async function whatIsOwed({ db, clientToken }: DeliveryClient) {
   const keys = db.client(clientToken);
   const [waiting, packed] = await Promise.all([db.redis.hgetall(keys.owed), db.redis.hgetall(keys.flight)]);
@@ -172,7 +172,7 @@ export interface Flight {
   since: number;
   lane: string;
   id: string;
-  /** What waits for the attempt's end: another notification, or `!` where nothing is owed any more. */
+  /** What waits for the attempt's end: another notification, or `!` if the asset is no longer owed. */
   newer?: string;
 }
 

@@ -69,7 +69,7 @@ describe('Enrichment retries within minutes', () => {
     });
   }
 
-  it('after three retries, 5 s, 30 s and 2 min apart, the rest is handed to catch-up', async () => {
+  it('hands the rest over to catch-up after three retries, 5 s, 30 s and 2 min apart', async () => {
     const { result, waits, woken } = await run(5);
     assertWaits(waits, scheduleMs.slice(0, 3));
     assert.deepEqual(result, {
@@ -78,14 +78,14 @@ describe('Enrichment retries within minutes', () => {
     assert.deepEqual(woken, [{ clientToken: 'SITE0042', inMs: 10 * minute }]);
   });
 
-  it('delivered by its third retry: nothing is left to catch-up', async () => {
+  it('hands nothing over when the third retry delivers', async () => {
     const { result, waits, woken } = await run(4);
     assertWaits(waits, scheduleMs.slice(0, 3));
     assert.deepEqual(result, { state: 'delivered', status: 200, milliseconds: 3 });
     assert.deepEqual(woken, []);
   });
 
-  it('delivered at once: one local activity, and no time passes', async () => {
+  it('needs one local activity and no time when the first attempt delivers', async () => {
     const { result, waits, woken } = await run(1);
     assert.deepEqual([result.state, waits, woken], ['delivered', [], []]);
   });

@@ -12,7 +12,7 @@ import { publisherSteps } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { chooseUrl, type TestState } from './testNotification.js';
 
-/** POST /push_notifications/check: tells what a receiver makes of good and bad notifications. It counts for nothing else. */
+/** POST /push_notifications/check: sends good and bad notifications and shows the receiver's answers. Changes no state. */
 export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(
     ...publisherSteps(deps.db),
@@ -24,7 +24,7 @@ export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
   );
 }
 
-/** An answer that is silent for 60 s is cut off (docs/reference/limits.md). */
+/** A connection without traffic for 60 s is closed (docs/reference/limits.md). */
 const answerWithinMs = 50_000;
 
 const check =

@@ -8,7 +8,7 @@ import { limitAccount } from '../steps/accountRate.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 
-/** GET /events/{event_id}: tells what became of an event. */
+/** GET /events/{event_id}: shows the result of an event. */
 export function eventEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), limitAccount(deps, 'records'), async (ctx) => {
     const { eventId = '' } = ctx.params;

@@ -1,4 +1,4 @@
-/** What the answers to a check say of a receiver, and what its engineers can do about it. */
+/** Judges a receiver by its answers to a check, with advice for its engineers. */
 import type { AttemptError, PostResult } from '../../outgoing/post.js';
 
 export interface Judged {
@@ -15,7 +15,7 @@ const ourFailure = warn(
 );
 
 /**
- * Judges the answer to a notification that has to be taken.
+ * Judges the answer to a notification that the receiver must accept.
  * @param slowMs an answer that takes longer is a warning
  */
 export function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
@@ -38,7 +38,7 @@ export function judgeRepeat(first: PostResult, second: PostResult): Judged {
   return judgeTaken(first.ok ? second : first);
 }
 
-/** Judges the answer to a notification that comes in pieces. */
+/** Judges the answer to a notification that arrives in pieces. */
 export function judgeSlow(good: PostResult, slow: PostResult): Judged {
   if (slow.ours !== undefined) return ourFailure;
   if (good.ok && !slow.ok) {
@@ -49,7 +49,7 @@ export function judgeSlow(good: PostResult, slow: PostResult): Judged {
   return judgeTaken(slow);
 }
 
-/** Judges the answer to a notification that has to be refused. @param remedy what to do where it was taken */
+/** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
 export function judgeRefused(result: PostResult, remedy: string): Judged {
   if (result.ours !== undefined) return ourFailure;
   if (result.ok) return fail(remedy);

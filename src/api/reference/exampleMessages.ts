@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../errors.js';
 
-/** Holds for each code a message as a caller reads it; the wording may change, the codes do not. */
+/** An example message for each code; the wording may change, the codes do not. */
 export const exampleMessages: Record<ErrorCode, string> = {
   invalid_request: 'The parameter client_token is missing',
   too_many_parameters: 'At most 32 parameters are accepted',

@@ -153,7 +153,7 @@ export const schemas = {
   }),
 } satisfies Record<string, Schema>;
 
-/** The schema that validates, with what each member means. */
+/** Returns the validating schema, with a description of each member. */
 function eventSchema(): ObjectSchema {
   const schema = schemaOf(enrichmentEvent) as ObjectSchema;
   const said: Record<string, Schema> = {

@@ -9,7 +9,7 @@ export interface NotificationStepState extends PublisherState {
   notification: NotificationRecord;
 }
 
-/** Finds the client's notification of the path's id, as state.notification. @throws ApiError 404 for any other */
+/** Finds the client's notification by the id in the path, as state.notification. @throws ApiError 404 */
 export const requireOwnNotification =
   (db: Db): Step<NotificationStepState> =>
   async (ctx, next) => {

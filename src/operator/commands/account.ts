@@ -167,7 +167,7 @@ function present(account: Account) {
 }
 
 function collect(value: string, earlier: string[] = []): string[] {
-  // RFC 6749, section 3.3; a space or nothing would be no scope or two.
+  // RFC 6749, section 3.3; an empty text would be no scope, and a space would make two.
   if (!/^[!#-[\]-~]{1,64}$/.test(value)) {
     throw new InvalidArgumentError('A scope is 1 to 64 printable ASCII characters without a space, " or \\.');
   }

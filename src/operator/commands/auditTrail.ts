@@ -26,7 +26,7 @@ export function addAuditCommand(program: Command, operator: Operator): void {
         listCalls(db, range),
       ]);
       const changes: Entry[] = [
-        // A call comes before what it brought about, also within one millisecond.
+        // A call comes before its effects, also within one millisecond.
         ...calls.map(asEntry),
         ...commands,
         ...states.filter((s) => s.by !== 'operator').map(asChange),
@@ -58,18 +58,18 @@ interface Entry {
   target: string;
   before: unknown;
   after: unknown;
-  /** Of a call of the API: whose it was. */
+  /** The account of an API call. */
   call?: { account_id: string; address: string; token_fingerprint: string; request_id: string };
 }
 
-/** What an account did by the API. */
+/** Returns the entries of API calls. */
 function asEntry({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall): Entry {
   const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
   return {
     atMs,
     who: `${accountId} from ${address}`,
     what,
-    // A link to the console is of no one client.
+    // A link to the console belongs to no single client.
     target: clientToken || accountId,
     before: null,
     after: { ...about, token: token_fingerprint },
@@ -77,7 +77,7 @@ function asEntry({ atMs, accountId, clientToken, what, about, ...caller }: Recor
   };
 }
 
-/** What the service or a publisher did to a registration; what an operator did has an entry of its own. */
+/** Returns changes of state by the service or a publisher; an operator's change has its own entry. */
 function asChange({ atMs, clientToken, from, to, why, by }: StateChange): Entry {
   const after = { state: to, why };
   return {

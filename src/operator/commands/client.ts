@@ -108,7 +108,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
         before: { ...before, url: registration && urlWithoutQuery(registration.url) },
         after: null,
       });
-      // Where this fails, the sweep finishes it.
+      // If this fails, the sweep finishes it.
       const { cancelled } = await clearDeletedClient(db, token);
       const answer = {
         client_token: token,
@@ -134,7 +134,7 @@ function boundsOf({ max_in_flight, max_per_second }: ReturnType<typeof present>)
   return { max_in_flight, max_per_second };
 }
 
-/** null: the service's default holds. */
+/** null: the service's default applies. */
 interface Bound {
   n: number | null;
 }

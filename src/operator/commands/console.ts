@@ -19,7 +19,7 @@ export function addConsoleCommand(program: Command, operator: Operator): void {
       if (account.disabled) throw new Refused('The account is disabled.');
       const { accountId, generation, scopes } = account;
       const access: ConsoleAccess = read ? 'read' : 'full';
-      // Recorded first: a link that nobody knows of must not be.
+      // Recorded first, so that no link exists without a record.
       await operator.record({ what: 'console', target: accountId, before: null, after: { access } });
       const grant = { accountId, generation, scopes, access };
       const link = await createConsoleLink(await operator.db(), grant);

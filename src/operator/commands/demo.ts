@@ -34,7 +34,7 @@ export function addDemoCommand(program: Command, operator: Operator): void {
     });
 }
 
-/** @throws Refused where the demo could not go to its end: nothing is made then */
+/** @throws Refused if the demo could not complete; nothing is created then */
 async function checkFirst(operator: Operator, api: string, url: string): Promise<void> {
   await callApi(`${api}/healthz`);
   try {
@@ -170,7 +170,7 @@ const notificationHeaders = [
   'webhook-client-token',
 ] as const;
 
-/** The demo's own account: made by the first run; each later one gives it a new secret. */
+/** Returns the demo's own account: the first run creates it, and each later run gives it a new secret. */
 async function demoAccount(
   operator: Operator,
   name: string,
@@ -210,7 +210,7 @@ async function mint(api: string, credentials: Credentials, scope: string): Promi
   return token.access_token;
 }
 
-/** Standard Webhooks: any one of the signatures has to be ours. */
+/** Standard Webhooks: at least one of the signatures must match. */
 function isSigned(received: Received, secret: string): boolean {
   const { headers, body } = received;
   const timestamp = Number(headers['webhook-timestamp']);

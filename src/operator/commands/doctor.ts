@@ -45,7 +45,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
   return [...settings, ...ofRedis, ...ofTemporal, ...ofService];
 }
 
-/** A server that cannot be examined is a finding like another. */
+/** A server that cannot be checked is a finding too. */
 async function attempt(check: string, todo: string, look: () => Promise<Finding[]>): Promise<Finding[]> {
   try {
     return await look();

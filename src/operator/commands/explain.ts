@@ -64,7 +64,7 @@ export function addExplainCommand(program: Command, operator: Operator): void {
     });
 }
 
-/** The event's workflows by their search attributes, and the client's catch-up, newest first. */
+/** Finds the event's workflows by their search attributes, and the client's catch-up, newest first. */
 async function workflowsOf(
   operator: Operator,
   clientToken: string,

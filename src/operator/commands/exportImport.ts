@@ -23,16 +23,16 @@ const factSchema: z.ZodType<Fact | End> = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('end'), layout: z.number(), lines: z.number() }),
 ]);
 
-/** The last line: it tells a whole file from one that was cut off. */
+/** The last line, which shows that a file is complete. */
 interface End {
   type: 'end';
-  /** Of the keys in Redis. */
+  /** Layout of the keys in Redis. */
   layout: number;
-  /** Before this one. */
+  /** The number of lines before this one. */
   lines: number;
 }
 
-/** Of the lines of a file; the keys in Redis have one of their own. */
+/** Layout of the lines of a file; the keys in Redis have their own layout. */
 const fileLayout = 1;
 
 export function addExportCommands(program: Command, operator: Operator): void {
@@ -41,7 +41,7 @@ export function addExportCommands(program: Command, operator: Operator): void {
     .description('print accounts, clients, registrations and secrets (as they are stored) as JSON lines')
     .action(async () => {
       const lines: (Fact | End)[] = [];
-      // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
+      // Before a line is printed: the output may be cut off at any time, and contains every secret.
       await operator.record({ what: 'export', target: 'everything', before: null, after: null });
       const db = await operator.db();
       await withProgress(
@@ -69,7 +69,7 @@ export function addExportCommands(program: Command, operator: Operator): void {
       const box = createSecretBox(operator.config().SECRETS_KEY);
       await overEach('Checking', facts, (each) => checkFacts(db, facts, each, box));
       const written = await overEach('Importing', facts, (each) => write(operator, db, each));
-      // Workflows that went on meanwhile may have claimed again what nobody could be sent.
+      // Workflows that kept running may have claimed events again while there was no registration.
       const registrations = facts.filter((fact) => fact.type === 'registration');
       await overEach('Waking', registrations, async (each) => {
         for (const fact of each) await operator.wake(fact.client_token);
@@ -90,7 +90,7 @@ export function addExportCommands(program: Command, operator: Operator): void {
     });
 }
 
-/** All of them: what an import that was cut short had begun is completed. @returns what was not there */
+/** Writes all of them, which also completes an interrupted import. @returns those that did not exist */
 async function write(operator: Operator, db: Db, facts: Iterable<Fact>): Promise<Fact[]> {
   const written: Fact[] = [];
   for (const fact of facts) {
@@ -103,7 +103,7 @@ async function write(operator: Operator, db: Db, facts: Iterable<Fact>): Promise
   return written;
 }
 
-/** Goes over a list and shows how far it is. */
+/** Iterates over a list and shows the progress. */
 function overEach<Item, T>(
   what: string,
   items: readonly Item[],
@@ -129,7 +129,7 @@ function changedMeanwhile(fact: Fact, written: readonly Fact[]): Refused {
   );
 }
 
-/** @param each the same facts, one by one. @throws Refused unless all of it can be taken in */
+/** @param each the same facts, one by one. @throws Refused unless all of them can be imported */
 async function checkFacts(
   db: Db,
   facts: readonly Fact[],
@@ -143,8 +143,8 @@ async function checkFacts(
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
     if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
   }
-  refuseIf(problems.taken, 'Exists already, in another form');
-  refuseIf(problems.alone, 'Without their account or client, in the file or here');
+  refuseIf(problems.taken, 'These already exist in another form');
+  refuseIf(problems.alone, 'Neither the file nor this service has their account or client');
   refuseIf(problems.unreadable, 'SECRETS_KEY has no key for the signing secrets of');
 }
 
@@ -198,7 +198,7 @@ function wholeFile(lines: readonly (Fact | End)[]): Fact[] {
   return facts;
 }
 
-/** A wrong line is named by its number, never shown: it may hold what is secret. */
+/** A wrong line is named by its number and never shown: it may hold a secret. */
 function readLine(line: string, number: number): Fact | End {
   let value: unknown;
   try {

@@ -11,7 +11,7 @@ import { parseMoment, span } from '../terminal/moment.js';
 import { counted, withProgress } from '../terminal/progress.js';
 import { facts, table } from '../terminal/table.js';
 
-/** Calls to Temporal: what a walk costs it is a few per cent of what it can do. */
+/** Calls to Temporal a second: a few per cent of its capacity. */
 const defaultPerSecond = 200;
 
 export function addReconcileCommand(program: Command, operator: Operator): void {
@@ -36,7 +36,7 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
       };
       const found = await withProgress(
         () =>
-          `Looking: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
+          `Reading: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
         () => reconcile(walk, looked),
       );
       operator.answer(present(found), () => describe(found));

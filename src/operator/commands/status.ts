@@ -100,7 +100,7 @@ function sweepAsFact({ sweep, sweptAt }: OwnHealth): string {
   return sweep.kind === 'running' ? ran : `${ran}, ${sweep.kind}`;
 }
 
-/** Of what is tried. */
+/** Returns the client with the oldest owed live notification, except held, paused and suspended ones and those without a URL. */
 function oldestTried(clients: readonly ClientHealth[]): ClientHealth | undefined {
   const tried: readonly Situation[] = ['late', 'draining', 'failing', 'not_before', 'clear'];
   return clients

@@ -1,4 +1,4 @@
-/** Redis as it is set up and as it is. */
+/** Checks of Redis: its settings and its state. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -38,7 +38,7 @@ async function readInfo(redis: Redis): Promise<Values> {
   );
 }
 
-/** undefined where CONFIG is forbidden, as by managed servers. */
+/** undefined if CONFIG is forbidden, as on managed servers. */
 async function readSettings(redis: Redis): Promise<Values | undefined> {
   try {
     const found: Values = {};
@@ -139,7 +139,7 @@ function ofLayout(found: string | null): Finding {
   return fail(check, `The keys have layout ${found}, this release writes ${layoutVersion}.`, todo);
 }
 
-/** Looks at 100 clients drawn at random. */
+/** Checks 100 clients drawn at random. */
 async function ofSecrets(db: Db, config: Config): Promise<Finding> {
   const check = 'redis signing secrets';
   const box = createSecretBox(config.SECRETS_KEY);

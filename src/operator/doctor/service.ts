@@ -1,4 +1,4 @@
-/** Whether an API answers where this command would call it. */
+/** Checks whether an API answers at the address that this command would call. */
 import { type Finding, fail, ok, warn } from './finding.js';
 
 const answerWithinMs = 3000;

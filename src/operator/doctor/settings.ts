@@ -1,9 +1,9 @@
-/** What the settings say, as this command reads them. */
+/** Checks of the settings, as this command reads them. */
 import type { Config } from '../../config.js';
 import { reasonOf } from '../reason.js';
 import { type Finding, fail, ok, warn } from './finding.js';
 
-/** @param read throws where the settings are wrong */
+/** @param read throws if the settings are wrong */
 export function checkSettings(read: () => Config): Finding[] {
   let config: Config;
   try {

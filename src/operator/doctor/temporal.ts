@@ -1,4 +1,4 @@
-/** Temporal: its server, the namespace, what the service has made in it. */
+/** Checks of Temporal: its server, the namespace, and the service's attributes, schedule and workers. */
 import type { Client } from '@temporalio/client';
 import { isGrpcServiceError } from '@temporalio/client';
 import type { Config } from '../../config.js';
@@ -32,7 +32,7 @@ export async function checkTemporal(temporal: Client, config: Config): Promise<F
 
 async function ofVersion({ workflowService }: Client): Promise<Finding> {
   const { serverVersion } = await workflowService.getSystemInfo({});
-  // TERMINATE_EXISTING, with which the sweep replaces a catch-up, is of 1.24.
+  // The sweep replaces a catch-up with TERMINATE_EXISTING, which came with 1.24.
   if (isAtLeast(serverVersion, [1, 24])) return ok('temporal version', `Temporal ${serverVersion}.`);
   return fail(
     'temporal version',

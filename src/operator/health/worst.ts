@@ -1,4 +1,4 @@
-/** The endpoints in trouble, the worst first. */
+/** The endpoints with problems, the worst first. */
 import type { Colour } from '../terminal/colour.js';
 import { fromNow, moment, span } from '../terminal/moment.js';
 import { table } from '../terminal/table.js';

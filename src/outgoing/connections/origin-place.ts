@@ -9,7 +9,7 @@ import type { Origin, Waiter } from './origin.js';
 export interface Ledger {
   readonly timeoutMs: number;
   posted(): void;
-  /** The result of a post is known, or nobody wants to know it. */
+  /** The result of a post is known, or no longer wanted. */
   answered(): void;
   /** A place ended without a post. */
   givenBack(place: OriginPlace): void;

@@ -23,11 +23,11 @@ export const fields = {
    *   state           active (also when absent) | failing | suspended
    *   paused, held    '1' while an operator paused it; while its account is disabled
    *   epoch           raised at each change of state: a verdict from an older epoch changes no state
-   *   failures, attempts_failed   failed attempts in a row over all notifications; those that count toward a suspension
-   *   first_failure_at, first_failure_clock   the first of them: when, and what the client's clock said
+   *   failures, attempts_failed   failed attempts in a row over all notifications; those that count towards a suspension
+   *   first_failure_at, first_failure_clock   the first of them: its time, and the client's clock then
    *   not_before      no attempt before it (Retry-After)
    *   probe_step, probe_at, probe   the one probe of a failing endpoint; probe: `<token> <asset>`
-   *   clock_ms, clock_at   the client's clock: ms run so far; since when it runs (0: it stands still)
+   *   clock_ms, clock_at   the client's clock: ms run so far; since when it runs (0: it is stopped)
    *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
    *   recovered_at    when deliveries could last go on again: assets that wait since before drain at a bounded rate
@@ -61,8 +61,8 @@ export const fields = {
   /**
    *   state           absent: waiting
    *   priority        absent: live
-   *   group           of the workflow that it shares; absent: it has one of its own
-   *   before          16 bytes: the id of the asset's claim before this one; absent: it is the first, or of an older release
+   *   group           name of the workflow that it shares; absent: it has its own
+   *   before          16 bytes: the id of the asset's previous claim; absent: this is the first, or of an older release
    *   by, reason      superseded by, not needed because of; why it failed
    *   attempts        JSON, one line each
    *   clock_since     the client's clock at the first failed attempt

@@ -12,7 +12,7 @@ import type { NotificationState } from './notifications.js';
 import { byFallingScore, type Place } from './place.js';
 
 /** The number of records of a chain that one call reads, in less than 1 ms. */
-const atOnce = 100;
+const recordsPerCall = 100;
 
 const chain = script('assetChain');
 
@@ -53,7 +53,7 @@ async function follow(
 ): Promise<'first' | 'gone'> {
   let id = from;
   while (id !== undefined && !found.has(id)) {
-    const answer = await runScript(db, chain, clientToken, [id, atOnce]);
+    const answer = await runScript(db, chain, clientToken, [id, recordsPerCall]);
     const [records, isGone] = answer as [[acceptedAt: Buffer, state: Buffer, before: Buffer][], number];
     for (const [acceptedAt, state, before] of records) {
       if (id === undefined || found.has(id)) break;

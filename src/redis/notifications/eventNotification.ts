@@ -6,7 +6,7 @@ import { getNotification, type NotificationRecord } from './notifications.js';
 import { type Place, placeArguments, startOf } from './place.js';
 
 /** Entries that one script reads, in less than a millisecond; the list has at most 10,000. */
-const atOnce = 200;
+const entriesPerScript = 200;
 
 const pageOfEvent = script('pageOfEvent');
 
@@ -20,10 +20,10 @@ export async function notificationOfEvent(
   eventId: string,
 ): Promise<NotificationRecord | undefined> {
   let place: Place = startOf('falling');
-  let looked = atOnce;
-  while (looked === atOnce) {
+  let looked = entriesPerScript;
+  while (looked === entriesPerScript) {
     const [score, member] = placeArguments(place);
-    const q = { score, member, count: atOnce, event: eventId };
+    const q = { score, member, count: entriesPerScript, event: eventId };
     const [id, count, last, lastScore] = (await runTable(db, pageOfEvent, clientToken, q)) as [
       ...[id: string, count: number, last: string, lastScore: string],
     ];

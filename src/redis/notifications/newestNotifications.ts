@@ -18,7 +18,7 @@ interface Options {
 }
 
 /** Clients read at the same time. */
-const atOnce = 50;
+const concurrency = 50;
 
 /**
  * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only
@@ -31,14 +31,14 @@ export async function newestNotifications(
 ): Promise<NotificationRecord[]> {
   const newestOf = options.waitingOnly ? newestWaiting : newestListed;
   let newest: Listed[] = [];
-  for (let start = 0; start < clientTokens.length; start += atOnce) {
-    const page = clientTokens.slice(start, start + atOnce);
+  for (let start = 0; start < clientTokens.length; start += concurrency) {
+    const page = clientTokens.slice(start, start + concurrency);
     const found = await Promise.all(page.map((clientToken) => newestOf(db, clientToken, options)));
     newest = [...newest, ...found.flat()]
       .sort((a, b) => byFallingScore(a.place, b.place))
       .slice(0, options.limit);
   }
-  const records = await mapInPages(newest, atOnce, ({ clientToken, notificationId }) =>
+  const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
     getNotification(db, clientToken, notificationId),
   );
   return records.filter((record) => record !== undefined);

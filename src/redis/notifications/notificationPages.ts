@@ -42,7 +42,7 @@ interface Entries {
 }
 
 /** Entries read in one step. */
-const atOnce = 100;
+const entriesPerStep = 100;
 /** Bounds the work of one call if a filter matches little: 2,000 entries; the place then continues the list. */
 const piecesAtMost = 20;
 
@@ -88,7 +88,7 @@ export async function* waitingEntries(
 ): AsyncGenerator<Entries> {
   let place: Place | undefined = behind;
   while (place !== undefined) {
-    const { waiting, end } = await pageOfWaiting(db, clientToken, { place, count: atOnce });
+    const { waiting, end } = await pageOfWaiting(db, clientToken, { place, count: entriesPerStep });
     yield { entries: waiting, ...(end && { end }) };
     place = end;
   }
@@ -104,7 +104,7 @@ async function* listedEntries(
   while (place !== undefined) {
     const { found, end }: { found: Place[]; end?: Place } = await pageOfListed(db, clientToken, filter, {
       place,
-      count: atOnce,
+      count: entriesPerStep,
     });
     place = end !== undefined && end.score >= (filter.since ?? end.score) ? end : undefined;
     yield { entries: found.map(entryOf), ...(place && { end: place }) };
@@ -123,9 +123,9 @@ async function* entriesOfAsset(
   const left = all
     .filter(({ place, state }) => isBehind(place, beginning) && (filter.state ?? state) === state)
     .map(({ place }) => place);
-  for (let start = 0; start < left.length; start += atOnce) {
-    const piece = left.slice(start, start + atOnce);
-    const end = start + atOnce < left.length ? piece.at(-1) : undefined;
+  for (let start = 0; start < left.length; start += entriesPerStep) {
+    const piece = left.slice(start, start + entriesPerStep);
+    const end = start + entriesPerStep < left.length ? piece.at(-1) : undefined;
     yield { entries: piece.map(entryOf), ...(end && { end }) };
   }
 }

@@ -7,7 +7,7 @@ import { announceClaims } from '../owed/owed.js';
 import { type Place, placeArguments, startOf } from './place.js';
 
 /** Read in one script, and made owed in another: a few milliseconds at most. */
-const atOnce = 100;
+const entriesPerScript = 100;
 /** The most notifications of a client that are listed (`trim_list`). */
 const listedAtMost = 10_000;
 
@@ -36,10 +36,10 @@ export async function replayDelivered(
   const until = Math.min(range.until, await redisNow(db));
   const seen = new Set<string>();
   let place: Place = startOf('falling');
-  let [count, listed, looked] = [0, 0, atOnce];
-  while (looked === atOnce) {
+  let [count, listed, looked] = [0, 0, entriesPerScript];
+  while (looked === entriesPerScript) {
     const [score, member] = placeArguments(place);
-    const q = { score, member, count: atOnce, since: range.since, latest: until };
+    const q = { score, member, count: entriesPerScript, since: range.since, latest: until };
     const answer = (await runTable(db, deliveredPage, clientToken, q)) as [number, string, string, string[]];
     looked = answer[0];
     listed += looked;

@@ -10,8 +10,8 @@ export interface Backlog {
   now: number;
   hold: Hold;
   /**
-   * Since when the next attempt could have been made, or from when on it can be. While nothing may be sent: when what
-   * is owed ends as failed. Undefined where nothing waits.
+   * Since when the next attempt could have been made, or when it can be made. While nothing may be sent: when the owed
+   * assets end as failed. Undefined if nothing waits.
    */
   dueAt?: number;
   /** Waiting assets that were due before `overdueBefore`. */

@@ -41,8 +41,8 @@ export type Claim =
   | { kind: 'unknown_client' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /**
-   * The asset is owed by this notification; `again`: it was before. `supersedes`: an older one of its asset was owed, and
-   * has ended. `take`: may it be sent now, where that was asked.
+   * The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and
+   * has ended. `take`: whether it may be sent now, if that was asked.
    */
   | { kind: 'claimed'; claim: number; again: boolean; supersedes?: true; held?: Held; take?: Take }
   /** It was claimed, and has ended since, or a newer one took its place. */

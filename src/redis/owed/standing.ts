@@ -25,7 +25,7 @@ export interface Standing {
 }
 
 /** Notifications in one call, which blocks Redis for less than 1 ms. */
-const atOnce = 100;
+const notificationsPerCall = 100;
 
 const standing = script('standing');
 
@@ -37,8 +37,8 @@ export async function standingsOf(
 ): Promise<{ standings: Standing[]; now: number }> {
   const standings: Standing[] = [];
   let now = 0;
-  for (let i = 0; i < asked.length; i += atOnce) {
-    const chunk = asked.slice(i, i + atOnce);
+  for (let i = 0; i < asked.length; i += notificationsPerCall) {
+    const chunk = asked.slice(i, i + notificationsPerCall);
     const bytes: Buffer[] = [];
     const q = {
       asked: chunk.map(({ notificationId, platformId }) => {

@@ -40,8 +40,8 @@ export interface EndedAttempt {
 export type Take =
   | Taken
   /**
-   * `inMs`: when to ask again; -1 where only a change from outside helps. `failures`, `last`: the failed attempts so far and
-   * the last of them, where it is not due.
+   * `inMs`: when to ask again; -1 if it waits for a change from outside. `failures`, `last`: the number of failed attempts
+   * and the last of them, if the notification is not due.
    */
   | { kind: 'refused'; reason: RefusedReason; inMs: number; failures?: number; last?: EndedAttempt }
   /** Nothing is left to do: it was delivered, superseded or ended otherwise; `state` says how, while its record is kept. */

@@ -34,7 +34,7 @@ export interface AttemptHistory {
 }
 
 const flushEveryMs = 5_000;
-const clientsAtOnce = 500;
+const keysPerStep = 500;
 
 export function countAttempts(db: Db, log: Logger): AttemptHistory {
   /** By key: the number to add to each field. */
@@ -45,9 +45,9 @@ export function countAttempts(db: Db, log: Logger): AttemptHistory {
   async function flush(): Promise<void> {
     const keys = [...counted];
     counted = new Map();
-    for (let start = 0; start < keys.length; start += clientsAtOnce) {
+    for (let start = 0; start < keys.length; start += keysPerStep) {
       const commands = db.redis.pipeline();
-      for (const [key, fields] of keys.slice(start, start + clientsAtOnce)) {
+      for (const [key, fields] of keys.slice(start, start + keysPerStep)) {
         for (const [field, by] of fields) commands.hincrby(key, field, by);
         commands.expire(key, keptSeconds);
       }

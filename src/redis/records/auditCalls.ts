@@ -53,8 +53,8 @@ export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}):
   const from = String(Math.max(0, Math.floor(since)));
   const accountIds = await db.redis.smembers(db.global.accounts);
   const found: RecordedCall[] = [];
-  for (let start = 0; start < accountIds.length; start += accountsAtOnce) {
-    const page = accountIds.slice(start, start + accountsAtOnce);
+  for (let start = 0; start < accountIds.length; start += accountsPerStep) {
+    const page = accountIds.slice(start, start + accountsPerStep);
     const commands = db.redis.pipeline();
     for (const accountId of page) commands.xrange(db.global.accountCalls(accountId), from, '+');
     const streams = (await runPipeline(commands)) as [string, string[]][][];
@@ -66,7 +66,7 @@ export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}):
 }
 
 /** Bounds each answer of Redis: a full stream has about 600 kB. */
-const accountsAtOnce = 10;
+const accountsPerStep = 10;
 
 function recordedCall(accountId: string, id: string, entry: string): RecordedCall {
   const said = JSON.parse(entry) as Omit<AuditedCall, 'accountId'>;

@@ -11,10 +11,10 @@ import { resetRegistration } from './registrations.js';
 
 /** The same as for the record of an ended notification. */
 const keptSeconds = 14 * 86_400;
-/** Keys of one step. */
-const atOnce = 500;
+/** Keys deleted in one step. */
+const keysPerStep = 500;
 /** Assets in one script: some milliseconds of a busy Redis. */
-const assetsAtOnce = 100;
+const assetsPerScript = 100;
 /** `assetSlot` in ids.ts. */
 const buckets = 0x4000;
 
@@ -62,9 +62,11 @@ export async function clearDeletedClient(
   await db.redis.unlink(keys.signingSecrets);
   const cancelled = await repeat(db, cancelOwed, clientToken, onStep);
   await repeat(db, unlinkBeside, clientToken, onStep);
-  for (let from = 0; from < buckets; from += atOnce) {
+  for (let from = 0; from < buckets; from += keysPerStep) {
     onStep();
-    const some = Array.from({ length: Math.min(atOnce, buckets - from) }, (_, i) => (from + i).toString(36));
+    const some = Array.from({ length: Math.min(keysPerStep, buckets - from) }, (_, i) =>
+      (from + i).toString(36),
+    );
     await db.redis.unlink(...some.map(keys.known));
   }
   await expireRecords(db, clientToken, onStep);
@@ -85,7 +87,7 @@ async function repeat(
 ): Promise<number> {
   for (let sum = 0; ; ) {
     onStep();
-    const [done, hasMore] = (await runScript(db, step, clientToken, [assetsAtOnce])) as [number, number];
+    const [done, hasMore] = (await runScript(db, step, clientToken, [assetsPerScript])) as [number, number];
     sum += done;
     if (hasMore === 0) return sum;
   }
@@ -98,9 +100,9 @@ const unlinkBeside = script('unlinkBeside');
 /** Sets an expiry on records without one: those of ended notifications already have one. */
 async function expireRecords(db: Db, clientToken: string, onStep: () => void): Promise<void> {
   const keys = db.client(clientToken);
-  for (let from = 0; ; from += atOnce) {
+  for (let from = 0; ; from += keysPerStep) {
     onStep();
-    const ids = await db.redis.zrange(keys.notifications, String(from), String(from + atOnce - 1));
+    const ids = await db.redis.zrange(keys.notifications, String(from), String(from + keysPerStep - 1));
     if (ids.length === 0) return;
     const expiring = db.redis.pipeline();
     for (const id of ids) expiring.expire(keys.notification(id), keptSeconds, 'NX');

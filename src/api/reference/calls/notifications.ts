@@ -41,7 +41,7 @@ const scope = 'Ask for a token with the scope `push_notifications`; any scope of
 const ofNotification = inPath('id', 'The notification.', notificationIdText);
 
 const range = schemaOf(recoverBody) as ObjectSchema;
-/** Describes the body of a call about what ended so in a time. */
+/** Describes the body of a call about notifications that ended so in a span of time. */
 const rangeOf = (ended: 'Failed' | 'Delivered') => ({
   ...range,
   properties: {

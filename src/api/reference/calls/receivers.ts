@@ -22,7 +22,7 @@ const check = object({
   advice: text('Nothing to do.', { description: 'What to change in the receiver.' }),
 });
 
-/** Shows the checks of a receiver that does all of it well. */
+/** The checks of a receiver that passes all of them. */
 const allWell = names.map((name) => {
   const answered = refused.includes(name)
     ? { status: 401, milliseconds: 31, error: 'http_status' }

@@ -5,8 +5,8 @@ import { ApiError } from '../../apiError.js';
 import { problemOf } from '../../problem.js';
 
 /**
- * Answers what the HTTP parser refuses, in the shape of every other error, and closes the connection.
- * @param answer the one under way on this connection, if any
+ * Answers requests that the HTTP parser refuses, in the form of every other error, and closes the connection.
+ * @param answer the answer under way on this connection, if any
  */
 export function refuseBytes(
   err: NodeJS.ErrnoException,

@@ -1,7 +1,7 @@
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import { fromNow } from '../../terminal/moment.js';
 
-/** Says when the next attempt is made, and why not sooner where another rule than the retry delay decides it. */
+/** Describes when the next attempt is made, and the reason if another rule than the retry delay decides it. */
 export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecord): string | undefined {
   switch (waitingReason) {
     case undefined:

@@ -11,7 +11,7 @@ export function parseNotificationId(text: string): string {
   return text;
 }
 
-/** @throws Refused when there is no such notification */
+/** @throws Refused if there is no such notification */
 export async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {
   const found = await findNotification(await operator.db(), id);
   if (found === undefined) throw unrequireNotification(id);
