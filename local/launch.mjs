@@ -22,8 +22,6 @@ const [task, ...args] = process.argv.slice(2);
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
 const fuzz = 'test/fuzz/**/*.test.ts';
-/** Tests wait more than they compute: more files than cores at a time. */
-const sideBySide = ['--parallel', '--jobs', '3'];
 
 checkNode();
 switch (task) {
@@ -44,7 +42,7 @@ switch (task) {
     break;
   case 'test':
     prepare();
-    mocha(tests, '--ignore', faults, '--ignore', fuzz, ...sideBySide);
+    mocha(tests, '--ignore', faults, '--ignore', fuzz);
     break;
   case 'unit':
     prepare([install]);
