@@ -36,9 +36,19 @@ export function notificationId(event: {
   segments: readonly string[];
 }): NotificationId {
   const parts = [event.clientToken, event.platformId, event.eventId, ...new Set([...event.segments].sort())];
+  return idFromBytes(digestOf(parts));
+}
+
+function digestOf(parts: readonly string[]): Buffer {
   let all = '';
   for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;
-  return idFromBytes(hash('sha256', all, 'buffer').subarray(0, idBytes));
+  return hash('sha256', all, 'buffer').subarray(0, idBytes);
+}
+
+/** The id of a notice: derived, so that one that is sent off a second time is a repeat to its receiver. */
+export function noticeId(notice: { to: string; clientToken: string; kind: string; at: number }): string {
+  const { to, clientToken, kind, at } = notice;
+  return `ntc_${digestOf([to, clientToken, kind, String(at)]).toString('base64url')}`;
 }
 
 export function idFromBytes(bytes: Buffer): NotificationId {

@@ -72,7 +72,7 @@ export async function claimLost({ db, log }: DeliveryDeps, { event }: Delivery):
   }
 }
 
-/** Logs, counts and times a settled attempt, and the change of its registration's state. */
+/** Logs, counts and times a settled attempt; logs and counts the change of its registration's state, and has it told. */
 export function tellAttempt(
   deps: DeliveryDeps,
   { delivery, mode }: Work,
@@ -87,7 +87,9 @@ export function tellAttempt(
   }
   if (mode !== 'redeliver') timeAttempt(deps, priority, verdict, settled);
   if (outcome === 'delivered' || outcome === 'failed') deps.metrics.ended(outcome);
-  if (change !== undefined) tellStateChange(deps, { clientToken, ...change });
+  if (change === undefined) return;
+  tellStateChange(deps, { clientToken, ...change });
+  deps.notices.tell(clientToken);
 }
 
 /** Tells how long after the acceptance of its event a notification was first attempted, and delivered. */

@@ -9,6 +9,7 @@ import { accountForClient } from './account.js';
 import { besideOthers, keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 import { pickedUpWithinMs } from './judge.js';
+import { handOverLeftNotices } from './notices.js';
 import { readWhatItIs } from './ofClient.js';
 
 /** The sweep looks after a client only where something has been overdue, or owed, for so long: an engine may queue the rest. */
@@ -31,7 +32,7 @@ export interface Supervised {
 /**
  * Compares the clients that are owed something with the running catch-ups. Starts the catch-ups that are missing, and
  * replaces those that do nothing about something overdue. Also mends the hold of clients whose account was disabled or
- * enabled half-way.
+ * enabled half-way, and hands over notices that no workflow has.
  */
 export async function superviseCatchUps(
   deps: ActivityDeps,
@@ -57,11 +58,14 @@ export async function superviseCatchUps(
     if (done !== undefined) counts[done]++;
   };
   for await (const page of owedClients(deps.db)) await mapInPages(page, concurrency, supervise);
+  const withNotices: string[] = [];
   const endpoints = await countEndpoints(deps.db, {
     page: () => heartbeat(counts),
     broken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
+    notice: (clientToken) => withNotices.push(clientToken),
   });
   await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
+  await handOverLeftNotices(deps, withNotices, () => heartbeat(counts));
   return counts;
 }
 

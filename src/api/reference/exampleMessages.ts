@@ -24,6 +24,7 @@ export const exampleMessages: Record<ErrorCode, string> = {
   not_found: 'There is nothing at this address',
   unknown_client: 'There is no client with this client_token',
   not_registered: 'No url is registered for this client',
+  no_notices_url: 'The account has no url for notices',
   unknown_notification: 'There is no such notification of this client',
   unknown_asset: 'Nothing is known about this asset of this client',
   unknown_event: 'No notification of this client that is kept names this event',

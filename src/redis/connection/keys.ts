@@ -50,6 +50,10 @@
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
  *   beside:<asset>                set: ids of notifications that the chain of the asset's claims may not lead to; 14 days
  *                                 after the last of them ended (assetNotifications.ts)
+ *
+ * Of those who are told notices, `{account:<id>}:` or `{platform:}:` before each
+ *   notices                       hash (fields.ts): the URL, and how its receiver does
+ *   signing-secrets               hash of the notices' signing secrets
  */
 export function globalKeys(prefix: string) {
   return {
@@ -90,12 +94,18 @@ export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }
 
+/** Who is told notices, where a script takes a client token: no client token has a colon. */
+export const toldAccount = (accountId: string): string => `account:${accountId}`;
+export const toldPlatform = 'platform:';
+
 export function clientKeys(prefix: string, clientToken: string) {
   const base = clientBase(prefix, clientToken);
   return {
     base,
     client: `${base}client`,
     signingSecrets: `${base}signing-secrets`,
+    /** Of who is told notices (`toldAccount`), never of a client. */
+    notices: `${base}notices`,
     registration: `${base}registration`,
     endpoint: `${base}endpoint`,
     stateChanges: `${base}state-changes`,

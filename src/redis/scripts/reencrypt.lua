@@ -1,6 +1,6 @@
 -- Puts a signing secret in the place of the same one under another key, unless it was renewed or has gone meanwhile.
 -- include: client
--- KEYS: the client's base
+-- KEYS: the client's base, or that of those who are told notices
 -- Arguments: name (of the field), before, after (sealed)
 -- Answer: 1 where it was replaced, else 0
 -- Repeat: safe: it is replaced once
