@@ -1,0 +1,297 @@
+import assert from 'node:assert/strict';
+import { toldAccount, toldPlatform } from '../../src/redis/connection/keys.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
+import { deleteClient } from '../../src/redis/records/clients.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { getNoticesUrl, removeNoticesUrl, setNoticesUrl } from '../../src/redis/records/notices.js';
+import { type NoticeKind, owedNotices } from '../../src/redis/records/owedNotices.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { newSigningSecret, rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { allHandedOver, receivedOf, type Scene, type Site, startScene, toldOf } from './scene.js';
+
+const hourMs = 3_600_000;
+const box = createSecretBox(undefined);
+
+describe('Being told', () => {
+  let h: Harness;
+  let scene: Scene;
+  let platform: Receiver;
+  const platformSecret = newSigningSecret();
+  const ended: string[] = [];
+
+  before(async () => {
+    platform = await startReceiver();
+    h = await startHarness(
+      {
+        FAILING_AFTER: '2',
+        RETRY_SCHEDULE_SECONDS: '0.1',
+        PROBE_SCHEDULE_SECONDS: '0.2',
+        NOTICES_URL: platform.url,
+        NOTICES_SIGNING_SECRET: `${platformSecret},${newSigningSecret()}`,
+      },
+      'all',
+      { metrics: { noticeEnded: (kind, result) => ended.push(`${kind} ${result}`) } },
+    );
+    // Far from the end of an hour: what belongs to one must not fall into two.
+    h.skip(hourMs - (Date.now() % hourMs) + hourMs / 6);
+    await h.startWorker();
+    scene = await startScene(h);
+  });
+  after(async () => {
+    await h.close();
+    await scene.close();
+    await platform.close();
+  });
+  beforeEach(() => {
+    scene.told.answer = () => 200;
+  });
+
+  const hour = () => new Date(Date.now() + h.db.clockOffsetMs()).toISOString().slice(0, 13);
+  const workflowOf = ({ client }: Site, kind: NoticeKind, to: 'account' | 'platform' = 'account') =>
+    h.temporal.workflow.getHandle(h.ids.notice(client, kind, hour(), to));
+  const stateIs = (client: string, state: string) =>
+    until(`it is ${state}`, async () => (await getEndpoint(h.db, client)).state === state);
+
+  it('an endpoint that is failing, then takes notifications again: the account hears both, signed, with counts', async () => {
+    const site = await scene.newSite();
+    await scene.fail(site);
+    const [failing] = await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
+    assert.ok(failing);
+    const { at, since, ...said } = failing;
+    assert.deepEqual(said, {
+      event: 'endpoint.failing',
+      account_id: site.accountId,
+      client_token: site.client,
+      reason: '2 attempts failed in a row',
+      attempts_failed: 2,
+      owed: 3,
+    });
+    assert.ok(Date.parse(since) <= Date.parse(at));
+
+    scene.down.delete(site.client);
+    const [recovered] = await toldOf(scene.told, site.client, 'endpoint.recovered', site.secret);
+    assert.ok(recovered);
+    assert.equal(recovered.reason, 'a probe succeeded');
+    assert.ok(recovered.attempts_failed >= 2);
+    assert.equal(recovered.since, since, 'since when it has taken nothing');
+    assert.ok(Date.parse(recovered.at) > Date.parse(at));
+    const ids = receivedOf(scene.told, site.client).map(({ headers }) => headers['webhook-id']);
+    assert.equal(new Set(ids).size, 2, 'each has an id of its own');
+  });
+
+  it('the platform hears the same at NOTICES_URL, with its own secret and under another id', async () => {
+    const site = await scene.newSite();
+    await scene.fail(site);
+    const [account] = await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
+    const [its] = await toldOf(platform, site.client, 'endpoint.failing', platformSecret);
+    assert.deepEqual(its, account);
+    const [[one], [other]] = [receivedOf(scene.told, site.client), receivedOf(platform, site.client)];
+    assert.notEqual(one?.headers['webhook-id'], other?.headers['webhook-id']);
+    assert.equal(String(other?.headers['webhook-signature']).split(' ').length, 2, 'the older secret signs along');
+  });
+
+  it('the workflow says what it is about, without a URL or a secret; its result says what became of it', async () => {
+    const site = await scene.newSite();
+    await scene.fail(site);
+    await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
+    const handle = workflowOf(site, 'endpoint.failing');
+    const { state, status, tries } = (await handle.result()) as Record<string, unknown>;
+    assert.deepEqual([state, status, tries], ['delivered', 200, 1]);
+    const { memo, searchAttributes, staticSummary } = (await handle.describe()) as unknown as {
+      memo: Record<string, unknown>;
+      searchAttributes: Record<string, unknown>;
+      staticSummary?: string | (() => Promise<string>);
+    };
+    const summary = typeof staticSummary === 'function' ? await staticSummary() : staticSummary;
+    const what = `Notice: endpoint.failing of ${site.client}, to its account`;
+    if (summary !== undefined) assert.equal(summary, what);
+    assert.equal(memo.what, what);
+    assert.equal(memo.why, '2 attempts failed in a row');
+    assert.deepEqual([memo.attempts_failed, memo.owed, memo.tries], [2, 3, 1]);
+    assert.equal(memo.state, 'delivered: answered 2xx');
+    assert.deepEqual(searchAttributes.ClientToken, [site.client]);
+    assert.deepEqual(searchAttributes.HttpStatus, [200]);
+    const history = JSON.stringify(await handle.fetchHistory());
+    for (const hidden of ['hush', 'hook', site.secret]) {
+      const encoded = Buffer.from(hidden).toString('base64').slice(0, -4);
+      assert.ok(!history.includes(hidden) && !history.includes(encoded), hidden);
+    }
+  });
+
+  it('one of a kind for each client and hour: the next comes in the next hour, where it is still so', async () => {
+    const [site, other] = [await scene.newSite(), await scene.newSite()];
+    await scene.fail(site);
+    await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
+    scene.down.delete(site.client);
+    await toldOf(scene.told, site.client, 'endpoint.recovered', site.secret);
+    await allHandedOver(h, site.client);
+
+    await scene.fail(site);
+    await stateIs(site.client, 'failing');
+    await until('it is put off', async () => {
+      const { notices } = await owedNotices(h.db, site.client);
+      return notices[0]?.notBefore;
+    });
+    await h.sweep();
+    await scene.fail(other);
+    await toldOf(scene.told, other.client, 'endpoint.failing', other.secret);
+    assert.equal(receivedOf(scene.told, site.client, 'endpoint.failing').length, 1);
+    assert.equal(receivedOf(platform, site.client, 'endpoint.failing').length, 1);
+
+    h.skip(hourMs);
+    await h.sweep();
+    await toldOf(scene.told, site.client, 'endpoint.failing', site.secret, 2);
+    await toldOf(platform, site.client, 'endpoint.failing', platformSecret, 2);
+    const ids = receivedOf(scene.told, site.client, 'endpoint.failing').map((r) => r.headers['webhook-id']);
+    assert.equal(new Set(ids).size, 2);
+    await allHandedOver(h, site.client);
+  });
+
+  it('what was put off and is so no more is told to nobody', async () => {
+    const site = await scene.newSite();
+    for (const times of [1, 2]) {
+      await scene.fail(site);
+      await stateIs(site.client, 'failing');
+      if (times === 1) await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
+      scene.down.delete(site.client);
+      await stateIs(site.client, 'active');
+      if (times === 1) await toldOf(scene.told, site.client, 'endpoint.recovered', site.secret);
+    }
+    const { notices } = await owedNotices(h.db, site.client);
+    assert.deepEqual(
+      notices.map(({ kind }) => kind),
+      ['endpoint.recovered'],
+      'the newest change has taken the place of the one before',
+    );
+  });
+
+  it('answered 503: tried again under the same id with the same body, until it is taken', async () => {
+    const site = await scene.newSite();
+    const mine = () => receivedOf(scene.told, site.client, 'endpoint.failing');
+    scene.told.answer = () => (mine().length < 4 ? 503 : 200);
+    await scene.fail(site);
+    await until('it was sent four times', () => mine().length === 4);
+    const handle = workflowOf(site, 'endpoint.failing');
+    const result = (await handle.result()) as Record<string, unknown>;
+    assert.deepEqual([result.state, result.status], ['delivered', 200]);
+    await toldOf(scene.told, site.client, 'endpoint.failing', site.secret, 4);
+    assert.equal(new Set(mine().map(({ headers }) => headers['webhook-id'])).size, 1);
+    assert.equal(new Set(mine().map(({ body }) => body)).size, 1);
+    const url = await getNoticesUrl(h.db, site.accountId);
+    assert.equal(url?.lastError, 'http_status');
+    assert.ok(Number(url?.lastSuccessAtMs) >= Number(url?.lastFailureAtMs));
+    assert.ok(ended.includes('endpoint.failing delivered'));
+  });
+
+  it('410: this notice is given up', async () => {
+    const site = await scene.newSite();
+    scene.told.answer = () => 410;
+    await scene.fail(site);
+    const handle = await until('it has a workflow', async () => {
+      const handle = workflowOf(site, 'endpoint.failing');
+      return (await handle.describe().catch(() => undefined)) && handle;
+    });
+    assert.deepEqual(await handle.result(), {
+      ...{ state: 'failed', why: 'its receiver is gone (410)', status: 410, tries: 1 },
+    });
+    assert.ok(ended.includes('endpoint.failing failed'));
+  });
+
+  it('an endpoint that answers 410 is suspended', async () => {
+    const site = await scene.newSite();
+    scene.down.set(site.client, 410);
+    await h.publish({ client: site.client, asset: 'vid-1' });
+    const [suspended] = await toldOf(scene.told, site.client, 'endpoint.suspended', site.secret);
+    assert.deepEqual(
+      [suspended?.reason, suspended?.attempts_failed, suspended?.owed],
+      ['it answered 410', 1, 1],
+    );
+    assert.equal(receivedOf(scene.told, site.client).length, 1);
+  });
+
+  it('a secret that is rotated by a process that ends at once: the sweep tells it', async () => {
+    const site = await scene.newSite();
+    await rotateSigningSecret(h.db, box, site.client);
+    assert.equal((await owedNotices(h.db, site.client)).notices.length, 1);
+    await h.sweep();
+    const [rotated] = await toldOf(scene.told, site.client, 'secret.rotated', site.secret);
+    assert.ok(rotated);
+    assert.equal(rotated.reason, 'the signing secret was rotated');
+    assert.deepEqual([rotated.attempts_failed, rotated.owed], [0, 0]);
+    assert.equal(rotated.since, rotated.at);
+    await allHandedOver(h, site.client);
+    await rotateSigningSecret(h.db, box, toldAccount(site.accountId));
+    assert.equal(await h.db.redis.exists(h.db.client(toldAccount(site.accountId)).endpoint), 0);
+  });
+
+  it('handed over twice, as after a crash before it is noted: one workflow', async () => {
+    const site = await scene.newSite();
+    await rotateSigningSecret(h.db, box, site.client);
+    const { endpoint } = h.db.client(site.client);
+    const stored = String(await h.db.redis.hget(endpoint, 'secret_notice'));
+    await h.deps.notices.handOver(site.client);
+    await h.db.redis.hset(endpoint, 'secret_notice', stored);
+    await h.deps.notices.handOver(site.client);
+    assert.equal((await owedNotices(h.db, site.client)).notices.length, 0);
+    await workflowOf(site, 'secret.rotated').result();
+    assert.equal(receivedOf(scene.told, site.client).length, 1);
+  });
+
+  describe('nobody left to tell: the workflow ends as cancelled', () => {
+    const cases: [string, (site: Site) => Promise<unknown>, string][] = [
+      [
+        'the URL is removed',
+        ({ accountId }) => removeNoticesUrl(h.db, accountId),
+        'the account has no notices URL any more',
+      ],
+      ['the client is deleted', ({ client }) => deleteClient(h.db, client), 'its client was deleted'],
+      [
+        'the account is gone',
+        ({ accountId }) => h.db.redis.del(h.db.global.account(accountId)),
+        'its account was deleted',
+      ],
+      [
+        'the account is disabled',
+        ({ accountId }) => setDisabled(h.db, accountId, true),
+        'its account is disabled',
+      ],
+    ];
+    for (const [name, leave, why] of cases) {
+      it(name, async () => {
+        const site = await scene.newSite();
+        scene.told.answer = () => 500;
+        await rotateSigningSecret(h.db, box, site.client);
+        await h.deps.notices.handOver(site.client);
+        await until('it was tried', () => receivedOf(scene.told, site.client).length > 0);
+        await leave(site);
+        const result = (await workflowOf(site, 'secret.rotated').result()) as Record<string, unknown>;
+        assert.deepEqual([result.state, result.why], ['cancelled', why]);
+        assert.ok(ended.includes('secret.rotated cancelled'));
+      });
+    }
+  });
+
+  it('another URL takes what the one before did not, with the same secret', async () => {
+    const site = await scene.newSite();
+    const elsewhere = await startReceiver();
+    try {
+      scene.told.answer = () => 500;
+      await rotateSigningSecret(h.db, box, site.client);
+      await h.deps.notices.handOver(site.client);
+      await until('it was tried', () => receivedOf(scene.told, site.client).length > 0);
+      await setNoticesUrl(h.db, box, site.accountId, elsewhere.url);
+      await toldOf(elsewhere, site.client, 'secret.rotated', site.secret);
+      assert.equal((await getNoticesUrl(h.db, site.accountId))?.lastError, undefined);
+    } finally {
+      await elsewhere.close();
+    }
+  });
+
+  it('how the platform’s receiver does is kept without its URL', async () => {
+    const { notices } = h.db.client(toldPlatform);
+    const kept = await h.db.redis.hgetall(notices);
+    assert.ok(Number(kept.last_success_at) > 0);
+    assert.equal(kept.url, undefined);
+  });
+});
