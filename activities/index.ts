@@ -1,7 +1,7 @@
 import type { Waiting } from '../src/delivery/outcome.js';
-import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { Notice } from '../src/notices/notice.js';
 import type { SoFar } from '../src/notices/send.js';
+import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';

@@ -59,7 +59,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
   const notices = createNotices({ ...options, delivery, taskQueue, platform: platformOf(config) });
-  const engine = role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, notices, history });
+  const engine =
+    role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, notices, history });
   const outbox = new Outbox({
     temporal,
     taskQueue,

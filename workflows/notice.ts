@@ -47,5 +47,7 @@ function show(sent: Sent, tries: number): void {
     ...(sent.status === undefined ? [] : [{ key: httpStatusKey, value: sent.status }]),
   ]);
   upsertMemo({ state: `${sent.state}: ${sent.why}`, tries, next });
-  setCurrentDetails(`${sent.state} after ${tries} tries: ${sent.why}${next === null ? '.' : `; again at ${next}.`}`);
+  setCurrentDetails(
+    `${sent.state} after ${tries} tries: ${sent.why}${next === null ? '.' : `; again at ${next}.`}`,
+  );
 }

@@ -11,14 +11,14 @@ import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { eventEndpoint } from './endpoints/event.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
-import { notificationEndpoint } from './endpoints/notification.js';
-import { notificationsEndpoint } from './endpoints/notifications.js';
 import { noticesSecretEndpoint, rotateNoticesSecretEndpoint } from './endpoints/notices/signingSecret.js';
 import {
   noticesUrlEndpoint,
   removeNoticesUrlEndpoint,
   setNoticesUrlEndpoint,
 } from './endpoints/notices/url.js';
+import { notificationEndpoint } from './endpoints/notification.js';
+import { notificationsEndpoint } from './endpoints/notifications.js';
 import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
 import { recoverEndpoint } from './endpoints/recover.js';
 import { redeliverEndpoint } from './endpoints/redeliver.js';

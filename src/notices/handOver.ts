@@ -89,5 +89,8 @@ function isStillSo(kind: NoticeKind, health: EndpointHealth): boolean {
 
 async function recipients({ db, tellsPlatform }: HandOverDeps, accountId: string): Promise<Recipient[]> {
   const url = await getNoticesUrl(db, accountId);
-  return [...(url === undefined ? [] : ['account' as const]), ...(tellsPlatform ? ['platform' as const] : [])];
+  return [
+    ...(url === undefined ? [] : ['account' as const]),
+    ...(tellsPlatform ? ['platform' as const] : []),
+  ];
 }

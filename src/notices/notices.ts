@@ -19,7 +19,9 @@ export interface Notices {
 /** So many clients at once in one process: the rest is the sweep's. */
 const maxTelling = 50;
 
-export function createNotices(deps: Omit<HandOverDeps, 'tellsPlatform'> & SendDeps & { log: Logger }): Notices {
+export function createNotices(
+  deps: Omit<HandOverDeps, 'tellsPlatform'> & SendDeps & { log: Logger },
+): Notices {
   const tellsPlatform = deps.platform !== undefined;
   const handOver = (clientToken: string) => handOverNotices({ ...deps, tellsPlatform }, clientToken);
   /** By client token: whether there is something new to tell. */
@@ -42,7 +44,10 @@ export function createNotices(deps: Omit<HandOverDeps, 'tellsPlatform'> & SendDe
       if (isTelling) return;
       void tellAll(clientToken)
         .catch((err: unknown) => {
-          deps.log.warn({ err, client_token: clientToken }, 'a notice has no workflow yet; the sweep starts it');
+          deps.log.warn(
+            { err, client_token: clientToken },
+            'a notice has no workflow yet; the sweep starts it',
+          );
         })
         .finally(() => telling.delete(clientToken));
     },

@@ -16,7 +16,9 @@ export interface SendDeps {
   db: Db;
   sender: Sender;
   secretBox: SecretBox;
-  delivery: Pick<DeliverySchedule, 'retryScheduleMs' | 'retryWindowMs' | 'failingAfter'> & { leaseMs: number };
+  delivery: Pick<DeliverySchedule, 'retryScheduleMs' | 'retryWindowMs' | 'failingAfter'> & {
+    leaseMs: number;
+  };
   /** Where the platform is told; undefined: it is not. */
   platform: { url: string; secrets: readonly string[] } | undefined;
   log: Logger;

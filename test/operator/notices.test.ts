@@ -48,10 +48,7 @@ describe('operator: notices', () => {
     const { previous_valid_until } = await cli.json('notices', 'rotate-secret', accountId);
     assert.ok(Date.parse(previous_valid_until) > Date.now());
     assert.equal((await read())[1], first);
-    assert.equal(
-      (await cli.json('notices', 'rotate-secret', accountId, '--now')).previous_valid_until,
-      null,
-    );
+    assert.equal((await cli.json('notices', 'rotate-secret', accountId, '--now')).previous_valid_until, null);
     assert.equal((await read()).length, 1);
     const audit = (await cli.json('audit')) as { what: string; target: string; after: unknown }[];
     assert.deepEqual(

@@ -45,7 +45,11 @@ describe('Notice', () => {
 
   it('waits as long as each attempt says, and counts them', async () => {
     const delivered: Sent = { state: 'delivered', why: 'answered 2xx', status: 204 };
-    const { result, memo, state, waits, soFar } = await play([waiting(5 * second), waiting(4 * hour), delivered]);
+    const { result, memo, state, waits, soFar } = await play([
+      waiting(5 * second),
+      waiting(4 * hour),
+      delivered,
+    ]);
     assert.deepEqual(result, { ...delivered, tries: 3 });
     assert.deepEqual(state, ['delivered']);
     assert.deepEqual(memo, { state: 'delivered: answered 2xx', tries: 3, next: null });

@@ -71,7 +71,11 @@ function received(kind: NoticeKind) {
     summary,
     description: `${description} Goes to the URL of PUT /notices, and to the platform’s; at most one of this kind for each client and hour. Signed as notifications are, with the notices’ own secret.`,
     security: [],
-    parameters: headersOfSent(example.headers, 'notice', text('ntc_3q2-7wABAgMEBQYHCAkKCw', { minLength: 1 })),
+    parameters: headersOfSent(
+      example.headers,
+      'notice',
+      text('ntc_3q2-7wABAgMEBQYHCAkKCw', { minLength: 1 }),
+    ),
     requestBody: {
       required: true,
       content: {
@@ -85,7 +89,9 @@ function received(kind: NoticeKind) {
               reason: text(said[kind].reason, { description: 'For a person.' }),
               since: time('Since when the endpoint has taken nothing; else as `at`.'),
               attempts_failed: whole(5, { description: 'Attempts that have failed since then.' }),
-              owed: whole(12, { description: 'The assets that the client was owed when the notice was made.' }),
+              owed: whole(12, {
+                description: 'The assets that the client was owed when the notice was made.',
+              }),
             }),
             additionalProperties: false,
           },
@@ -99,7 +105,9 @@ function received(kind: NoticeKind) {
       '410': { description: 'The receiver is gone: this notice is given up.' },
       '429': retryAfter('Too many at once.'),
       '503': retryAfter('Away for a while.'),
-      default: { description: 'A failed attempt. The next follow at the times of a notification, for 5 days.' },
+      default: {
+        description: 'A failed attempt. The next follow at the times of a notification, for 5 days.',
+      },
     },
   };
 }

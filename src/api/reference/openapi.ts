@@ -36,7 +36,8 @@ export const openapi = {
     { name: 'Notifications', description: 'What was sent about an asset, and what became of it.' },
     {
       name: 'Notices',
-      description: 'What the service tells an account by itself: endpoints that fail or recover, secrets that are rotated.',
+      description:
+        'What the service tells an account by itself: endpoints that fail or recover, secrets that are rotated.',
     },
     { name: 'Publishing', description: 'For the platform: what analysis found.' },
     { name: 'Service', description: 'Health checks and this description.' },

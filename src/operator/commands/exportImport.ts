@@ -36,7 +36,9 @@ const fileLayout = 1;
 export function addExportCommands(program: Command, operator: Operator): void {
   program
     .command('export')
-    .description('accounts, clients, registrations, notices URLs and secrets (as they are stored) as JSON lines')
+    .description(
+      'accounts, clients, registrations, notices URLs and secrets (as they are stored) as JSON lines',
+    )
     .action(async () => {
       const lines: (Fact | End)[] = [];
       // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
@@ -141,7 +143,8 @@ async function checkFacts(
   for (const fact of each) {
     if ((await compareFact(db, fact)) === 'different') problems.taken.push(nameOf(fact));
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
-    if ('signing_secrets' in fact && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
+    if ('signing_secrets' in fact && !canRead(box, fact.signing_secrets))
+      problems.unreadable.push(nameOf(fact));
   }
   refuseIf(problems.taken, 'There already, in another form');
   refuseIf(problems.alone, 'Their account or client is neither in the file nor here');

@@ -40,12 +40,7 @@ export async function reencryptSigningSecrets(
   return counts;
 }
 
-async function reencryptOwner(
-  db: Db,
-  box: SecretBox,
-  owner: string,
-  counts: Reencrypted,
-): Promise<void> {
+async function reencryptOwner(db: Db, box: SecretBox, owner: string, counts: Reencrypted): Promise<void> {
   const fields = await db.redis.hgetall(db.client(owner).signingSecrets);
   for (const [field, sealed] of Object.entries(fields)) {
     if (!box.isOutdated(sealed)) counts.unchanged++;

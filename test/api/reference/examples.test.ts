@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import type { Body, Operation } from '../../../src/api/reference/call.js';
-import { openapi } from '../../../src/api/reference/openapi.js';
 import { exampleNotice, noticeWebhooks } from '../../../src/api/reference/noticeWebhooks.js';
+import { openapi } from '../../../src/api/reference/openapi.js';
 import { exampleNotification, exampleSecret } from '../../../src/api/reference/webhook.js';
 import { noticeKinds } from '../../../src/redis/records/owedNotices.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../runningApi.js';

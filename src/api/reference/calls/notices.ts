@@ -22,7 +22,12 @@ const example = { url, set_at: at, last_success_at: null, last_failure_at: null,
 
 const usual: ErrorCode[] = ['invalid_request', 'too_many_parameters', 'invalid_token'];
 const ofAccount = (of: Omit<CallDescription, 'tag' | 'security'>) =>
-  call({ ...of, tag: 'Notices', security: 'token', codes: [...usual, ...of.codes, 'temporarily_unavailable'] });
+  call({
+    ...of,
+    tag: 'Notices',
+    security: 'token',
+    codes: [...usual, ...of.codes, 'temporarily_unavailable'],
+  });
 
 export const noticeCalls = {
   '/notices/signing_secret': {
