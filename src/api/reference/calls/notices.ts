@@ -2,7 +2,7 @@ import { noticesBody } from '../../endpoints/notices/url.js';
 import type { ErrorCode } from '../../errors.js';
 import { answer, type CallDescription, call, jsonBody, rateHeaders } from '../call.js';
 import { object, orNull, schemaOf, text, time } from '../schema.js';
-import { attemptError, secretText } from '../schemas.js';
+import { secretText } from '../schemas.js';
 
 const at = '2026-01-31T12:00:00.000Z';
 const url = 'https://ops.example.com/hooks/notices';
@@ -16,7 +16,7 @@ const notices = object({
   set_at: time(),
   last_success_at: orNull(time('When its receiver last took a notice.')),
   last_failure_at: orNull(time()),
-  last_error: orNull(attemptError),
+  last_error: orNull(text('timeout')),
 });
 const example = { url, set_at: at, last_success_at: null, last_failure_at: null, last_error: null };
 
