@@ -119,9 +119,8 @@ describe('PUT, GET and DELETE /notices', () => {
 
   it('a parameter that the calls do not know is 400, also client_token: it is of the account', async () => {
     for (const method of ['PUT', 'GET', 'DELETE']) {
-      const { status, body } = await call(method, `/notices?client_token=${customer.client_token}`, {
-        ...(method === 'PUT' && { url: receiver.url }),
-      });
+      const given = method === 'PUT' ? { url: receiver.url } : undefined;
+      const { status, body } = await call(method, `/notices?client_token=${customer.client_token}`, given);
       assert.deepEqual([status, body.code], [400, 'invalid_request'], method);
     }
   });

@@ -52,7 +52,7 @@ describe('Notice', () => {
     ]);
     assert.deepEqual(result, { ...delivered, tries: 3 });
     assert.deepEqual(state, ['delivered']);
-    assert.deepEqual(memo, { state: 'delivered: answered 2xx', tries: 3, next: null });
+    assert.deepEqual(memo, { state: 'delivered: answered 2xx', tries: 3 });
     assert.equal(waits.length, 2);
     for (const [i, wanted] of [5 * second, 4 * hour].entries()) {
       const ms = waits[i] as number;
