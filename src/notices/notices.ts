@@ -1,4 +1,3 @@
-import type { Logger } from '../log.js';
 import { type HandOverDeps, handOverNotices } from './handOver.js';
 import type { Notice } from './notice.js';
 import { type SendDeps, type Sent, type SoFar, sendNotice } from './send.js';
@@ -19,9 +18,7 @@ export interface Notices {
 /** So many clients at once in one process: the rest is the sweep's. */
 const maxTelling = 50;
 
-export function createNotices(
-  deps: Omit<HandOverDeps, 'tellsPlatform'> & SendDeps & { log: Logger },
-): Notices {
+export function createNotices(deps: Omit<HandOverDeps, 'tellsPlatform'> & SendDeps): Notices {
   const tellsPlatform = deps.platform !== undefined;
   const handOver = (clientToken: string) => handOverNotices({ ...deps, tellsPlatform }, clientToken);
   /** By client token: whether there is something new to tell. */
