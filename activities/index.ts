@@ -12,9 +12,9 @@ import { sendNotice } from './sendNotice.js';
 import { sweepOwedClients } from './sweep.js';
 
 /**
- * Makes every activity of the workflows.
- * @param slots activities of catch-up and sweep that one process runs at a time; drains are crowded in half of them
- * @param onDrains told how many drains are under way whenever it changes
+ * Returns all activities of the workflows.
+ * @param slots activities of catch-up and sweep that one process runs at a time; drains are crowded when they use half of them
+ * @param onDrains called with the number of drains under way whenever it changes
  */
 export function createActivities(
   deps: ActivityDeps,

@@ -42,11 +42,11 @@ export interface Delivering {
   accepting: Accepting;
   /** Undefined without a worker. */
   activityDeps: ActivityDeps | undefined;
-  /** Ends deliveries; to be called after the API and the worker have ended. */
+  /** Ends deliveries; call it after the API and the worker have ended. */
   close(): Promise<void>;
 }
 
-/** Builds what accepts and delivers in one process, each part after those that it needs. @throws what Redis throws */
+/** Builds the parts of a process that accept and deliver, each after the parts that it needs. @throws errors of Redis */
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
   const { role, config, db, temporal, log, metrics } = options;
   const taskQueue = config.TASK_QUEUE;

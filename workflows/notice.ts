@@ -19,7 +19,7 @@ export interface NoticeOutcome {
   tries: number;
 }
 
-/** Tells one notice: attempts it until it is delivered, given up, or has nobody to go to. */
+/** Sends one notice: makes attempts until it is delivered, failed or cancelled. */
 export async function notice(told: Notice): Promise<NoticeOutcome> {
   const { sendNotice } = proxyActivities<Activities>({
     taskQueue: noticesQueueOf(workflowInfo().taskQueue),
@@ -38,7 +38,7 @@ export async function notice(told: Notice): Promise<NoticeOutcome> {
   }
 }
 
-/** Shows how far it is: the memo also while no worker runs. */
+/** Shows the progress. The memo can be read even while no worker runs. */
 function show(sent: Sent, tries: number): void {
   const ended = sent.state !== 'waiting';
   const next = ended ? null : new Date(Date.now() + sent.inMs).toISOString();

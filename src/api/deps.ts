@@ -13,13 +13,13 @@ import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Readiness } from './readiness.js';
 
-/** What the endpoints need of the world. */
+/** The dependencies of the endpoints. */
 export interface ApiDeps {
   config: Config;
   db: Db;
   log: Logger;
   temporal: Client;
-  /** Takes enrichment events in. */
+  /** Accepts enrichment events. */
   accepting: Accepting;
   durability: Durability;
   catchUps: CatchUps;
@@ -28,10 +28,10 @@ export interface ApiDeps {
   secretBox: SecretBox;
   metrics: Metrics;
   targetPolicy: TargetPolicy;
-  /** What /readyz says; not ready once the process has been told to end, and whoever balances sends no more. */
+  /** The answer of /readyz; not ready once the process was told to stop, so that a balancer sends no more. */
   readiness: () => Promise<Readiness>;
-  /** Aborted when the server is about to close: what would stay open by itself ends. */
+  /** Aborted when the server is about to close, to end long-lived answers. */
   closing?: AbortSignal;
-  /** Resolves the names of URLs to register; tests hand in their own. */
+  /** Resolves the names of URLs to register; tests pass their own. */
   lookup?: Lookup;
 }

@@ -25,9 +25,9 @@ export interface HandOverDeps {
 }
 
 /**
- * Starts the workflows of the notices that a client has to tell. Drops what nobody wants to hear, and what is no longer so.
- * Keeps for the next hour what comes second of its kind in this one.
- * @throws what Redis or Temporal throws; the notice is kept
+ * Starts the workflows of a client's notices. Drops notices without a recipient, and notices whose state has changed since.
+ * Keeps a second notice of one kind in an hour for the next hour.
+ * @throws any error of Redis or Temporal; the notice is kept
  */
 export async function handOverNotices(deps: HandOverDeps, clientToken: string): Promise<void> {
   const { health, notices } = await owedNotices(deps.db, clientToken);
@@ -59,7 +59,7 @@ async function handOver(
       const id = noticeId({ to, clientToken, kind, at });
       if ((await startNotice(temporal, taskQueue, { id, to, ...said }, hour)) === 'started') told.push(to);
     } catch (err) {
-      // Told once is told: what has begun is not begun again in another hour.
+      // A recipient whose workflow has started gets no second one in another hour.
       if (told.length > notice.told.length)
         await keepOwedNotice(db, clientToken, notice, { told, notBefore: 0 });
       throw err;
@@ -73,7 +73,7 @@ const hourMs = 3_600_000;
 
 const nowOf = (db: Db): number => Date.now() + db.clockOffsetMs();
 
-/** A state that the endpoint has left is no news; the one that it came to has a notice of its own, or needs none. */
+/** Returns whether a notice still holds. The state that followed has its own notice, or needs none. */
 function isStillSo(kind: NoticeKind, health: EndpointHealth): boolean {
   switch (kind) {
     case 'endpoint.failing':

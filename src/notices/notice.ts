@@ -1,9 +1,9 @@
-/** What a notice says: a change of an endpoint's health, or of a signing secret, told to an account or the platform. */
+/** The content of a notice: a change of an endpoint's state, or of a signing secret, for an account or the platform. */
 import type { NoticeKind, Recipient } from '../redis/records/owedNotices.js';
 
-/** Times are ms since the epoch. The workflow's input: never a URL or a secret. */
+/** The workflow's input, never with a URL or a secret. Times are ms since the epoch. */
 export interface Notice {
-  /** Its `webhook-id`, the same over all its attempts. */
+  /** The `webhook-id`, the same on every attempt. */
   id: string;
   to: Recipient;
   kind: NoticeKind;
@@ -11,14 +11,14 @@ export interface Notice {
   clientToken: string;
   at: number;
   reason: string;
-  /** Since when the endpoint has taken nothing; without a failure the same as `at`. */
+  /** The endpoint's first failure since its last success; without a failure the same as `at`. */
   since: number;
   attemptsFailed: number;
   /** The assets owed when the notice was made. */
   owed: number;
 }
 
-/** Returns the body of a notice (contract, section 5b). It stays the same over all its attempts. */
+/** Returns the body of a notice (contract, section 5b). The body is the same on every attempt. */
 export function bodyOf(notice: Notice): string {
   return JSON.stringify({
     event: notice.kind,

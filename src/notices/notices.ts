@@ -2,26 +2,26 @@ import { type HandOverDeps, handOverNotices } from './handOver.js';
 import type { Notice } from './notice.js';
 import { type SendDeps, type Sent, type SoFar, sendNotice } from './send.js';
 
-/** Tells accounts and the platform what changed about a client's endpoint or secret. */
+/** Sends notices to accounts and the platform about changes of a client's endpoint or secret. */
 export interface Notices {
   /**
-   * Has the notices of a client told, soon: whoever calls waits for nothing. What is not handed to Temporal, because it is
-   * away or much is to be told, is handed over by the sweep.
+   * Hands the notices of a client to Temporal soon, without a wait for the caller. If Temporal is unavailable, or too many
+   * clients have notices, the sweep hands them over.
    */
   tell(clientToken: string): void;
-  /** Hands the notices of a client to Temporal. @throws what Redis or Temporal throws; they are kept */
+  /** Hands the notices of a client to Temporal. @throws any error of Redis or Temporal; the notices are kept */
   handOver(clientToken: string): Promise<void>;
-  /** Makes one attempt of a notice. @throws what Redis throws */
+  /** Makes one attempt of a notice. @throws any error of Redis */
   send(notice: Notice, soFar: SoFar): Promise<Sent>;
 }
 
-/** So many clients at once in one process: the rest is the sweep's. */
+/** Clients at the same time in one process; the sweep handles the rest. */
 const maxTelling = 50;
 
 export function createNotices(deps: Omit<HandOverDeps, 'tellsPlatform'> & SendDeps): Notices {
   const tellsPlatform = deps.platform !== undefined;
   const handOver = (clientToken: string) => handOverNotices({ ...deps, tellsPlatform }, clientToken);
-  /** By client token: whether there is something new to tell. */
+  /** By client token: whether there is a new notice. */
   const telling = new Map<string, boolean>();
 
   async function tellAll(clientToken: string): Promise<void> {

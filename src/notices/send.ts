@@ -19,7 +19,7 @@ export interface SendDeps {
   delivery: Pick<DeliverySchedule, 'retryScheduleMs' | 'retryWindowMs' | 'failingAfter'> & {
     leaseMs: number;
   };
-  /** Where the platform is told; undefined: it is not. */
+  /** The platform's URL for notices; undefined if there is none. */
   platform: { url: string; secrets: readonly string[] } | undefined;
   log: Logger;
   metrics: NoticeMetrics;
@@ -32,24 +32,24 @@ export interface NoticeMetrics {
   ownFailure(cause: string): void;
 }
 
-/** `cancelled`: there is nobody any more to tell, or nothing to tell of. */
+/** `cancelled`: the recipient or the client is gone. */
 export const noticeResults = ['delivered', 'failed', 'cancelled'] as const;
 export type NoticeResult = (typeof noticeResults)[number];
 
 export type Sent =
   | { state: NoticeResult; why: string; status?: number }
-  /** Not yet. */
+  /** Another attempt follows. */
   | { state: 'waiting'; inMs: number; why: string; status?: number };
 
-/** How far a notice is. */
+/** The progress of a notice. */
 export interface SoFar {
-  /** Attempts that failed or were put off. */
+  /** Attempts that failed or were postponed. */
   tries: number;
   /** When its workflow began, ms. */
   startedAtMs: number;
 }
 
-/** Makes one attempt of a notice, to the URL as it is now. @throws what Redis throws */
+/** Makes one attempt of a notice, to the URL that is set now. @throws any error of Redis */
 export async function sendNotice(deps: SendDeps, notice: Notice, soFar: SoFar): Promise<Sent> {
   const sent = await attempt(deps, notice, soFar);
   if (sent.state !== 'waiting') deps.metrics.noticeEnded(notice.kind, sent.state);
@@ -91,7 +91,7 @@ interface Target {
   setAtMs?: number;
 }
 
-/** Returns where a notice goes now, or why nowhere. */
+/** Returns the current target of a notice, or the reason why there is none. */
 async function targetOf({ db, secretBox, platform }: SendDeps, notice: Notice): Promise<Target | string> {
   if (notice.to === 'platform') {
     return platform === undefined ? 'NOTICES_URL is not set any more' : { told: toldPlatform, ...platform };
@@ -107,10 +107,10 @@ async function targetOf({ db, secretBox, platform }: SendDeps, notice: Notice): 
   return { told, url: found.url, secrets, setAtMs: found.setAtMs };
 }
 
-/** How long a notice waits for a connection to its receiver's origin, beside notifications that go there. */
+/** The time for which a notice waits for a connection to its receiver's origin, which notifications use too. */
 const placeWithinMs = 20_000;
 
-/** @returns undefined where it got no connection */
+/** @returns undefined if no connection was free */
 async function post(
   { sender }: SendDeps,
   notice: Notice,
@@ -128,7 +128,7 @@ async function post(
   return await place.post(webhookRequest({ id, clientToken, body: bodyOf(notice) }, secrets, Date.now()));
 }
 
-/** Says when the next attempt is due, as of a notification; after the retry window there is none. */
+/** Returns when the next attempt is due, as for a notification; after the retry window there is none. */
 function later(
   { delivery }: SendDeps,
   { tries, startedAtMs }: SoFar,

@@ -3,12 +3,12 @@ import { clientTokenKey, notificationStateKey } from '../temporal/searchAttribut
 import { workflowIds } from '../temporal/workflowIds.js';
 import { type Notice, presented } from './notice.js';
 
-/** `another`: one of this kind was told of this client in this hour. */
+/** `another`: a notice of this kind for this client already has a workflow in this hour. */
 export type Started = 'started' | 'another';
 
 /**
- * Starts the workflow that tells a notice, unless another of its kind was told of this client in this hour. A call that is
- * repeated finds its own workflow. @throws what Temporal throws
+ * Starts the workflow of a notice, unless another notice of this kind for this client has one in this hour. A repeated call
+ * finds its own workflow. @throws any error of Temporal
  */
 export async function startNotice(
   temporal: Client,
@@ -22,7 +22,7 @@ export async function startNotice(
       workflowId,
       taskQueue,
       args: [notice],
-      // Also once it has ended: an hour has one of each kind.
+      // Also after it has ended: an hour has one of each kind.
       workflowIdReusePolicy: 'REJECT_DUPLICATE',
       workflowIdConflictPolicy: 'FAIL',
       staticSummary: summaryOf(notice),

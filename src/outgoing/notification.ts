@@ -20,7 +20,7 @@ export function notificationRequest(
   return webhookRequest({ id: n.notificationId, clientToken: n.clientToken, body }, secrets, nowMs);
 }
 
-/** Signs a body that is about one client, and makes its headers. */
+/** Signs a body about one client, and makes its headers. */
 export function webhookRequest(
   { id, clientToken, body }: { id: string; clientToken: string; body: string },
   secrets: readonly string[],

@@ -21,12 +21,12 @@ export function workflowIds(taskQueue: string): WorkflowIds {
     catchUp: (clientToken) => `${scope}catch-up/${clientToken}`,
     redeliver: (clientToken, notificationId) => `${scope}redeliver/${clientToken}/${notificationId}`,
     notice: (clientToken, kind, hour, to) => `${scope}notice/${clientToken}/${kind}/${hour}/${to}`,
-    // A schedule of this id may be there from the first release.
+    // A schedule with this id may exist from the first release.
     sweep: `sweep/${taskQueue}`,
   };
 }
 
-/** Reads from a workflow's id which notification it is of; undefined for a group. */
+/** Reads the notification's id from a workflow's id; undefined for a group. */
 export function notificationOf(
   workflowId: string,
 ): { clientToken: string; notificationId: string } | undefined {

@@ -8,7 +8,7 @@ import type { Db } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
-/** What activities need of the process; tests pass their own. */
+/** The dependencies of activities; tests pass their own. */
 export interface ActivityDeps {
   db: Db;
   durability: Durability;

@@ -4,12 +4,12 @@ import { isTemporalUnavailable } from '../temporal/unavailable.js';
 import { keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
-/** Of one sweep: the next one goes on. */
+/** Clients in one sweep; the next sweep handles the rest. */
 const maxClients = 2000;
 const concurrency = 20;
 
 /**
- * Hands over the notices of processes that ended before they did, of operators' commands, of a time without Temporal.
+ * Hands over notices that are left from processes that ended early, operators' commands, or a time without Temporal.
  * Never rejects: the next sweep tries again.
  * @param heartbeat called before each client
  */

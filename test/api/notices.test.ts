@@ -46,7 +46,7 @@ describe('PUT, GET and DELETE /notices', () => {
   const put = (url: unknown) => call('PUT', '/notices', { url });
   const secret = async () => String((await call('GET', '/notices/signing_secret')).body.signing_secret);
 
-  it('a URL is set, shown, replaced and removed; without one each other call is 404 no_notices_url', async () => {
+  it('sets, shows, replaces and removes a URL; without one each other call answers 404 no_notices_url', async () => {
     for (const [method, path] of [
       ['GET', '/notices'],
       ['DELETE', '/notices'],
@@ -74,7 +74,7 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.notEqual(await secret(), made, 'it went with the URL');
   });
 
-  it('the rules of notification URLs hold, and say what to send instead', async () => {
+  it('applies the rules of notification URLs, and says what to send instead', async () => {
     const strict = await startApi({ prefix: api.prefix, env: { ALLOW_HTTP_TARGETS: 'false' } });
     try {
       const answer = await fetch(`${strict.url}/notices`, {
@@ -117,7 +117,7 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.equal((await call('GET', '/notices')).status, 404, 'nothing was set');
   });
 
-  it('a parameter that the calls do not know is 400, also client_token: it is of the account', async () => {
+  it('answers 400 to an unknown parameter, also to client_token', async () => {
     for (const method of ['PUT', 'GET', 'DELETE']) {
       const given = method === 'PUT' ? { url: receiver.url } : undefined;
       const { status, body } = await call(method, `/notices?client_token=${customer.client_token}`, given);
@@ -125,7 +125,7 @@ describe('PUT, GET and DELETE /notices', () => {
     }
   });
 
-  it('a name that is looked up counts into the rate of names, an address does not', async () => {
+  it('counts a name that is looked up towards the rate of names, but not an address', async () => {
     for (let left = 19; left >= 0; left--) {
       const { status, headers } = await put(`http://host-${left}.example.com/`);
       assert.equal(status, 200);
@@ -136,7 +136,7 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.equal((await put(receiver.url)).status, 200);
   });
 
-  it('the signing secret is rotated: the one before signs along, and needs the scope where the account has it', async () => {
+  it('rotates the signing secret: the previous one still signs, and the call needs the scope if the account has it', async () => {
     await put(receiver.url);
     const before = await secret();
     const { status, body } = await call('POST', '/notices/signing_secret');
@@ -161,7 +161,7 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.equal((await call('GET', '/notices/signing_secret')).status, 200);
   });
 
-  it('who sets, removes, reads and rotates is in the audit, without the query of the URL', async () => {
+  it('records in the audit who sets, removes, reads and rotates, without the query of the URL', async () => {
     await put(`${receiver.url}?key=hush`);
     await secret();
     await call('POST', '/notices/signing_secret');
@@ -178,7 +178,7 @@ describe('PUT, GET and DELETE /notices', () => {
     );
   });
 
-  it('of any number of calls at once one URL stays, with one secret', async () => {
+  it('keeps one URL with one secret after any number of concurrent calls', async () => {
     const urls = Array.from({ length: 8 }, (_, i) => `${receiver.url}/${i}`);
     const answers = await Promise.all(urls.map(put));
     assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
@@ -187,7 +187,7 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.ok(urls.includes(String((await call('GET', '/notices')).body.url)));
   });
 
-  it('of another account nothing is seen or changed', async () => {
+  it('neither shows nor changes anything of another account', async () => {
     await put(receiver.url);
     const mine = token;
     token = await newToken(api, await newCustomer(api));

@@ -121,7 +121,7 @@ describe('No secret, token or signing key is ever visible', () => {
       headers: as(publisherToken),
     });
 
-    // What goes wrong is where secrets slip out.
+    // Secrets slip out where something goes wrong.
     const unreadable = `{"access_token":"${publisherToken}","client_secret":"${account.client_secret}"`;
     for (const path of ['/enrichments', '/oauth/access_token', `/nowhere/${publisherToken}?${querySecret}`]) {
       await fetch(`${service.url}${path}`, {
@@ -183,7 +183,7 @@ describe('No secret, token or signing key is ever visible', () => {
     }
   }
 
-  it('in any line of the log, at its most talkative', () => {
+  it('in any line of the log, at its lowest level', () => {
     assert.match(log, /"msg":"request"/);
     assert.match(log, /attempt failed/);
     for (const line of log.split('\n')) assertAbsent(line, `the log: ${line.slice(0, 120)}`);

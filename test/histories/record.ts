@@ -19,7 +19,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
-import { mochaGlobalSetup, mochaGlobalTeardown } from '../servers.js';
+import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks } from '../servers.js';
 
 const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>> = {
   'enrichment-delivered-at-once': async (h, receiver) => {
@@ -137,6 +137,7 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
 };
 
 await mochaGlobalSetup();
+mochaHooks.beforeAll();
 try {
   for (const [name, play] of Object.entries(shapes)) {
     if (!existsSync(fileOf(name))) await record(name, play);

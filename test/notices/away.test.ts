@@ -8,7 +8,7 @@ import { owedNotices } from '../../src/redis/records/owedNotices.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
 import { allHandedOver, receivedOf, type Scene, startScene, toldOf } from './scene.js';
 
-describe('Being told, with Temporal away', function () {
+describe('Notices while Temporal is unavailable', function () {
   this.timeout(120_000);
   let dir: string;
   let temporal: TemporalServer;
@@ -29,7 +29,7 @@ describe('Being told, with Temporal away', function () {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it('deliveries go on, and the notice is told once it is back', async () => {
+  it('deliveries go on, and the notice is sent when Temporal is available again', async () => {
     const [site, well] = [await scene.newSite(), await scene.newSite()];
     process.kill(temporal.pid, 'SIGKILL');
     await temporal.child.exited;
@@ -54,7 +54,7 @@ describe('Being told, with Temporal away', function () {
     await allHandedOver(h, site.client);
   });
 
-  it('with nobody to tell there is no workflow', async () => {
+  it('starts no workflow without a recipient', async () => {
     const site = await scene.newSite();
     await removeNoticesUrl(h.db, site.accountId);
     await scene.fail(site);

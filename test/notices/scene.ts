@@ -1,4 +1,4 @@
-/** Sites whose endpoints can be made to fail, each of an account of its own that is told notices. */
+/** Makes sites whose endpoints can fail, each with its own account that gets notices. */
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { toldAccount } from '../../src/redis/connection/keys.js';
@@ -18,12 +18,12 @@ export interface Site {
 }
 
 export interface Scene {
-  /** What the sites' endpoints answer. */
+  /** The answers of the sites' endpoints. */
   down: Map<string, number>;
-  /** Where accounts are told; `told.answer` may be changed. */
+  /** The receiver of the accounts' notices; `told.answer` may be changed. */
   told: Receiver;
   newSite(): Promise<Site>;
-  /** Sends it something until its endpoint is failing. */
+  /** Publishes events until its endpoint is failing. */
   fail(site: Site): Promise<void>;
   close(): Promise<void>;
 }
@@ -68,7 +68,7 @@ export interface ToldNotice {
   owed: number;
 }
 
-/** The requests that a receiver got about a client, of one kind where it is named. */
+/** Returns the requests that a receiver got about a client, of one kind if it is named. */
 export const receivedOf = ({ received }: Receiver, client: string, kind?: NoticeKind): Received[] =>
   received.filter(
     ({ headers, body }) =>
@@ -76,7 +76,7 @@ export const receivedOf = ({ received }: Receiver, client: string, kind?: Notice
       (kind === undefined || (JSON.parse(body) as ToldNotice).event === kind),
   );
 
-/** Waits until a receiver got so many of a kind about a client; verifies each with a public library. */
+/** Waits until a receiver got this many of a kind about a client; verifies each with a public library. */
 export async function toldOf(
   receiver: Receiver,
   client: string,
@@ -95,7 +95,7 @@ export async function toldOf(
   });
 }
 
-/** Waits until nothing of a client is to be told any more. */
+/** Waits until a client has no notice to hand over. */
 export const allHandedOver = (h: Harness, client: string): Promise<unknown> =>
   until('every notice has its workflow', async () => {
     const { notices } = await owedNotices(h.db, client);

@@ -14,7 +14,7 @@ import { allHandedOver, receivedOf, type Scene, type Site, startScene, toldOf } 
 const hourMs = 3_600_000;
 const box = createSecretBox(undefined);
 
-describe('Being told', () => {
+describe('Notices', () => {
   let h: Harness;
   let scene: Scene;
   let platform: Receiver;
@@ -54,7 +54,7 @@ describe('Being told', () => {
   const stateIs = (client: string, state: string) =>
     until(`it is ${state}`, async () => (await getEndpoint(h.db, client)).state === state);
 
-  it('an endpoint that is failing, then takes notifications again: the account hears both, signed, with counts', async () => {
+  it('sends the account a signed notice with counts when an endpoint fails, and when it recovers', async () => {
     const site = await scene.newSite();
     await scene.fail(site);
     const [failing] = await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
@@ -81,7 +81,7 @@ describe('Being told', () => {
     assert.equal(new Set(ids).size, 2, 'each has an id of its own');
   });
 
-  it('the platform hears the same at NOTICES_URL, with its own secret and under another id', async () => {
+  it('sends the platform the same notice to NOTICES_URL, with its own secret and another id', async () => {
     const site = await scene.newSite();
     await scene.fail(site);
     const [account] = await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
@@ -96,7 +96,7 @@ describe('Being told', () => {
     );
   });
 
-  it('the workflow says what it is about, without a URL or a secret; its result says what became of it', async () => {
+  it('shows the change and the result in the workflow, without a URL or a secret', async () => {
     const site = await scene.newSite();
     await scene.fail(site);
     await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
@@ -117,7 +117,7 @@ describe('Being told', () => {
     for (const hidden of ['hush', scene.told.url, site.secret]) assert.ok(!history.includes(hidden), hidden);
   });
 
-  it('one of a kind for each client and hour: the next comes in the next hour, where it is still so', async () => {
+  it('sends one notice of a kind for each client and hour, and the next one in the next hour if it still holds', async () => {
     const [site, other] = [await scene.newSite(), await scene.newSite()];
     await scene.fail(site);
     await toldOf(scene.told, site.client, 'endpoint.failing', site.secret);
@@ -146,7 +146,7 @@ describe('Being told', () => {
     await allHandedOver(h, site.client);
   });
 
-  it('what was put off and is so no more is told to nobody', async () => {
+  it('drops a postponed notice that no longer holds', async () => {
     const site = await scene.newSite();
     for (const times of [1, 2]) {
       await scene.fail(site);
@@ -164,7 +164,7 @@ describe('Being told', () => {
     );
   });
 
-  it('answered 503: tried again under the same id with the same body, until it is taken', async () => {
+  it('retries after a 503 with the same id and body until the receiver accepts the notice', async () => {
     const site = await scene.newSite();
     const mine = () => receivedOf(scene.told, site.client, 'endpoint.failing');
     scene.told.answer = () => (mine().length < 3 ? 503 : 200);
@@ -182,7 +182,7 @@ describe('Being told', () => {
     assert.ok(ended.includes('endpoint.failing delivered'));
   });
 
-  it('410: this notice is given up', async () => {
+  it('ends the notice as failed after a 410', async () => {
     const site = await scene.newSite();
     scene.told.answer = () => 410;
     await scene.fail(site);
@@ -196,7 +196,7 @@ describe('Being told', () => {
     assert.ok(ended.includes('endpoint.failing failed'));
   });
 
-  it('an endpoint that answers 410 is suspended', async () => {
+  it('sends endpoint.suspended when an endpoint answers 410', async () => {
     const site = await scene.newSite();
     scene.down.set(site.client, 410);
     await h.publish({ client: site.client, asset: 'vid-1' });
@@ -208,7 +208,7 @@ describe('Being told', () => {
     assert.equal(receivedOf(scene.told, site.client).length, 1);
   });
 
-  it('a secret that is rotated by a process that ends at once: the sweep tells it', async () => {
+  it('hands over in the sweep the notice of a process that ends right after rotating a secret', async () => {
     const site = await scene.newSite();
     await rotateSigningSecret(h.db, box, site.client);
     assert.equal((await owedNotices(h.db, site.client)).notices.length, 1);
@@ -223,7 +223,7 @@ describe('Being told', () => {
     assert.equal(await h.db.redis.exists(h.db.client(toldAccount(site.accountId)).endpoint), 0);
   });
 
-  it('handed over twice, as after a crash before it is noted: one workflow', async () => {
+  it('starts one workflow for a notice that is handed over twice, as after a crash', async () => {
     const site = await scene.newSite();
     await rotateSigningSecret(h.db, box, site.client);
     const { endpoint } = h.db.client(site.client);
@@ -236,7 +236,7 @@ describe('Being told', () => {
     assert.equal(receivedOf(scene.told, site.client).length, 1);
   });
 
-  describe('nobody left to tell: the workflow ends as cancelled', () => {
+  describe('ends as cancelled without a recipient', () => {
     const cases: [string, (site: Site) => Promise<unknown>, string][] = [
       [
         'the URL is removed',
@@ -270,7 +270,7 @@ describe('Being told', () => {
     }
   });
 
-  it('another URL takes what the one before did not, with the same secret', async () => {
+  it('sends to the new URL, with the same secret, a notice that the previous URL did not accept', async () => {
     const site = await scene.newSite();
     const elsewhere = await startReceiver();
     try {
@@ -286,7 +286,7 @@ describe('Being told', () => {
     }
   });
 
-  it('how the platform’s receiver does is kept without its URL', async () => {
+  it('keeps the results of the platform’s receiver without its URL', async () => {
     const { notices } = h.db.client(toldPlatform);
     const kept = await h.db.redis.hgetall(notices);
     assert.ok(Number(kept.last_success_at) > 0);

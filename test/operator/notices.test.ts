@@ -24,7 +24,7 @@ describe('operator: notices', () => {
   });
   after(() => cli.close());
 
-  it('show: the URL and how its receiver does; refused without an account or a URL', async () => {
+  it('show: prints the URL and the results of its receiver; refuses without an account or a URL', async () => {
     assert.match((await cli.run(['notices', 'show', 'acc_none'])).stderr, /^There is no account acc_none/);
     assert.match((await cli.run(['notices', 'show', accountId])).stderr, /has no URL for notices/);
     const { setAtMs } = await setNoticesUrl(cli.db, older, accountId, url);
@@ -40,7 +40,7 @@ describe('operator: notices', () => {
     assert.match(text.stdout, /last error +http_status 503/);
   });
 
-  it('rotate-secret: the one before signs along; with --now it ends; both are in the audit', async () => {
+  it('rotate-secret: the previous secret still signs; with --now it ends; the audit has both', async () => {
     await setNoticesUrl(cli.db, older, accountId, url);
     const box = createSecretBox([key('k2', 8), key('k1', 7)]);
     const read = () => signingSecrets(cli.db, box, toldAccount(accountId));
@@ -60,7 +60,7 @@ describe('operator: notices', () => {
     );
   });
 
-  it('secrets reencrypt: those of notices too', async () => {
+  it('secrets reencrypt: also encrypts the secrets of notices', async () => {
     await setNoticesUrl(cli.db, older, accountId, url);
     const before = await signingSecrets(cli.db, older, toldAccount(accountId));
     assert.ok((await cli.json('secrets', 'reencrypt')).reencrypted >= 1);
@@ -71,7 +71,7 @@ describe('operator: notices', () => {
     await cli.run(['secrets', 'reencrypt']);
   });
 
-  it('export, import: the URL and its secrets go with the account, how its receiver does stays behind', async () => {
+  it('export, import: the URL and its secrets go with the account, the results of its receiver do not', async () => {
     const from = await openCli();
     const to = await openCli();
     try {

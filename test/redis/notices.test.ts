@@ -37,7 +37,7 @@ describe('the receiver of an account’s notices', () => {
   });
   after(() => db.redis.disconnect());
 
-  it('is tried by all at once while it takes notices, and by one at a time while it is failing', async () => {
+  it('gets concurrent attempts while it accepts notices, and one at a time while it is failing', async () => {
     assert.equal(await takeNotice(db, told, limits), 0);
     await settleNotice(db, told, failed, setAtMs);
     assert.equal(await takeNotice(db, told, limits), 0);
@@ -51,13 +51,13 @@ describe('the receiver of an account’s notices', () => {
     assert.deepEqual([await takeNotice(db, told, limits), await takeNotice(db, told, limits)], [0, 0]);
   });
 
-  it('is not tried before the time of its Retry-After', async () => {
+  it('gets no attempt before the time of its Retry-After', async () => {
     await settleNotice(db, told, { ...failed, status: 503, retryAfterMs: 60_000 }, setAtMs);
     const waitMs = await takeNotice(db, told, limits);
     assert.ok(waitMs > 59_000 && waitMs <= 60_000, String(waitMs));
   });
 
-  it('an answer of the URL before says nothing of the next one', async () => {
+  it('is not changed by an answer of the previous URL', async () => {
     offsetMs += 1;
     await setNoticesUrl(db, box, accountId, 'https://ops.example.com/other');
     await settleNotice(db, told, failed, setAtMs);

@@ -43,7 +43,7 @@ describe('Notice', () => {
     return { ...end, waits, soFar: asked.map((one) => one.soFar) };
   }
 
-  it('waits as long as each attempt says, and counts them', async () => {
+  it('waits for the time that each attempt gives, and counts the attempts', async () => {
     const delivered: Sent = { state: 'delivered', why: 'answered 2xx', status: 204 };
     const { result, memo, state, waits, soFar } = await play([
       waiting(5 * second),
@@ -65,7 +65,7 @@ describe('Notice', () => {
     assert.equal(new Set(soFar.map(({ startedAtMs }) => startedAtMs)).size, 1);
   });
 
-  it('ends as the attempt says that it has ended', async () => {
+  it('ends with the result of the attempt', async () => {
     const failed: Sent = { state: 'failed', why: 'timeout' };
     const { result, state } = await play([waiting(second), failed]);
     assert.deepEqual(result, { ...failed, tries: 2 });

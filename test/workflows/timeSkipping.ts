@@ -4,7 +4,6 @@ import { Worker } from '@temporalio/worker';
 import type { Activities } from '../../activities/index.js';
 import { workflowBundlePath } from '../../src/temporal/bundle.js';
 import { noticesQueueOf } from '../../src/temporal/noticesQueue.js';
-import { searchAttributeTypes } from '../../src/temporal/searchAttributes.js';
 import { upkeepQueueOf } from '../../src/temporal/upkeepQueue.js';
 import { startTimeSkippingServer, uniquePrefix } from '../servers.js';
 
@@ -18,17 +17,9 @@ export interface TimeSkipping {
   withWorkers<T>(activities: Fake, work: (taskQueue: string) => Promise<T>): Promise<T>;
 }
 
-let hasSearchAttributes: Promise<unknown> | undefined;
-
 export async function startTimeSkipping(): Promise<TimeSkipping> {
   const env = await startTimeSkippingServer();
   const namespace = env.namespace ?? 'default';
-  // Without them a workflow's task fails each time that it sets one. This server adds them, but lists none.
-  hasSearchAttributes ??= env.connection.operatorService.addSearchAttributes({
-    namespace,
-    searchAttributes: searchAttributeTypes,
-  });
-  await hasSearchAttributes;
   return {
     env,
     now: () => env.currentTimeMs(),

@@ -1,4 +1,4 @@
-/** Describes the notices that an account's receiver, and the platform's, get: each with an example that verifies. */
+/** Describes the notices to receivers of accounts and of the platform, each with an example that verifies. */
 import { bodyOf, type Notice } from '../../notices/notice.js';
 import { webhookRequest } from '../../outgoing/notification.js';
 import { type NoticeKind, noticeKinds } from '../../redis/records/owedNotices.js';
@@ -33,22 +33,22 @@ const about: Record<NoticeKind, { name: string; summary: string; description: st
   'endpoint.failing': {
     name: 'receiveEndpointFailing',
     summary: 'An endpoint is failing',
-    description: 'Several attempts in a row have failed. From now on it gets one probe at a time.',
+    description: 'Several attempts in a row have failed. From now on the endpoint gets one probe at a time.',
   },
   'endpoint.suspended': {
     name: 'receiveEndpointSuspended',
     summary: 'An endpoint is suspended',
-    description: 'It answered 410, or has failed for days. Nothing is tried until it is resumed.',
+    description: 'The endpoint answered 410, or has failed for days. Nothing is sent until it is resumed.',
   },
   'endpoint.recovered': {
     name: 'receiveEndpointRecovered',
-    summary: 'An endpoint takes notifications again',
-    description: 'A probe has succeeded. What is owed is delivered now.',
+    summary: 'An endpoint accepts notifications again',
+    description: 'A probe or a redelivery has succeeded. Owed assets are delivered now.',
   },
   'secret.rotated': {
     name: 'receiveSecretRotated',
     summary: 'A signing secret was rotated',
-    description: 'A client has another signing secret. Where nobody of yours rotated it, look into it.',
+    description: 'A client has another signing secret. If none of your people rotated it, find out who did.',
   },
 };
 
@@ -69,7 +69,7 @@ function received(kind: NoticeKind) {
     operationId: name,
     tags: ['Notices'],
     summary,
-    description: `${description} Goes to the URL of PUT /notices, and to the platform’s; at most one of this kind for each client and hour. Signed as notifications are, with the notices’ own secret.`,
+    description: `${description} Sent to the URL of PUT /notices and to that of the platform, at most one of this kind for each client and hour. Signed like a notification, with the notices’ own secret.`,
     security: [],
     parameters: headersOfSent(
       example.headers,
@@ -85,12 +85,12 @@ function received(kind: NoticeKind) {
               event: oneOf(kind),
               account_id: text('acc_7Qd2mVx0'),
               client_token: clientTokenText,
-              at: time('When it happened.'),
+              at: time('The time of the change.'),
               reason: text(said[kind].reason, { description: 'For a person.' }),
-              since: time('Since when the endpoint has taken nothing; else as `at`.'),
-              attempts_failed: whole(5, { description: 'Attempts that have failed since then.' }),
+              since: time('The first failure since the last success; without a failure the same as `at`.'),
+              attempts_failed: whole(5, { description: 'Failed attempts since then.' }),
               owed: whole(12, {
-                description: 'The assets that the client was owed when the notice was made.',
+                description: 'The owed assets of the client when the notice was made.',
               }),
             }),
             additionalProperties: false,
@@ -102,11 +102,11 @@ function received(kind: NoticeKind) {
     responses: {
       '2XX': { description: 'Delivered.' },
       '3XX': { description: 'A failed attempt: redirects are never followed.' },
-      '410': { description: 'The receiver is gone: this notice is given up.' },
-      '429': retryAfter('Too many at once.'),
-      '503': retryAfter('Away for a while.'),
+      '410': { description: 'The receiver is gone: the notice ends as failed.' },
+      '429': retryAfter('Too many requests.'),
+      '503': retryAfter('Temporarily unavailable.'),
       default: {
-        description: 'A failed attempt. The next follow at the times of a notification, for 5 days.',
+        description: 'A failed attempt. Further attempts follow at the times of a notification, for 5 days.',
       },
     },
   };

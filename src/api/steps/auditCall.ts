@@ -5,20 +5,20 @@ import type { Step } from '../endpoint.js';
 import type { TokenState } from './bearer.js';
 import type { ClientState } from './ownClient.js';
 
-/** What is written down of a call, beside who makes it. */
+/** The audit entry of a call, without its caller. */
 export interface Audited<State> {
   /** In words, such as `signing secret read`. */
   what: string;
   /** True for a call that changes and sends nothing. */
   isRead?: boolean;
-  /** What it is about: no secret, no query of a URL. undefined: there is nothing to write down. */
+  /** The subject: no secret, no query of a URL. undefined: there is nothing to record. */
   about?: (state: State) => Record<string, unknown> | undefined;
 }
 
 /**
- * Writes who makes this call into the audit and the log. It comes last before the call is carried out: what was refused
- * is not in it, and nothing is done that is not. A call about no one client has no client token.
- * @throws where Redis does not take it; then nothing is carried out
+ * Records the caller of this call in the audit and the log. It runs directly before the call is carried out: refused calls
+ * are not recorded, and every call that is carried out is. The entry of a call about no single client has no client token.
+ * @throws if Redis does not accept it; then nothing is carried out
  */
 export function auditCall<State extends TokenState & Partial<ClientState>>(
   { db, config, log }: ApiDeps,

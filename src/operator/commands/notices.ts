@@ -12,11 +12,11 @@ import { facts } from '../terminal/table.js';
 export function addNoticesCommands(program: Command, operator: Operator): void {
   const notices = program
     .command('notices')
-    .description('what accounts are told of their endpoints and secrets, and where');
+    .description('the URLs of accounts for notices about their endpoints and secrets');
 
   notices
     .command('show')
-    .description("an account's URL for notices, and whether its receiver takes them")
+    .description("show an account's URL for notices, and whether its receiver accepts them")
     .argument('<account>', 'the account')
     .action(async (id: string) => {
       const found = await requireNoticesUrl(operator, id);
@@ -36,7 +36,7 @@ export function addNoticesCommands(program: Command, operator: Operator): void {
     .command('rotate-secret')
     .description("replace the signing secret of an account's notices; the old one also signs for 24 h")
     .argument('<account>', 'the account')
-    .option('--now', 'the old one and every earlier one end at once')
+    .option('--now', 'the old one and every earlier one end immediately')
     .action(async (id: string, { now = false }: { now?: boolean }) => {
       await requireNoticesUrl(operator, id);
       const until = now ? undefined : await rotate(operator, id);
@@ -61,7 +61,7 @@ async function rotate(operator: Operator, id: string): Promise<string | undefine
   if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
   throw new Refused(
     `Ten earlier signing secrets of the notices of ${id} still sign; the oldest ends in ${span(done.waitMs)}. ` +
-      'With --now all of them end at once.',
+      'With --now all of them end immediately.',
   );
 }
 
@@ -72,7 +72,8 @@ async function requireNoticesUrl(operator: Operator, id: string): Promise<Notice
   const db = await operator.db();
   if ((await getAccount(db, id)) === undefined) throw new Refused(`There is no account ${id}.`);
   const found = await getNoticesUrl(db, id);
-  if (found === undefined) throw new Refused(`${id} has no URL for notices; it sets one itself.`);
+  if (found === undefined)
+    throw new Refused(`${id} has no URL for notices; only the account can set one, with PUT /notices.`);
   return found;
 }
 

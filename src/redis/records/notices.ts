@@ -1,6 +1,6 @@
 /**
- * The one URL to which an account is told notices, and how its receiver does. That of the platform is a setting: only how
- * its receiver does is kept.
+ * The one URL of an account for notices, and the results of its receiver. The platform's URL is a setting, so only the
+ * results of its receiver are kept.
  */
 import type { Db } from '../connection/db.js';
 import type { FieldOf } from '../connection/fields.js';
@@ -21,7 +21,7 @@ export interface NoticesUrl {
   lastStatus?: number;
 }
 
-/** Sets an account's URL, or another one; makes its notices' signing secret where there is none. Safe to repeat. */
+/** Sets or replaces an account's URL; makes the signing secret of its notices if there is none. Safe to repeat. */
 export async function setNoticesUrl(
   db: Db,
   box: SecretBox,
@@ -52,7 +52,7 @@ export async function getNoticesUrl(db: Db, accountId: string): Promise<NoticesU
   };
 }
 
-/** Takes the URL away with its signing secrets. @returns the URL; undefined where there was none */
+/** Removes the URL with its signing secrets. @returns the URL; undefined if there was none */
 export async function removeNoticesUrl(db: Db, accountId: string): Promise<string | undefined> {
   const { notices, signingSecrets } = db.client(toldAccount(accountId));
   const commands = db.redis.multi().hget(notices, 'url').del(notices, signingSecrets);
@@ -61,9 +61,9 @@ export async function removeNoticesUrl(db: Db, accountId: string): Promise<strin
 }
 
 /**
- * Asks whether a notice may be attempted now: a receiver that has failed several times in a row gets one attempt at a time.
+ * Checks whether a notice may be attempted now: a receiver that has failed several times in a row gets one attempt at a time.
  * @param told `toldAccount` or `toldPlatform`
- * @returns 0, or how long to wait, ms
+ * @returns 0, or the time to wait, ms
  */
 export async function takeNotice(
   db: Db,
@@ -82,7 +82,7 @@ export interface NoticeAnswer {
   retryAfterMs?: number;
 }
 
-/** Writes how an attempt ended. @param setAtMs of the URL that was used; undefined for the platform's */
+/** Writes the result of an attempt. @param setAtMs of the URL that was used; undefined for the platform's */
 export async function settleNotice(
   db: Db,
   told: string,

@@ -1,6 +1,6 @@
 /**
- * Notices that no workflow has yet, in the hash of a client's endpoint. The script that changes the state or the secret
- * writes them, so a process that ends afterwards loses none. Of each field only the newest counts.
+ * Notices without a workflow yet, in the hash of a client's endpoint. The script that changes the state or the secret
+ * writes them, so a process that ends afterwards loses none. Each field holds only the newest notice.
  */
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/runScript.js';
@@ -15,7 +15,7 @@ export const noticeKinds = [
 ] as const;
 export type NoticeKind = (typeof noticeKinds)[number];
 
-/** Who is told: the client's account, the platform. */
+/** The recipient of a notice: the client's account, or the platform. */
 export type Recipient = 'account' | 'platform';
 
 export type NoticeField = 'state_notice' | 'secret_notice';
@@ -23,17 +23,17 @@ export type NoticeField = 'state_notice' | 'secret_notice';
 /** Times are ms since the epoch. */
 export interface OwedNotice {
   field: NoticeField;
-  /** As it is stored. */
+  /** The stored JSON. */
   stored: string;
   kind: NoticeKind;
   at: number;
   reason: string;
-  /** Since when the endpoint has taken nothing; without a failure the same as `at`. */
+  /** The endpoint's first failure since its last success; without a failure the same as `at`. */
   since: number;
   attemptsFailed: number;
-  /** Who has been told already. */
+  /** The recipients whose workflow has started. */
   told: Recipient[];
-  /** Not to be told before: another of its kind was told in this hour. */
+  /** No workflow starts before: another notice of this kind had this hour. */
   notBefore: number;
 }
 
@@ -47,7 +47,7 @@ interface Stored {
   not_before?: number;
 }
 
-/** Reads what a client's notices are, and the state that its endpoint is in now. @throws where one is broken */
+/** Reads a client's notices, and the current state of its endpoint. @throws if a notice is broken */
 export async function owedNotices(
   db: Db,
   clientToken: string,
@@ -68,17 +68,17 @@ function noticeOf(field: NoticeField, stored: string | null | undefined): OwedNo
 
 const parse = (stored: string): Stored => JSON.parse(stored) as Stored;
 
-/** Whether one of a client's fields holds a notice that may be told now. */
+/** Returns whether one of a client's fields holds a notice that may be handed over now. */
 export function holdsNotice(fields: readonly (string | null | undefined)[], nowMs: number): boolean {
   return fields.some((stored) => stored && (parse(stored).not_before ?? 0) <= nowMs);
 }
 
-/** Takes a notice away, unless a newer one is there by now. */
+/** Removes a notice, unless a newer one has replaced it. */
 export async function dropOwedNotice(db: Db, clientToken: string, notice: OwedNotice): Promise<void> {
   await runScript(db, replaceScript, clientToken, [notice.field, notice.stored, '']);
 }
 
-/** Keeps a notice for later, with who has been told. Changes nothing where a newer one is there by now. */
+/** Keeps a notice for later, with the recipients so far. Changes nothing if a newer one has replaced it. */
 export async function keepOwedNotice(
   db: Db,
   clientToken: string,

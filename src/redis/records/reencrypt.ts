@@ -5,19 +5,19 @@ import { script } from '../connection/script.js';
 import { type SecretBox, SecretUnreadable } from './secretBox.js';
 
 export interface Reencrypted {
-  /** Secrets that lie under the newest key now and did not before. */
+  /** Secrets that are now encrypted with the newest key and were not before. */
   reencrypted: number;
-  /** Secrets that lay under it already. */
+  /** Secrets that already were. */
   unchanged: number;
-  /** Clients, and accounts with notices (`account:<id>`), with a secret whose key is not among the given ones. */
+  /** Clients, and accounts with notices (`account:<id>`), with a secret whose key is missing. */
   unreadable: string[];
 }
 
 const replace = script('reencrypt');
 
 /**
- * Puts every signing secret, previous ones too, under the newest key of `SECRETS_KEY`. Safe to repeat.
- * @param told before each client and account: how many are done, and how many there are
+ * Encrypts every signing secret, also previous ones, with the newest key of `SECRETS_KEY`. Safe to repeat.
+ * @param told called before each client and account with the number done and the number of all
  */
 export async function reencryptSigningSecrets(
   db: Db,

@@ -1,7 +1,7 @@
 /**
- * What makes a service: its accounts, clients, registrations, notices URLs and secrets, as they are stored. Secrets leave
- * only in that form: an account's hashed, a signing secret encrypted where there is a `SECRETS_KEY`.
- * What happened (known segments, what is owed, notifications) does not belong to it.
+ * Exports and imports a service's accounts, clients, registrations, notices URLs and secrets, as they are stored. Secrets leave
+ * only in that form: an account's hashed, a signing secret encrypted if there is a `SECRETS_KEY`.
+ * The history (known segments, owed assets, notifications) is not included.
  */
 import type { Db } from '../connection/db.js';
 import { toldAccount } from '../connection/keys.js';
@@ -26,12 +26,12 @@ export type Fact =
       endpoint: Fields;
     };
 
-/** Of a notices URL, how its receiver does is found out anew. */
+/** The fields of a notices URL that the account set; the results of its receiver start again. */
 const setOfNotices = ['url', 'set_at'];
-/** Of an endpoint, only what somebody decided; its health is found out anew. */
+/** The fields of an endpoint that somebody decided; its health starts again. */
 const decided = ['generation', 'paused', 'held'];
 
-/** Accounts with their notices URLs, then clients, then registrations: in the order in which they are taken in. */
+/** Accounts with their notices URLs, then clients, then registrations: the order of an import. */
 export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   const accounts = (await db.redis.smembers(db.global.accounts)).sort();
   const clients = (await db.redis.smembers(db.global.clients)).sort();
@@ -61,13 +61,13 @@ export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   }
 }
 
-/** In an order that is always the same: two exports can be compared. */
+/** Always in the same order, so that two exports can be compared. */
 async function readFields(db: Db, key: string): Promise<Fields> {
   const fields = Object.entries(await db.redis.hgetall(key));
   return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** `new`: not there yet; `same`: nothing to do; `different`: something else has its name. */
+/** `new`: does not exist yet; `same`: nothing to do; `different`: exists in another form. */
 export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
   switch (fact.type) {
     case 'account': {
@@ -94,7 +94,7 @@ export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 
   }
 }
 
-/** Whether the client or account that a fact belongs to is there. */
+/** Returns whether the client or account of a fact exists. */
 export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
   switch (fact.type) {
     case 'account':
@@ -108,9 +108,9 @@ export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
   }
 }
 
-/** Of an endpoint what somebody decided. */
+/** Returns the fields of an endpoint that somebody decided. */
 const decisionsOf = (endpoint: Fields): Fields => only(decided, endpoint);
-/** Of a notices URL what the account has set. */
+/** Returns the fields of a notices URL that the account set. */
 const setOf = (notices: Fields): Fields => only(setOfNotices, notices);
 
 function only(names: readonly string[], fields: Fields): Fields {
@@ -125,9 +125,9 @@ const prefixed = (registration: Fields, endpoint: Fields): Fields => ({
 });
 
 /**
- * Writes a fact where nothing is there under its name, and completes what an import that was cut short began. Each is
- * compared once more by the script that writes it: what came meanwhile (a registration, a rotated secret) is left alone.
- * @returns what `compareFact` would; `different`: nothing was written
+ * Writes a fact if nothing exists under its name, and completes an interrupted import. The script that writes compares
+ * once more: a change made meanwhile (a registration, a rotated secret) is left alone.
+ * @returns the same as `compareFact`; `different`: nothing was written
  */
 export async function importFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
   switch (fact.type) {

@@ -1,6 +1,6 @@
--- Imports the notices URL of an account and its signing secrets where it has none.
+-- Imports the notices URL of an account and its signing secrets if it has none.
 -- include: client, compare
--- KEYS: the base of those who are told
+-- KEYS: the base of a recipient of notices
 -- Arguments: fields, secrets (JSON)
 -- Answer: 'new' (it was written), 'same' or 'different'
 -- Repeat: safe: a second call finds the same

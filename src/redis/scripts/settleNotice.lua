@@ -1,13 +1,13 @@
--- Writes what an attempt of a notice says of its receiver, unless another URL has been set meanwhile.
+-- Writes the result of an attempt of a notice to its receiver's record, unless another URL has been set meanwhile.
 -- include: client, table
--- KEYS: the base of those who are told
+-- KEYS: the base of a recipient of notices
 -- Arguments, in q:
---   set_at: when the URL of the attempt was set ('': it is a setting)
+--   set_at: when the URL of the attempt was set ('' if it is a setting)
 --   ok: whether it was answered 2xx
---   error, status: of one that was not
+--   error, status: of a failed attempt
 --   retry_after: ms, 0 for none
--- Answer: 1, or 0 where the URL is another one
--- Repeat: counts a failure once more, which only makes the receiver failing earlier
+-- Answer: 1, or 0 if the URL is another one
+-- Repeat: counts a failure twice, so the receiver only counts as failing earlier
 
 if (redis.call('HGET', base .. 'notices', 'set_at') or '') ~= q.set_at then return 0 end
 if q.ok then

@@ -1,8 +1,8 @@
--- Lets an attempt of a notice go, unless its receiver has asked to wait, or is failing and another attempt is under way.
+-- Permits an attempt of a notice, unless its receiver asked to wait, or is failing and another attempt is under way.
 -- include: client
--- KEYS: the base of those who are told
+-- KEYS: the base of a recipient of notices
 -- Arguments: failing_after (failed attempts in a row), lease_ms (how long the one attempt to a failing receiver may take)
--- Answer: 0, or how long to wait, ms
+-- Answer: 0, or the time to wait, ms
 -- Repeat: to a failing receiver a second call waits for the first one's lease
 
 local failing_after, lease_ms = tonumber(ARGV[2]), tonumber(ARGV[3])

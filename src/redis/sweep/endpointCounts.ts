@@ -6,9 +6,9 @@ import type { EndpointState } from '../records/stateChanges.js';
 /**
  * Counts the registrations of all clients by the state that people see: two commands for each client, in pages of 500.
  * 100,000 clients take 2 s of CPU here and 0.3 s in Redis.
- * @param told `page` before each page; `broken` of each client whose keys cannot be read, which is not counted; `notice` of
- * each that has a notice to tell (records/owedNotices.ts), which the same look finds
- * @throws where Redis is away
+ * @param told `page` is called before each page; `broken` for each client whose keys cannot be read, which is not counted;
+ * `notice` for each client that has a notice to hand over (records/owedNotices.ts), which the same commands find
+ * @throws if Redis is unavailable
  */
 export async function countEndpoints(
   db: Db,

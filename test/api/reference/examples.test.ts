@@ -15,7 +15,7 @@ const operations = Object.entries(openapi.paths as Record<string, Record<string,
 );
 
 describe('the examples of the description', () => {
-  it('each call has an operationId of its own, a tag that is described, a description and every error’s example', () => {
+  it('each call has a unique operationId, a described tag, a description and an example of every error', () => {
     const ids = operations.map(({ operation }) => operation.operationId);
     assert.equal(new Set(ids).size, ids.length);
     const tags = openapi.tags.map(({ name }) => name);
@@ -96,7 +96,7 @@ describe('the examples of the notices', () => {
 describe('each example, sent to the service', () => {
   let api: RunningApi;
   let authorization: string;
-  /** What the examples name, and what has that name here. */
+  /** The names in the examples, and their values here. */
   let here: [example: string, real: string][];
 
   before(async () => {
@@ -182,7 +182,7 @@ describe('each example, sent to the service', () => {
     }
   }
 
-  it('POST /register_push_notifications: was answered with success; again it is a 400 that is described', async () => {
+  it('POST /register_push_notifications: was answered with success, and a repeat with a described 400', async () => {
     const again = await send('/register_push_notifications', 'post');
     assert.equal(((await again.json()) as { code: string }).code, 'already_registered');
   });

@@ -15,7 +15,7 @@ import { type AccountState, accountSteps, type NoticesState, requireNoticesUrl }
 
 type SecretState = AccountState & NoticesState;
 
-/** GET /notices/signing_secret: tells the secret that verifies the account's notices. */
+/** GET /notices/signing_secret: shows the secret that verifies the account's notices. */
 export function noticesSecretEndpoint(deps: ApiDeps): Middleware[] {
   const { db, secretBox } = deps;
   return endpoint<SecretState>(
@@ -30,19 +30,19 @@ export function noticesSecretEndpoint(deps: ApiDeps): Middleware[] {
   );
 }
 
-/** POST /notices/signing_secret: makes a new one; previous ones sign along for 24 h each, ten of them at most. */
+/** POST /notices/signing_secret: makes a new one; previous ones still sign for 24 h each, at most ten of them. */
 export function rotateNoticesSecretEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<SecretState>(
     ...accountSteps(deps.db),
     requireNoticesUrl(deps.db),
     requireSigningSecretsScope(deps.db),
-    refuseWhileTenSignAlong(deps.db),
+    refuseWhileTenStillSign(deps.db),
     auditCall(deps, { what: 'notices secret rotate' }),
     rotate(deps),
   );
 }
 
-const refuseWhileTenSignAlong =
+const refuseWhileTenStillSign =
   (db: Db): Step<SecretState> =>
   async (ctx, next) => {
     const waitMs = await rotationWaitMs(db, toldAccount(ctx.state.token.accountId));

@@ -12,7 +12,7 @@ export interface NoticesState {
   notices: NoticesUrl;
 }
 
-/** Returns the steps that each call about the account itself begins with. */
+/** Returns the first steps of each call about the account itself. */
 export function accountSteps(db: Db): Step<AccountState>[] {
   return [
     noStore,
@@ -24,7 +24,7 @@ export function accountSteps(db: Db): Step<AccountState>[] {
   ];
 }
 
-/** Finds the account's notices URL, as state.notices; 404 where there is none. */
+/** Finds the account's notices URL, as state.notices; 404 if there is none. */
 export const requireNoticesUrl =
   (db: Db): Step<AccountState & NoticesState> =>
   async (ctx, next) => {

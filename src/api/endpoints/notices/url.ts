@@ -15,7 +15,7 @@ import { checkUrl } from '../../steps/checkUrl.js';
 import { presentOptionalTime, presentTime } from '../presentTime.js';
 import { type AccountState, accountSteps, type NoticesState, requireNoticesUrl } from './steps.js';
 
-/** PUT /notices: sets the URL to which the account is told what changes, or another one. */
+/** PUT /notices: sets or replaces the URL that gets the notices of the account. */
 export function setNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PutState>(
     ...accountSteps(deps.db),
@@ -40,7 +40,7 @@ interface PutState extends AccountState {
 
 const bodyAtMostBytes = 16 * 1024;
 
-/** What the body must be; the API's description is made of it. */
+/** The schema of the body; the API's description is generated from it. */
 export const noticesBody = z.strictObject({ url: z.string().min(1) });
 
 const readUrl: Step<PutState> = async (ctx, next) => {
@@ -75,14 +75,14 @@ const storeUrl =
     ctx.body = present(stored);
   };
 
-/** GET /notices: shows the URL, and whether its receiver takes what it is told. */
+/** GET /notices: shows the URL, and whether its receiver accepts notices. */
 export function noticesUrlEndpoint({ db }: ApiDeps): Middleware[] {
   return endpoint<AccountState & NoticesState>(...accountSteps(db), requireNoticesUrl(db), async (ctx) => {
     ctx.body = present(ctx.state.notices);
   });
 }
 
-/** DELETE /notices: takes the URL away with its signing secrets; what is not told yet is told to nobody. */
+/** DELETE /notices: removes the URL with its signing secrets; notices that were not delivered yet are cancelled. */
 export function removeNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
   const { db, durability } = deps;
   return endpoint<AccountState & NoticesState>(

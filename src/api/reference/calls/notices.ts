@@ -7,14 +7,14 @@ import { secretText } from '../schemas.js';
 const at = '2026-01-31T12:00:00.000Z';
 const url = 'https://ops.example.com/hooks/notices';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-const scope = 'Any scope of the account is taken.';
+const scope = 'A token with any scope of the account is accepted.';
 const secretScope =
-  'Where the account has the scope `signing_secrets`, ask for a token with it; else any scope of the account is taken.';
+  'If the account has the scope `signing_secrets`, the token needs it; otherwise a token with any scope of the account is accepted.';
 
 const notices = object({
   url: text(url),
   set_at: time(),
-  last_success_at: orNull(time('When its receiver last took a notice.')),
+  last_success_at: orNull(time('When the receiver last accepted a notice.')),
   last_failure_at: orNull(time()),
   last_error: orNull(text('timeout')),
 });
@@ -34,7 +34,7 @@ export const noticeCalls = {
     get: ofAccount({
       operationId: 'getNoticesSecret',
       summary: 'Show the signing secret of the notices',
-      description: `Shows the secret that verifies the account’s notices. It is there once a URL is. ${secretScope}`,
+      description: `Shows the secret that verifies the account’s notices. The first PUT /notices makes it. ${secretScope}`,
       success: {
         '200': answer('The secret.', object({ signing_secret: secretText }), { signing_secret: secret }),
       },
@@ -43,7 +43,7 @@ export const noticeCalls = {
     post: ofAccount({
       operationId: 'rotateNoticesSecret',
       summary: 'Make a new signing secret of the notices',
-      description: `Makes a new secret. Previous ones sign along for 24 h each, ten of them at most: while ten do, the answer is 429. ${secretScope}`,
+      description: `Makes a new secret. Previous secrets still sign for 24 h each, at most ten of them; while ten do, the answer is 429. ${secretScope}`,
       success: {
         '200': answer(
           'The new secret.',
@@ -58,9 +58,9 @@ export const noticeCalls = {
     put: ofAccount({
       operationId: 'setNoticesUrl',
       summary: 'Set the URL for notices',
-      description: `Sets where the account is told that an endpoint of one of its clients fails, is suspended or recovers, and that a signing secret was rotated. Another URL takes its place at once; the signing secret stays. It counts into the account’s rate \`names\` where a name is looked up. ${scope}`,
+      description: `Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. The call counts towards the account’s rate \`names\` if a name is looked up. ${scope}`,
       body: jsonBody(schemaOf(noticesBody), { url: { summary: 'Your receiver', value: { url } } }),
-      success: { '200': answer('It is set.', notices, example, rateHeaders) },
+      success: { '200': answer('The URL is set.', notices, example, rateHeaders) },
       codes: [
         ...(['url_not_absolute', 'url_scheme', 'url_too_long', 'url_credentials', 'url_fragment'] as const),
         ...(['url_unknown_host', 'url_not_public', 'url_own_address', 'body_too_long'] as const),
@@ -70,15 +70,17 @@ export const noticeCalls = {
     get: ofAccount({
       operationId: 'getNoticesUrl',
       summary: 'Show the URL for notices',
-      description: `Shows the URL, and whether its receiver takes what it is told. ${scope}`,
+      description: `Shows the URL, and whether its receiver accepts notices. ${scope}`,
       success: { '200': answer('The URL.', notices, { ...example, last_success_at: at }) },
       codes: ['no_notices_url'],
     }),
     delete: ofAccount({
       operationId: 'removeNoticesUrl',
       summary: 'Remove the URL for notices',
-      description: `Removes the URL and its signing secrets. What was not told yet is told to nobody. ${scope}`,
-      success: { '200': answer('It is removed.', object({ removed_url: text(url) }), { removed_url: url }) },
+      description: `Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled. ${scope}`,
+      success: {
+        '200': answer('The URL is removed.', object({ removed_url: text(url) }), { removed_url: url }),
+      },
       codes: ['no_notices_url'],
     }),
   },
