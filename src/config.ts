@@ -63,6 +63,19 @@ const secretsKey = list
     }),
   );
 
+const webUrl = z.url({ protocol: /^https?$/ });
+
+/** `NOTICES_SIGNING_SECRET`: secrets of Standard Webhooks 1.0.0, the newest first; each signs. */
+const signingSecrets = list.refine(
+  (l) =>
+    l.length > 0 &&
+    l.every((secret) => {
+      const bytes = Buffer.from(secret.slice('whsec_'.length), 'base64').length;
+      return /^whsec_[A-Za-z0-9+/]+={0,2}$/.test(secret) && bytes >= 24 && bytes <= 64;
+    }),
+  { message: 'must be whsec_<base64 of 24 to 64 bytes>, older ones after a comma' },
+);
+
 /** Every environment variable the service reads, with its default. Times in the unit of the name. */
 export const environmentSchema = z.object({
   PORT: port.default(3000),
@@ -92,7 +105,7 @@ export const environmentSchema = z.object({
   /** A module with payload codecs (`temporal/payloadCodecs.ts`). */
   TEMPORAL_PAYLOAD_CODEC: z.string().optional(),
   /** Address of the Temporal UI, to which the operator's commands link. */
-  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
+  TEMPORAL_UI_URL: webUrl.optional(),
   TASK_QUEUE: z.string().default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
@@ -122,7 +135,10 @@ export const environmentSchema = z.object({
   /** Time between a SIGTERM and the end of an API, in which the balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
   /** Address at which browsers reach this service, for links to the console; without it a call's own Host. */
-  PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
+  PUBLIC_URL: webUrl.optional(),
+  /** Address that gets the platform's notices about every account (`notices/`); requires the secret below. */
+  NOTICES_URL: webUrl.optional(),
+  NOTICES_SIGNING_SECRET: signingSecrets.optional(),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets it. */
@@ -146,9 +162,10 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const given = givenIn(env);
   const parsed = environmentSchema.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
+  if (parsed.success) wrong.push(...wrongNotices(parsed.data));
   try {
     const { connection, ...its } = readClientSettings(given);
-    if (parsed.success) {
+    if (parsed.success && wrong.length === 0) {
       const address = its.address ?? parsed.data.TEMPORAL_ADDRESS;
       return {
         ...parsed.data,
@@ -161,6 +178,17 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     wrong.push(err instanceof Error ? err.message : String(err));
   }
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
+}
+
+function wrongNotices(given: z.output<typeof environmentSchema>): string[] {
+  const { NOTICES_URL: url, NOTICES_SIGNING_SECRET: secret, ALLOW_HTTP_TARGETS: mayBeHttp } = given;
+  if ((url === undefined) !== (secret === undefined)) {
+    return ['NOTICES_URL, NOTICES_SIGNING_SECRET: each requires the other'];
+  }
+  if (url === undefined) return [];
+  const { protocol, username, password, hash } = new URL(url);
+  if (protocol === 'http:' && !mayBeHttp) return ['NOTICES_URL: must be https'];
+  return username + password + hash === '' ? [] : ['NOTICES_URL: must have no user:password and no fragment'];
 }
 
 function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {

@@ -36,9 +36,19 @@ export function notificationId(event: {
   segments: readonly string[];
 }): NotificationId {
   const parts = [event.clientToken, event.platformId, event.eventId, ...new Set([...event.segments].sort())];
+  return idFromBytes(digestOf(parts));
+}
+
+function digestOf(parts: readonly string[]): Buffer {
   let all = '';
   for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;
-  return idFromBytes(hash('sha256', all, 'buffer').subarray(0, idBytes));
+  return hash('sha256', all, 'buffer').subarray(0, idBytes);
+}
+
+/** Derives the id of a notice, so that its receiver sees a second start as a repeat. */
+export function noticeId(notice: { to: string; clientToken: string; kind: string; at: number }): string {
+  const { to, clientToken, kind, at } = notice;
+  return `ntc_${digestOf([to, clientToken, kind, String(at)]).toString('base64url')}`;
 }
 
 export function idFromBytes(bytes: Buffer): NotificationId {

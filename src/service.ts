@@ -63,7 +63,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   }
 
   const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
-  const { accepting, activityDeps, catchUps, durability, engine, outbox } = delivering;
+  const { accepting, activityDeps, catchUps, durability, engine, notices, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || activityDeps === undefined
@@ -101,6 +101,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     accepting,
     durability,
     catchUps,
+    notices,
     sender,
     secretBox,
     metrics,

@@ -3,6 +3,7 @@ import { createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
+import { noticesQueueOf } from './temporal/noticesQueue.js';
 import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
 import type { ActivityDeps } from './upkeep/deps.js';
@@ -21,7 +22,7 @@ export function installRuntime(log: Logger, metricsPort?: number): void {
       trace: at('trace'),
       debug: at('debug'),
       info: at('debug'),
-      // The worker for upkeep has no workflows on purpose.
+      // The workers for upkeep and notices have no workflows on purpose.
       warn: (message, meta) =>
         at(message.startsWith('No workflows registered') ? 'debug' : 'warn')(message, meta),
       error: at('error'),
@@ -51,13 +52,16 @@ export interface Slots {
   upkeep: number;
 }
 
+/** Slots for attempts of notices: few, so that they never delay deliveries. */
+const noticeSlots = 100;
+
 /** A drain sleeps most of the time: many failing or slow clients must not use up the slots of others. */
 const defaultSlots: Slots = { retries: 2000, upkeep: 2000 };
 
 export interface Running {
   /** Accepts no new work; work under way finishes. */
   shutdown(): void;
-  /** Resolves once both workers have ended. @throws why a worker failed */
+  /** Resolves once every worker has ended. @throws why a worker failed */
   ended: Promise<void>;
   /** Returns the slots in use. */
   inUse(): Slots;
@@ -66,8 +70,8 @@ export interface Running {
 }
 
 /**
- * Starts two workers in one process. Retries to a hanging receiver hold slots of the first, so the sweep and catch-up
- * must not wait there ({@link upkeepQueueOf}).
+ * Starts three workers in one process. Retries to a hanging receiver hold slots of the first, so the sweep and catch-up
+ * must not wait there ({@link upkeepQueueOf}). Notices to a hanging receiver hold slots of the third ({@link noticesQueueOf}).
  */
 export async function startWorkers(
   config: Config,
@@ -80,7 +84,7 @@ export async function startWorkers(
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     dataConverter: deps.temporal.options.dataConverter,
-    // Both run every activity: workflows of an earlier release use one queue for all activities.
+    // Each runs every activity: workflows of an earlier release use one queue for all activities.
     activities: createActivities(deps, slots.upkeep, (underWay) => {
       drains = underWay;
     }),
@@ -104,13 +108,18 @@ export async function startWorkers(
     taskQueue: upkeepQueueOf(config.TASK_QUEUE),
     maxConcurrentActivityTaskExecutions: slots.upkeep,
   });
-  const both = [retries, upkeep];
+  const notices = await Worker.create({
+    ...shared,
+    taskQueue: noticesQueueOf(config.TASK_QUEUE),
+    maxConcurrentActivityTaskExecutions: noticeSlots,
+  });
+  const all = [retries, upkeep, notices];
   const shutdown = () => {
-    for (const worker of both) if (worker.getState() === 'RUNNING') worker.shutdown();
+    for (const worker of all) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
   return {
     shutdown,
-    ended: Promise.all(both.map((worker) => worker.run())).then(() => undefined),
+    ended: Promise.all(all.map((worker) => worker.run())).then(() => undefined),
     inUse: () => ({
       retries: retries.getStatus().numInFlightNonLocalActivities,
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,

@@ -22,6 +22,7 @@ const floors = [
   ['src/metrics.ts'],
   ['src/upkeep'],
   ['src/delivery'],
+  ['src/notices'],
   ['src/temporal'],
   ['src/decisionInWords.ts', 'src/tellStateChange.ts'],
   ['src/redis', 'src/outgoing'],

@@ -11,6 +11,12 @@ import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { eventEndpoint } from './endpoints/event.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
+import { noticesSecretEndpoint, rotateNoticesSecretEndpoint } from './endpoints/notices/signingSecret.js';
+import {
+  noticesUrlEndpoint,
+  removeNoticesUrlEndpoint,
+  setNoticesUrlEndpoint,
+} from './endpoints/notices/url.js';
 import { notificationEndpoint } from './endpoints/notification.js';
 import { notificationsEndpoint } from './endpoints/notifications.js';
 import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
@@ -48,6 +54,11 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/notifications/replay', ...replayEndpoint(deps));
   router.get('/notifications/:id', ...notificationEndpoint(deps));
   router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
+  router.put('/notices', ...setNoticesUrlEndpoint(deps));
+  router.get('/notices', ...noticesUrlEndpoint(deps));
+  router.delete('/notices', ...removeNoticesUrlEndpoint(deps));
+  router.get('/notices/signing_secret', ...noticesSecretEndpoint(deps));
+  router.post('/notices/signing_secret', ...rotateNoticesSecretEndpoint(deps));
   router.get('/assets/:platformId', ...assetEndpoint(deps));
   router.get('/events/:eventId', ...eventEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);

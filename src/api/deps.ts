@@ -3,6 +3,7 @@ import type { Config } from '../config.js';
 import type { Accepting } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
+import type { Notices } from '../notices/notices.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Lookup } from '../outgoing/target.js';
@@ -22,6 +23,7 @@ export interface ApiDeps {
   accepting: Accepting;
   durability: Durability;
   catchUps: CatchUps;
+  notices: Pick<Notices, 'tell'>;
   sender: Sender;
   secretBox: SecretBox;
   metrics: Metrics;

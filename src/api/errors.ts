@@ -130,6 +130,11 @@ export const errors = {
     meaning: 'The client has no URL.',
     remedy: 'Register one.',
   },
+  no_notices_url: {
+    status: 404,
+    meaning: 'The account has no URL for notices.',
+    remedy: 'Set one with `PUT /notices`.',
+  },
   unknown_notification: {
     status: 404,
     meaning: 'The client has no such notification, or it is no longer kept.',

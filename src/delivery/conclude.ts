@@ -73,7 +73,7 @@ export async function claimLost({ db, log }: DeliveryDeps, { event }: Delivery):
   }
 }
 
-/** Logs, counts and times a settled attempt, and the change of its registration's state. */
+/** Logs, counts and times a settled attempt; logs and counts the change of its registration's state, and has its notice sent. */
 export function tellAttempt(
   deps: DeliveryDeps,
   { delivery, mode }: Work,
@@ -88,7 +88,9 @@ export function tellAttempt(
   }
   if (mode !== 'redeliver') timeAttempt(deps, priority, verdict, settled);
   if (outcome === 'delivered' || outcome === 'failed') deps.metrics.ended(outcome);
-  if (change !== undefined) tellStateChange(deps, { clientToken, ...change });
+  if (change === undefined) return;
+  tellStateChange(deps, { clientToken, ...change });
+  deps.notices.tell(clientToken);
 }
 
 /** Records the time from an event's acceptance to the first attempt of its notification, and to its delivery. */

@@ -1,4 +1,5 @@
 import type { Logger } from '../log.js';
+import type { Notices } from '../notices/notices.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
@@ -18,6 +19,7 @@ export interface DeliveryDeps {
   /** The counts behind the console's plots. */
   history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
+  notices: Pick<Notices, 'tell'>;
 }
 
 type Priority = ArrivedEvent['priority'];

@@ -9,6 +9,7 @@ import { addDemoCommand } from './commands/demo.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addExplainCommand } from './commands/explain.js';
 import { addExportCommands } from './commands/exportImport.js';
+import { addNoticesCommands } from './commands/notices.js';
 import { addNotificationCommands } from './commands/notification.js';
 import { addReconcileCommand } from './commands/reconcile.js';
 import { addRegistrationCommands } from './commands/registration.js';
@@ -52,6 +53,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addClientCommands(program, handed);
   addRegistrationCommands(program, handed);
   addNotificationCommands(program, handed);
+  addNoticesCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);
   addWatchCommand(program, handed);

@@ -9,6 +9,7 @@ import { accountForClient } from './account.js';
 import { besideOthers, keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 import { pickedUpWithinMs } from './judge.js';
+import { handOverLeftNotices } from './notices.js';
 import { readWhatItIs } from './ofClient.js';
 
 /** The sweep handles only clients with something overdue, or owed, for this long: an engine may have queued the rest. */
@@ -31,7 +32,7 @@ export interface Supervised {
 /**
  * Compares the clients that are owed something with the running catch-ups. Starts missing catch-ups, and
  * replaces those that do nothing although something is overdue. Also repairs the hold of clients whose account was only
- * partly disabled or enabled.
+ * partly disabled or enabled, and hands over notices that have no workflow.
  */
 export async function superviseCatchUps(
   deps: ActivityDeps,
@@ -57,11 +58,14 @@ export async function superviseCatchUps(
     if (done !== undefined) counts[done]++;
   };
   for await (const page of owedClients(deps.db)) await mapInPages(page, concurrency, supervise);
+  const withNotices: string[] = [];
   const endpoints = await countEndpoints(deps.db, {
     page: () => heartbeat(counts),
     broken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
+    notice: (clientToken) => withNotices.push(clientToken),
   });
   await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
+  await handOverLeftNotices(deps, withNotices, () => heartbeat(counts));
   return counts;
 }
 

@@ -64,6 +64,11 @@ const calls: Record<string, Call> = {
     query: ofClient,
     body: () => ({ since: '2026-01-01T00:00:00Z' }),
   },
+  'PUT /notices': { succeeds: 200, body: () => ({ url: receiver.url }) },
+  'GET /notices': { succeeds: 200 },
+  'GET /notices/signing_secret': { succeeds: 200 },
+  'POST /notices/signing_secret': { succeeds: 200 },
+  'DELETE /notices': { succeeds: 200 },
   'GET /events/{event_id}': { succeeds: 200, query: ofClient },
   'GET /assets/{platform_id}': { succeeds: 200, query: ofClient },
 };
@@ -387,6 +392,10 @@ describe('tenants', () => {
       assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
         'check',
         'console link',
+        'notices secret read',
+        'notices secret rotate',
+        'notices url removed',
+        'notices url set',
         'notification recover',
         'notification redeliver',
         'notification replay',
@@ -396,7 +405,8 @@ describe('tenants', () => {
         'signing secret rotate',
         'test',
       ]);
-      for (const { accountId, clientToken } of calls.filter(({ what }) => what !== 'console link')) {
+      const ofClients = calls.filter(({ what }) => !/^(console link|notices )/.test(what));
+      for (const { accountId, clientToken } of ofClients) {
         const of = [owner, stranger].find(({ account_id }) => account_id === accountId);
         assert.equal(clientToken, of?.client_token);
       }

@@ -77,6 +77,16 @@ describe('No secret, token or signing key is ever visible', () => {
     assert.match(signing_secret, /^whsec_/);
     secrets.set('the signing secret', signing_secret.slice('whsec_'.length));
 
+    const notices = await fetch(`${service.url}/notices`, {
+      method: 'PUT',
+      headers: { ...as(publisherToken), 'content-type': 'application/json' },
+      body: JSON.stringify({ url: `${receiver.url}?notices=${querySecret}` }),
+    });
+    assert.equal(notices.status, 200);
+    const ofNotices = await fetch(`${service.url}/notices/signing_secret`, { headers: as(publisherToken) });
+    const { signing_secret: noticesSecret } = (await ofNotices.json()) as { signing_secret: string };
+    secrets.set("the notices' signing secret", noticesSecret.slice('whsec_'.length));
+
     const publish = async (platform_id: string): Promise<string> => {
       const answer = await fetch(`${service.url}/enrichments`, {
         method: 'POST',
@@ -139,7 +149,7 @@ describe('No secret, token or signing key is ever visible', () => {
     const types = await until('every kind of workflow is listed', async () => {
       const found = new Set<string>();
       for await (const { type } of temporal.workflow.list({ query })) found.add(type);
-      return ['enrichment', 'catch-up', 'redeliver'].every((type) => found.has(type)) && found;
+      return ['enrichment', 'catch-up', 'redeliver', 'notice'].every((type) => found.has(type)) && found;
     });
     assert.ok(types.size >= 3);
     const all = [];

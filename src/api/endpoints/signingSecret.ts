@@ -57,21 +57,23 @@ const refuseWhileTenSignAlong =
   };
 
 const rotate =
-  ({ db, secretBox }: ApiDeps): Step<PublisherState> =>
+  ({ db, secretBox, notices }: ApiDeps): Step<PublisherState> =>
   async (ctx) => {
-    const rotated = await rotateSigningSecret(db, secretBox, ctx.state.client.clientToken);
+    const { clientToken } = ctx.state.client;
+    const rotated = await rotateSigningSecret(db, secretBox, clientToken);
     if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
+    notices.tell(clientToken);
     ctx.body = {
       signing_secret: rotated.signingSecret,
       previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
     };
   };
 
-const tooManyRotations = (waitMs: number) =>
+export const tooManyRotations = (waitMs: number) =>
   tooMany('Ten previous signing secrets still sign, for 24 h each', waitMs);
 
 /** Requires the scope if the account has it: tokens for general use are minted without it. */
-const requireSigningSecretsScope =
+export const requireSigningSecretsScope =
   (db: Db): Step<TokenState> =>
   async (ctx, next) => {
     const { accountId, scopes } = ctx.state.token;

@@ -4,7 +4,14 @@ import { refusals } from './refusals.js';
 import type { Schema } from './schema.js';
 import { clientTokenText } from './schemas.js';
 
-export type Tag = 'Tokens' | 'Registration' | 'Publishing' | 'Endpoint' | 'Notifications' | 'Service';
+export type Tag =
+  | 'Tokens'
+  | 'Registration'
+  | 'Publishing'
+  | 'Endpoint'
+  | 'Notifications'
+  | 'Notices'
+  | 'Service';
 
 export interface CallDescription {
   operationId: string;

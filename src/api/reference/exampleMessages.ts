@@ -24,6 +24,7 @@ export const exampleMessages: Record<ErrorCode, string> = {
   not_found: 'There is nothing at this address',
   unknown_client: 'There is no client with this client_token',
   not_registered: 'No url is registered for this client',
+  no_notices_url: 'The account has no url for notices',
   unknown_notification: 'This client has no such notification',
   unknown_asset: 'There is no record of this asset for this client',
   unknown_event: 'No kept notification of this client names this event',

@@ -2,16 +2,18 @@ import type { Middleware } from 'koa';
 import { endpoint } from '../endpoint.js';
 import { pageHeaders } from '../pageHeaders.js';
 import { endpointCalls } from './calls/endpoint.js';
+import { noticeCalls } from './calls/notices.js';
 import { notificationCalls } from './calls/notifications.js';
 import { publishingCalls } from './calls/publishing.js';
 import { receiverCalls } from './calls/receivers.js';
 import { registrationCalls } from './calls/registration.js';
 import { serviceCalls } from './calls/service.js';
 import { tokenCalls } from './calls/tokens.js';
+import { noticeWebhooks } from './noticeWebhooks.js';
 import { headers, schemas } from './schemas.js';
 import { webhooks } from './webhook.js';
 
-/** GET /openapi.json: describes every call and the notification, for programs. */
+/** GET /openapi.json: describes every call, the notification and the notices, for programs. */
 export const openapiEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {
   ctx.body = openapi;
 });
@@ -32,6 +34,11 @@ export const openapi = {
     { name: 'Registration', description: 'The one URL of a client.' },
     { name: 'Endpoint', description: 'Clients, the state of their endpoints, signing secrets, tests.' },
     { name: 'Notifications', description: 'The notifications of a client: state, attempts, redelivery.' },
+    {
+      name: 'Notices',
+      description:
+        'Messages to an account about its endpoints that fail or recover, and its secrets that are rotated.',
+    },
     { name: 'Publishing', description: 'For the platform: publish the segments that analysis found.' },
     { name: 'Service', description: 'Health checks and this description.' },
   ],
@@ -41,10 +48,11 @@ export const openapi = {
     ...endpointCalls,
     ...receiverCalls,
     ...notificationCalls,
+    ...noticeCalls,
     ...publishingCalls,
     ...serviceCalls,
   },
-  webhooks,
+  webhooks: { ...webhooks, ...noticeWebhooks },
   components: {
     securitySchemes: {
       bearer: {

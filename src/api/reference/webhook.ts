@@ -16,14 +16,32 @@ export const exampleNotification = (event: 'asset-update' | 'test', platformId: 
 
 const example = exampleNotification('asset-update', 'vid-9');
 
-const header = (name: string, description: string, schema: Schema): Schema => ({
-  name,
-  in: 'header',
-  required: true,
-  description,
-  schema,
-  example: example.headers[name],
-});
+/** Describes the headers of a sent request. @param what its name, such as `notification` @param id the schema of its id */
+export function headersOfSent(headers: Record<string, string>, what: string, id: Schema): Schema[] {
+  const header = (name: string, description: string, schema: Schema): Schema => ({
+    name,
+    in: 'header',
+    required: true,
+    description,
+    schema,
+    example: headers[name],
+  });
+  return [
+    header('webhook-id', `The ${what}: the same on every attempt.`, id),
+    header(
+      'webhook-timestamp',
+      'The Unix time of this attempt, s.',
+      text('1769860800', { pattern: '^[0-9]+$' }),
+    ),
+    header(
+      'webhook-signature',
+      '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
+      text('v1,kQ0Cj1u4=', { pattern: '^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$' }),
+    ),
+    header('webhook-client-token', 'The client that it is about.', clientTokenText),
+    header('user-agent', 'The product and its version.', text('asset-update-service/0.1.0')),
+  ];
+}
 
 export const webhooks = {
   'asset-update': {
@@ -34,21 +52,7 @@ export const webhooks = {
       description:
         'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments.',
       security: [],
-      parameters: [
-        header('webhook-id', 'The notification: the same on every attempt.', notificationIdText),
-        header(
-          'webhook-timestamp',
-          'The Unix time of this attempt, s.',
-          text('1769860800', { pattern: '^[0-9]+$' }),
-        ),
-        header(
-          'webhook-signature',
-          '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
-          text('v1,kQ0Cj1u4=', { pattern: '^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$' }),
-        ),
-        header('webhook-client-token', 'The client that it is for.', clientTokenText),
-        header('user-agent', 'The product and its version.', text('asset-update-service/0.1.0')),
-      ],
+      parameters: headersOfSent(example.headers, 'notification', notificationIdText),
       requestBody: {
         required: true,
         content: {
@@ -90,7 +94,7 @@ export const webhooks = {
   },
 };
 
-function retryAfter(description: string): Schema {
+export function retryAfter(description: string): Schema {
   return {
     description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
     headers: { 'Retry-After': { description: 'Seconds or a date.', schema: text('120') } },

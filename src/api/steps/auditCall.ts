@@ -2,7 +2,8 @@ import { recordCall } from '../../redis/records/auditCalls.js';
 import { clientAddress } from '../clientAddress.js';
 import type { ApiDeps } from '../deps.js';
 import type { Step } from '../endpoint.js';
-import type { PublisherState } from './publisher.js';
+import type { TokenState } from './bearer.js';
+import type { ClientState } from './ownClient.js';
 
 /** The audit entry of a call, without its caller. */
 export interface Audited<State> {
@@ -16,10 +17,10 @@ export interface Audited<State> {
 
 /**
  * Records the caller of this call in the audit and the log. It runs directly before the call is carried out: refused calls
- * are not recorded, and every call that is carried out is.
+ * are not recorded, and every call that is carried out is. The entry of a call about no single client has no client token.
  * @throws if Redis does not accept it; then nothing is carried out
  */
-export function auditCall<State extends PublisherState>(
+export function auditCall<State extends TokenState & Partial<ClientState>>(
   { db, config, log }: ApiDeps,
   { what, isRead = false, about = () => ({}) }: Audited<State>,
 ): Step<State> {
@@ -29,7 +30,7 @@ export function auditCall<State extends PublisherState>(
     if (subject !== undefined) {
       const call = {
         accountId: token.accountId,
-        clientToken: client.clientToken,
+        clientToken: client?.clientToken ?? '',
         what,
         address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
         tokenFingerprint: token.fingerprint,
@@ -44,7 +45,7 @@ export function auditCall<State extends PublisherState>(
 
 const forLog = (call: Parameters<typeof recordCall>[1]) => ({
   account_id: call.accountId,
-  client_token: call.clientToken,
+  ...(call.clientToken !== '' && { client_token: call.clientToken }),
   what: call.what,
   ...call.about,
   address: call.address,

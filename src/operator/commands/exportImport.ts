@@ -11,13 +11,11 @@ import { Refused } from '../refused.js';
 import { counted, withProgress } from '../terminal/progress.js';
 
 const fields = z.record(z.string(), z.string());
+const accountId = z.string().regex(/^acc_[A-Za-z0-9_-]{1,64}$/, 'is not an account id');
 const clientToken = z.string().regex(clientTokenPattern, 'is not a client token');
 const factSchema: z.ZodType<Fact | End> = z.discriminatedUnion('type', [
-  z.strictObject({
-    type: z.literal('account'),
-    account_id: z.string().regex(/^acc_[A-Za-z0-9_-]{1,64}$/, 'is not an account id'),
-    fields,
-  }),
+  z.strictObject({ type: z.literal('account'), account_id: accountId, fields }),
+  z.strictObject({ type: z.literal('notices'), account_id: accountId, fields, signing_secrets: fields }),
   z.strictObject({ type: z.literal('client'), client_token: clientToken, fields, signing_secrets: fields }),
   z.strictObject({ type: z.literal('registration'), client_token: clientToken, fields, endpoint: fields }),
   z.strictObject({ type: z.literal('end'), layout: z.number(), lines: z.number() }),
@@ -38,7 +36,9 @@ const fileLayout = 1;
 export function addExportCommands(program: Command, operator: Operator): void {
   program
     .command('export')
-    .description('print accounts, clients, registrations and secrets (as they are stored) as JSON lines')
+    .description(
+      'print accounts, clients, registrations, notices URLs and secrets (as they are stored) as JSON lines',
+    )
     .action(async () => {
       const lines: (Fact | End)[] = [];
       // Before a line is printed: the output may be cut off at any time, and contains every secret.
@@ -79,13 +79,15 @@ export function addExportCommands(program: Command, operator: Operator): void {
         accounts: count('account'),
         clients: count('client'),
         registrations: count('registration'),
+        notices: count('notices'),
         unchanged: facts.length - written.length,
       };
       operator.answer(
         imported,
         () =>
           `Imported ${imported.accounts} accounts, ${imported.clients} clients, ` +
-          `${imported.registrations} registrations; ${imported.unchanged} lines existed already.`,
+          `${imported.registrations} registrations, ${imported.notices} notices URLs; ` +
+          `${imported.unchanged} lines existed already.`,
       );
     });
 }
@@ -141,7 +143,8 @@ async function checkFacts(
   for (const fact of each) {
     if ((await compareFact(db, fact)) === 'different') problems.taken.push(nameOf(fact));
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
-    if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
+    if ('signing_secrets' in fact && !canRead(box, fact.signing_secrets))
+      problems.unreadable.push(nameOf(fact));
   }
   refuseIf(problems.taken, 'These already exist in another form');
   refuseIf(problems.alone, 'Neither the file nor this service has their account or client');
@@ -217,20 +220,14 @@ function readLine(line: string, number: number): Fact | End {
 }
 
 function nameOf(fact: Fact): string {
-  switch (fact.type) {
-    case 'account':
-      return fact.account_id;
-    case 'client':
-      return fact.client_token;
-    case 'registration':
-      return fact.client_token;
-  }
+  return 'account_id' in fact ? fact.account_id : fact.client_token;
 }
 
 /** Named as in the file; an account has no owner. */
 function ownerOf(fact: Fact): string {
   switch (fact.type) {
     case 'account':
+    case 'notices':
       return `account ${fact.account_id}`;
     case 'client':
       return `account ${fact.fields.account_id ?? ''}`;

@@ -26,7 +26,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
         () => `Reencrypting: ${progress}`,
         () =>
           reencryptSigningSecrets(db, createSecretBox(keys), (done, all) => {
-            progress = `${counted(done)} of ${counted(all)} clients`;
+            progress = `${counted(done)} of ${counted(all)} clients and accounts`;
           }),
       );
       await operator.record({

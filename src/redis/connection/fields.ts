@@ -31,6 +31,7 @@ export const fields = {
    *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
    *   recovered_at    when deliveries could last go on again: assets that wait since before drain at a bounded rate
+   *   state_notice, secret_notice   JSON of a notice that has no workflow yet (records/owedNotices.ts)
    */
   endpoint: [
     'generation',
@@ -57,6 +58,22 @@ export const fields = {
     'rate_at',
     'drain_at',
     'recovered_at',
+    'state_notice',
+    'secret_notice',
+  ],
+  /**
+   * Notices of an account, or of the platform, whose URL is a setting.
+   *   failures, not_before   failed attempts in a row; no attempt before it
+   */
+  notices: [
+    'url',
+    'set_at',
+    'failures',
+    'not_before',
+    'last_success_at',
+    'last_failure_at',
+    'last_error',
+    'last_status',
   ],
   /**
    *   state           absent: waiting

@@ -53,6 +53,10 @@
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
  *   beside:<asset>                set: ids of notifications that the chain of the asset's claims may not lead to; 14 days
  *                                 after the last of them ended (assetNotifications.ts)
+ *
+ * Recipients of notices, with `{account:<id>}:` or `{platform:}:` before each
+ *   notices                       hash (fields.ts): the URL, and the results of its receiver
+ *   signing-secrets               hash of the notices' signing secrets
  */
 export function globalKeys(prefix: string) {
   return {
@@ -93,12 +97,18 @@ export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }
 
+/** Names a recipient of notices in place of a client token, for scripts: no client token has a colon. */
+export const toldAccount = (accountId: string): string => `account:${accountId}`;
+export const toldPlatform = 'platform:';
+
 export function clientKeys(prefix: string, clientToken: string) {
   const base = clientBase(prefix, clientToken);
   return {
     base,
     client: `${base}client`,
     signingSecrets: `${base}signing-secrets`,
+    /** Only for a recipient of notices (`toldAccount`), never for a client. */
+    notices: `${base}notices`,
     registration: `${base}registration`,
     endpoint: `${base}endpoint`,
     stateChanges: `${base}state-changes`,

@@ -10,6 +10,7 @@ import { script } from '../connection/script.js';
 
 export interface AuditedCall {
   accountId: string;
+  /** Empty for a call about the account. */
   clientToken: string;
   /** The call in words, such as `signing secret read`. */
   what: string;

@@ -1,9 +1,10 @@
 /**
- * Exports and imports a service's accounts, clients, registrations and secrets, as they are stored. Secrets leave
+ * Exports and imports a service's accounts, clients, registrations, notices URLs and secrets, as they are stored. Secrets leave
  * only in that form: an account's hashed, a signing secret encrypted if there is a `SECRETS_KEY`.
  * The history (known segments, owed assets, notifications) is not included.
  */
 import type { Db } from '../connection/db.js';
+import { toldAccount } from '../connection/keys.js';
 import { evaluate, runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 
@@ -11,6 +12,7 @@ type Fields = Record<string, string>;
 
 export type Fact =
   | { type: 'account'; account_id: string; fields: Fields }
+  | { type: 'notices'; account_id: string; fields: Fields; signing_secrets: Fields }
   | {
       type: 'client';
       client_token: string;
@@ -24,16 +26,23 @@ export type Fact =
       endpoint: Fields;
     };
 
+/** The fields of a notices URL that the account set; the results of its receiver start again. */
+const setOfNotices = ['url', 'set_at'];
 /** The fields of an endpoint that somebody decided; its health starts again. */
 const decided = ['generation', 'paused', 'held'];
 
-/** Accounts, then clients, then registrations: the order of an import. */
+/** Accounts with their notices URLs, then clients, then registrations: the order of an import. */
 export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   const accounts = (await db.redis.smembers(db.global.accounts)).sort();
   const clients = (await db.redis.smembers(db.global.clients)).sort();
   for (const id of accounts) {
     const fields = await readFields(db, db.global.account(id));
     if (Object.keys(fields).length > 0) yield { type: 'account', account_id: id, fields };
+    const told = db.client(toldAccount(id));
+    const notices = setOf(await readFields(db, told.notices));
+    if (notices.url === undefined) continue;
+    const signing_secrets = await readFields(db, told.signingSecrets);
+    yield { type: 'notices', account_id: id, fields: notices, signing_secrets };
   }
   for (const token of clients) {
     yield {
@@ -66,9 +75,12 @@ export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 
       if (owner !== null && owner !== fact.account_id) return 'different';
       return compare(await db.redis.hgetall(db.global.account(fact.account_id)), fact.fields);
     }
+    case 'notices':
     case 'client': {
-      const keys = db.client(fact.client_token);
-      const found = compare(await db.redis.hgetall(keys.client), fact.fields);
+      const isClient = fact.type === 'client';
+      const keys = db.client(isClient ? fact.client_token : toldAccount(fact.account_id));
+      const stored = await db.redis.hgetall(isClient ? keys.client : keys.notices);
+      const found = compare(isClient ? stored : setOf(stored), fact.fields);
       if (found !== 'same') return found;
       const secrets = compare(await db.redis.hgetall(keys.signingSecrets), fact.signing_secrets);
       return secrets === 'new' ? 'different' : secrets;
@@ -87,6 +99,8 @@ export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
   switch (fact.type) {
     case 'account':
       return true;
+    case 'notices':
+      return (await db.redis.exists(db.global.account(fact.account_id))) === 1;
     case 'client':
       return (await db.redis.exists(db.global.account(fact.fields.account_id ?? ''))) === 1;
     case 'registration':
@@ -95,9 +109,13 @@ export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
 }
 
 /** Returns the fields of an endpoint that somebody decided. */
-function decisionsOf(endpoint: Fields): Fields {
+const decisionsOf = (endpoint: Fields): Fields => only(decided, endpoint);
+/** Returns the fields of a notices URL that the account set. */
+const setOf = (notices: Fields): Fields => only(setOfNotices, notices);
+
+function only(names: readonly string[], fields: Fields): Fields {
   return Object.fromEntries(
-    Object.entries(endpoint).filter(([name, value]) => decided.includes(name) && value !== ''),
+    Object.entries(fields).filter(([name, value]) => names.includes(name) && value !== ''),
   );
 }
 
@@ -115,6 +133,10 @@ export async function importFact(db: Db, fact: Fact): Promise<'new' | 'same' | '
   switch (fact.type) {
     case 'account':
       return await importAccount(db, fact);
+    case 'notices': {
+      const args = [JSON.stringify(fact.fields), JSON.stringify(fact.signing_secrets)];
+      return outcomeOf(await runScript(db, importNoticesScript, toldAccount(fact.account_id), args));
+    }
     case 'client':
       return await importClient(db, fact);
     case 'registration':
@@ -158,6 +180,7 @@ const outcomeOf = (answer: unknown) => text(answer) as 'new' | 'same' | 'differe
 
 const importAccountScript = script('importAccount');
 const importClientScript = script('importClient');
+const importNoticesScript = script('importNotices');
 const importRegistrationScript = script('importRegistration');
 
 function compare(stored: Fields, given: Fields): 'new' | 'same' | 'different' {

@@ -1,6 +1,6 @@
 -- Replaces a signing secret with the same one encrypted with another key, unless it was rotated or has ended meanwhile.
 -- include: client
--- KEYS: the client's base
+-- KEYS: the client's base, or that of a recipient of notices
 -- Arguments: name (of the field), before, after (sealed)
 -- Answer: 1 if it was replaced, else 0
 -- Repeat: safe: it is replaced once

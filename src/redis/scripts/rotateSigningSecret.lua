@@ -1,6 +1,6 @@
 -- Stores another signing secret; the former one still signs for a while. Refused while the most previous ones still sign.
--- include: client, table
--- KEYS: the client's base
+-- include: client, table, endpoint, notice
+-- KEYS: the client's base, or that of a recipient of notices
 -- Arguments, in q:
 --   sealed: the new secret
 --   along_ms: how long the former one still signs
@@ -25,6 +25,9 @@ end
 if old and signing >= q.max_along then return {0, first - now} end
 if q.only_ask then return {1} end
 redis.call('HSET', S, 'current', q.sealed)
+if redis.call('EXISTS', base .. 'client') == 1 then
+  owe_notice('secret_notice', 'secret.rotated', 'the signing secret was rotated', failed_so_far(now))
+end
 if not old then return {1} end
 local till = now + q.along_ms
 redis.call('HSET', S, string.format('previous:%d:%s', till, q.name), old)

@@ -1,6 +1,6 @@
 -- Settles verdicts: writes the result of an attempt to its notification, its owed asset and its endpoint's health.
 -- Reads q.lease, q.verdicts, q.given_back and q.extended, and q.schedule if a verdict is a failure.
--- include: client, table, endpoint, notification
+-- include: client, table, endpoint, notice, notification
 
 -- Reads the endpoint's health, once for all verdicts until one changes it.
 local health_read
@@ -18,12 +18,14 @@ end
 local function delay_of(list, step, random)
   return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * random))
 end
--- Changes the endpoint's state; says: the verdict's answer about the change.
+local notice_of = {failing = 'endpoint.failing', suspended = 'endpoint.suspended', active = 'endpoint.recovered'}
+-- Changes the endpoint's state, and owes the notice of that; says: the verdict's answer about the change.
 local function become(says, name, reason)
-  local from = seen()
+  local from, since, attempts_failed = seen(), failed_so_far(field('last_failure_at') or now)
   says.entered, says.left, says.why = name, state(), reason
   enter(name)
   note_change(from, reason, 'service')
+  owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
 end
 local function settle_success(says, h, same_epoch, probe, redeliver)
   -- Readers need it only to the second, so a busy endpoint saves most of these writes.
