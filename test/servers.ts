@@ -55,7 +55,10 @@ export function startTimeSkippingServer(): Promise<TestWorkflowEnvironment> {
     const env = await TestWorkflowEnvironment.createTimeSkipping({ server });
     // Without them a workflow's task fails each time that it sets one. This server adds them, but lists none.
     const namespace = env.namespace ?? 'default';
-    await env.connection.operatorService.addSearchAttributes({ namespace, searchAttributes: searchAttributeTypes });
+    await env.connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: searchAttributeTypes,
+    });
     return env;
   });
   return run.timeSkipping;
