@@ -49,7 +49,7 @@ export interface Job {
   warmUpMs: number;
   durationMs: number;
   request: EventsRequest | TokenRequest | RegistrationRequest;
-  /** Single events go through clients/node, as this account, in the place of a connection for each request. */
+  /** Sends single events through clients/node, as this account, instead of a connection for each request. */
   through?: { clientId: string; clientSecret: string };
 }
 

@@ -125,7 +125,7 @@ function changed(scenario: Scenario, options: Options): Scenario {
   return {
     ...scenario,
     endpoints: options.endpoints ?? scenario.endpoints,
-    // The client makes batches by itself.
+    // The client makes its own batches.
     batchSize: scenario.throughClient ? 1 : (options.batch ?? scenario.batchSize),
     pace: options.rate
       ? { kind: 'rate', requestsPerSecond: options.rate }

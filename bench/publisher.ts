@@ -131,7 +131,7 @@ async function sendUntilTaken(
   }
 }
 
-/** The client sends an event again by itself; its refusals are not seen. */
+/** Sends one event through the client, which repeats it by itself, so that 503s are not counted. */
 async function sendThrough(
   client: EnrichmentsClient,
   outgoing: Outgoing,

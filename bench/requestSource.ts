@@ -5,7 +5,7 @@ import { isDownTurn } from './turns.js';
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
-  /** What it publishes, where that is one event. */
+  /** The event that it publishes, if it is a single one. */
   event?: EnrichmentEvent;
   /** Takes the answer's body; returns what was not as it should be, once for each event. */
   onSuccess(body: string, at: number): string[];

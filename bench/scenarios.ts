@@ -8,7 +8,7 @@ export interface EventsScenario {
   endpoints: number;
   /** One more endpoint, that refuses connections, gets a fifth of the events of every other second. */
   oneDown: boolean;
-  /** By clients/node, which puts what comes together into shared calls; else a connection for each request. */
+  /** Publishes through clients/node, which puts concurrent events into shared calls; otherwise a connection for each request. */
   throughClient: boolean;
 }
 

@@ -1,7 +1,7 @@
 # CLIENT_ID=... CLIENT_SECRET=... python3 publish.py https://notifications.example.com < events.jsonl
-"""Publishes the events of standard input, one JSON object a line, and prints what became of each.
+"""Publishes the events of standard input, one JSON object a line, and prints the result of each.
 
-Needs Python 3.9 or newer and no package. Exit status 1 where the service refused a call.
+Needs Python 3.9 or newer and no package. Exit status 1 if the service refused a call.
 """
 
 import http.client
@@ -51,13 +51,13 @@ def post(events):
 
 
 def publish(events):
-    """Sends the events until each is taken or refused: always with the same ids, so that none is taken twice."""
+    """Sends the events until each is accepted or refused: always with the same ids, so that none counts twice."""
     failures = renewed = 0
     while events:
         status, answer, wait = post(events)
         unknown = []
         if status == 202:
-            # Taken is not the call but each item of it.
+            # 202 is the answer to the call, not to each event: check every item.
             for event, result in zip(events, answer["results"]):
                 if result.get("code") == "temporarily_unavailable":
                     unknown.append(event)
@@ -80,7 +80,7 @@ for line in sys.stdin:
     if not line.strip():
         continue
     event = json.loads(line)
-    # Without one, a repeat would be another event.
+    # Without an id, a repeat would count as another event.
     event.setdefault("event_id", f"evt-{uuid.uuid4()}")
     batch.append(event)
     if len(batch) == EVENTS_IN_A_CALL:

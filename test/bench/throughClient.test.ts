@@ -4,7 +4,7 @@ import type { FromPublisher, Job, ToPublisher } from '../../bench/jobs.js';
 import { type PublishedTo, startPublishedTo } from '../clients/service.js';
 
 const events = 300;
-/** One call: who gives wrong credentials too often is told to come later. */
+/** So few share one call: too many calls with wrong credentials are answered 429. */
 const few = 8;
 
 describe('the benchmark’s publisher, through clients/node', () => {
@@ -27,7 +27,7 @@ describe('the benchmark’s publisher, through clients/node', () => {
     assert.equal(made.length, events);
   });
 
-  it('counts what is refused', async () => {
+  it('counts refused events', async () => {
     const { child } = await startChild<ToPublisher, FromPublisher>('publisher');
     const ended = child.next('published');
     child.send({

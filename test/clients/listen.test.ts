@@ -77,7 +77,7 @@ describe('clients/listen', () => {
     });
   }
 
-  it('shows a real notification as good, the same one sent again as a duplicate, and answers 204', async () => {
+  it('shows a notification of the service as good, its redelivery as a duplicate, and answers 204', async () => {
     const { client_token, secret } = await newSite();
     listen = await startListen(['--json'], secret);
     const url = `${listen.url}/notifications?key=of-the-url`;
@@ -105,7 +105,7 @@ describe('clients/listen', () => {
     assert.doesNotMatch(listen.stdout() + listen.stderr(), /whsec_|of-the-url/);
   });
 
-  it("says why what the service's check sends wrongly is bad, and passes the check", async () => {
+  it("says why the bad notifications of the service's check are bad, and passes the check", async () => {
     const { client_token, secret } = await newSite();
     listen = await startListen(['--json'], secret);
     const { checks } = await call('POST', 'push_notifications/check', { client_token, url: listen.url });
@@ -118,12 +118,12 @@ describe('clients/listen', () => {
       bad.map(({ answered }) => answered),
       [401, 401],
     );
-    assert.match(String(bad[0]?.why), /^no signature fits: made with another secret/);
+    assert.match(String(bad[0]?.why), /^no signature matches: made with another secret/);
     assert.match(String(bad[1]?.why), /^webhook-timestamp is 36\d\d s old, 300 s are allowed/);
     assert.equal(listen.seen().filter(({ duplicate }) => duplicate).length, 1);
   });
 
-  it('takes a signature of any of several secrets, and none of another', async () => {
+  it('accepts a signature by any of several secrets, and by no other', async () => {
     const { client_token, secret } = await newSite();
     const secrets: [string, Seen['signature']][] = [
       [`${foreign} ${secret}`, 'good'],
@@ -137,7 +137,7 @@ describe('clients/listen', () => {
     }
   });
 
-  it('--status and --delay: answers as it is told, and says where the sender did not wait', async () => {
+  it('answers as --status and --delay say, and reports a sender that did not wait', async () => {
     const { client_token, secret } = await newSite();
     listen = await startListen(['--json', '--status', '503', '--delay', '0.2'], secret);
     const answered = await call('POST', 'push_notifications/test', { client_token, url: listen.url });
@@ -153,7 +153,7 @@ describe('clients/listen', () => {
     assert.equal((await seen(1))[0]?.answered, null);
   });
 
-  it('in words: verdict, id, age, client and body; no colours without a terminal; nothing that steers it', async () => {
+  it('prints verdict, id, age, client and body, without colours outside a terminal and without control characters', async () => {
     const { client_token, secret } = await newSite();
     listen = await startListen([], secret);
     await call('POST', 'push_notifications/test', { client_token, url: listen.url });
@@ -164,12 +164,12 @@ describe('clients/listen', () => {
     assert.match(listen.stdout(), /\n +POST \/\n +\{"event":"test","platform_id":"test"\}\n/);
     await fetch(listen.url, { method: 'POST', body: '\u001b]0;title\u0007' });
     await until('the second is shown', () => listen?.stdout().includes('BAD'));
-    assert.match(listen.stdout(), /without webhook-id, webhook-timestamp, webhook-signature\n/);
+    assert.match(listen.stdout(), /missing: webhook-id, webhook-timestamp, webhook-signature\n/);
     assert.match(listen.stdout(), /\\x1b\]0;title\\x07/);
     assert.ok(!listen.stdout().includes('\u001b'));
   });
 
-  it('colours at a terminal, and none with NO_COLOR', async () => {
+  it('prints colours at a terminal, and none with NO_COLOR', async () => {
     for (const [env, isColoured] of [[{}, true] as const, [{ NO_COLOR: '1' }, false] as const]) {
       const started = startAtTerminal({ SIGNING_SECRETS: foreign, ...env });
       const url = await until('it listens', () => /Listening at (\S+),/.exec(started.stdout)?.[1]);
@@ -182,7 +182,7 @@ describe('clients/listen', () => {
     }
   });
 
-  it('answers 405 to what is no POST, 413 to a long body, and goes on', async () => {
+  it('answers 405 to another method and 413 to a long body, and keeps running', async () => {
     listen = await startListen(['--json'], foreign);
     assert.equal((await fetch(listen.url)).status, 405);
     const body = 'x'.repeat(200_000);
@@ -192,21 +192,21 @@ describe('clients/listen', () => {
     assert.deepEqual(
       (await seen(3)).map(({ answered, why }) => [answered, why?.split(' ')[0]]),
       [
-        [405, 'a'],
+        [405, 'the'],
         [413, 'over'],
-        [401, 'without'],
+        [401, 'missing:'],
       ],
     );
   });
 
-  it('listens at 127.0.0.1 alone', async () => {
+  it('listens on 127.0.0.1 only', async () => {
     listen = await startListen([], foreign);
     assert.match(listen.url, /^http:\/\/127\.0\.0\.1:\d+$/);
     const elsewhere = listen.url.replace('127.0.0.1', '127.0.0.2');
     await assert.rejects(fetch(elsewhere, { method: 'POST' }));
   });
 
-  describe('says what is wrong, and ends', () => {
+  describe('says what is wrong and ends if', () => {
     const refused = async (args: string[], env: NodeJS.ProcessEnv, status: number) => {
       const started = start(args, env);
       assert.equal(await started.ended, status, started.stderr);
@@ -215,27 +215,33 @@ describe('clients/listen', () => {
       return started.stderr;
     };
 
-    it('where the port is taken', async () => {
+    it('the port is taken', async () => {
       const other = createServer().listen(0, '127.0.0.1');
       await new Promise((resolve) => other.once('listening', resolve));
       const { port } = other.address() as AddressInfo;
       const said = await refused(['--port', String(port)], { SIGNING_SECRETS: foreign }, 1);
-      assert.equal(said, `Port ${port} is taken: end what listens there, or choose with --port.\n`);
+      assert.equal(
+        said,
+        `Port ${port} is taken: stop the process that listens there, or choose another with --port.\n`,
+      );
       other.close();
     });
 
-    it('without a secret, and with one that is none', async () => {
+    it('there is no secret, or an invalid one', async () => {
       assert.match(await refused([], {}, 2), /^No secret: set SIGNING_SECRETS to the signing secret/);
       const said = await refused([], { SIGNING_SECRETS: `${foreign} whsec_not!base64` }, 2);
-      assert.equal(said, 'SIGNING_SECRETS: Secret 2 is none: it is whsec_ and base64.\n');
+      assert.equal(
+        said,
+        'SIGNING_SECRETS: Secret 2 is not valid: a signing secret is whsec_ followed by base64.\n',
+      );
     });
 
-    it('where the secret is an argument', async () => {
+    it('the secret is an argument', async () => {
       const said = await refused(['--secret', foreign], {}, 2);
-      assert.match(said, /^Put the secret into SIGNING_SECRETS: arguments are in the list of processes/);
+      assert.match(said, /^Put the secret into SIGNING_SECRETS: arguments are visible in the process list/);
     });
 
-    it('where an option is wrong', async () => {
+    it('an option is wrong', async () => {
       for (const args of [
         ['--port', '70000'],
         ['--status', '99'],
@@ -247,7 +253,7 @@ describe('clients/listen', () => {
     });
   });
 
-  it('can be packed: the package has every file, and the versions of its packages are those that are tested', async () => {
+  it('can be packed: the package has every file, and its dependencies have the tested versions', async () => {
     const { stdout } = await promisify(execFile)('npm', ['pack', '--dry-run', '--json'], { cwd: folder });
     const files = (JSON.parse(stdout) as { files: { path: string }[] }[])[0]?.files.map(({ path }) => path);
     const needed = ['main', 'receiver', 'signature', 'words'].map((name) => `src/${name}.mjs`);

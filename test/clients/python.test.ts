@@ -20,7 +20,7 @@ type Change = (call: number, results: Result[]) => Result[] | Promise<Result[]>;
 describe('clients/python/publish.py', () => {
   let to: PublishedTo;
   let between: Server | undefined;
-  /** Statuses that the service gave to calls of events. */
+  /** The service's answers to calls of POST /enrichments. */
   let statuses: number[];
 
   beforeEach(async () => {
@@ -33,7 +33,7 @@ describe('clients/python/publish.py', () => {
     await to.close();
   });
 
-  /** @param change of what the service answers to a batch */
+  /** @param change alters the service's answer to a batch */
   async function url(change: Change = (_, results) => results): Promise<string> {
     between = createServer(async (request, response) => {
       const parts: Buffer[] = [];
@@ -88,14 +88,14 @@ describe('clients/python/publish.py', () => {
     for (const [asset, ids] of found) assert.equal(ids.length, 1, asset);
   }
 
-  it('publishes each event once, and says of each what became of it', async () => {
+  it('publishes each event once, and prints the result of each', async () => {
     const { status, results, stderr } = await run(await url(), events(250));
     assert.deepEqual([status, stderr, statuses], [0, '', [202, 202, 202]]);
     assert.equal(results.filter(({ notification }) => notification === 'queued').length, 250);
     await assertEachOnce(250);
   });
 
-  it('503: sends the same again until it is taken, each once', async () => {
+  it('sends the same events again after a 503 until they are accepted, each once', async () => {
     const address = await url((call, results) => {
       if (call === 1) to.redis.hang();
       return results;
@@ -107,7 +107,7 @@ describe('clients/python/publish.py', () => {
     await assertEachOnce(200);
   });
 
-  it('looks at every item: what is refused is told, what is unknown is sent again, the rest is taken', async () => {
+  it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
     const lost: Change = (call, results) =>
       results.map((one, i) =>
         call === 1 && i === 3 ? { event_id: one.event_id, code: 'temporarily_unavailable' } : one,
@@ -127,7 +127,7 @@ describe('clients/python/publish.py', () => {
     await assertEachOnce(2);
   });
 
-  it('a token that is ended: asks for a new one', async () => {
+  it('asks for a new token if the old one has ended', async () => {
     const address = await url(async (call, results) => {
       // Enabling an account revives no token.
       for (const disabled of call === 1 ? [true, false] : [])
@@ -139,7 +139,7 @@ describe('clients/python/publish.py', () => {
     assert.equal(results.filter(({ notification }) => notification === 'queued').length, 200);
   });
 
-  it('refused credentials: says so and ends', async () => {
+  it('says so and ends if its credentials are refused', async () => {
     const { status, stderr } = await run(await url(), events(1), 'wrong');
     assert.equal(status, 1);
     assert.match(stderr, /^refused: 401 .*invalid_client/);

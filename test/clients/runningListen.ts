@@ -1,4 +1,4 @@
-/** clients/listen as a process of its own, started by the file that its `bin` names. */
+/** Runs clients/listen as a separate process, from the file that its `bin` names. */
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,9 +27,9 @@ export interface Listen {
   url: string;
   stdout(): string;
   stderr(): string;
-  /** What `--json` has printed. */
+  /** The requests that `--json` has printed. */
   seen(): Seen[];
-  /** By Ctrl-C. @returns its exit status */
+  /** Ends it by Ctrl-C. @returns its exit status */
   end(): Promise<number | null>;
 }
 
@@ -41,7 +41,7 @@ export interface Started {
   interrupt(): void;
 }
 
-/** @param before what the command is an argument of */
+/** @param before the command that runs it, if it is an argument of another */
 export function start(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
@@ -67,7 +67,7 @@ export function start(
   return started;
 }
 
-/** Python has a terminal to give, Node has not. What is written to it comes out on stdout. */
+/** Python can open a pseudo-terminal, Node cannot. Its output appears on stdout. */
 const terminal = `
 import os, pty, signal, sys
 pid, fd = pty.fork()
@@ -81,11 +81,11 @@ while True:
         break
 `;
 
-/** At a terminal, where stdout and stderr are one. */
+/** Starts it at a terminal, where stdout and stderr are the same. */
 export const startAtTerminal = (env: NodeJS.ProcessEnv): Started =>
   start(['--port', '0'], { TERM: 'xterm-256color', ...env }, ['python3', '-c', terminal]);
 
-/** Listens at a free port. */
+/** Starts it on a free port. */
 export async function startListen(args: readonly string[], secrets: string): Promise<Listen> {
   const started = start(['--port', '0', ...args], { SIGNING_SECRETS: secrets });
   const url = await until('it listens', () => /Listening at (\S+),/.exec(started.stderr)?.[1]);

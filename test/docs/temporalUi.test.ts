@@ -27,14 +27,14 @@ describe('docs/reference/temporal-ui.md', () => {
     await h.close();
   });
 
-  it('has the search attributes that the service makes', () => {
+  it('lists the search attributes of the service', () => {
     const rows = [...page.matchAll(/^\| `(\w+)` \| (?:KeywordList|Keyword|Int) \|/gm)].map(
       ([, name]) => name,
     );
     assert.deepEqual(rows, Object.keys(searchAttributeTypes));
   });
 
-  it('has queries that Temporal takes', async () => {
+  it('has only queries that Temporal accepts', async () => {
     assert.equal(views.length, 11);
     for (const { name, query } of views) {
       await assert.doesNotReject(h.temporal.workflow.count(query), `${name}: ${query}`);
@@ -43,7 +43,7 @@ describe('docs/reference/temporal-ui.md', () => {
 
   for (const [name, type] of [
     ['clients that are owed something', 'catch-up'],
-    ['events handed to catch-up', 'enrichment'],
+    ['events handed over to catch-up', 'enrichment'],
     ['events that a receiver answered with 5xx', 'enrichment'],
     ['everything of a client', 'enrichment'],
     ['everything of an asset', 'enrichment'],

@@ -10,7 +10,7 @@ import { type Cli, openCli } from './cli.js';
 
 const snapshot = 'snapshot.rdb';
 
-describe('operator: status says that it is us while Redis takes no writes', () => {
+describe('operator: status says that it is us while Redis refuses writes, because', () => {
   let dir: string;
   let server: RedisServer;
   let h: Harness;
@@ -50,7 +50,7 @@ describe('operator: status says that it is us while Redis takes no writes', () =
           for (;;) await redis().rpush(filler, 'x'.repeat(100_000));
         };
         await assert.rejects(fill(), /^ReplyError: OOM/);
-        // What its connections take comes and goes.
+        // The memory of its connections varies.
         await redis().config('SET', 'maxmemory', (await usedBytes()) - 5_000_000);
         return async () => {
           await redis().del(filler);
@@ -59,9 +59,9 @@ describe('operator: status says that it is us while Redis takes no writes', () =
       },
     },
     'its disk failed': {
-      because: /^Redis takes no writes, as its last write to disk failed\./,
+      because: /^Redis refuses writes because its last write to disk failed\./,
       async begin() {
-        // A snapshot cannot take the place of a folder.
+        // A snapshot cannot replace a folder.
         await mkdir(join(dir, snapshot));
         await redis().config('SET', 'save', '3600 1');
         await redis().bgsave();
@@ -74,14 +74,14 @@ describe('operator: status says that it is us while Redis takes no writes', () =
       },
     },
     'too few replicas are connected': {
-      because: /^Redis takes no writes: too few replicas are connected \(min-replicas-to-write\)\./,
+      because: /^Redis refuses writes: too few replicas are connected \(min-replicas-to-write\)\./,
       async begin() {
         await redis().config('SET', 'min-replicas-to-write', 1);
         return () => redis().config('SET', 'min-replicas-to-write', 0);
       },
     },
     'it is a replica': {
-      because: /^Redis takes no writes: it is a replica, and REDIS_URL has to lead to the primary\./,
+      because: /^Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary\./,
       async begin() {
         await redis().replicaof('127.0.0.1', await freePort());
         return () =>
@@ -95,7 +95,7 @@ describe('operator: status says that it is us while Redis takes no writes', () =
   };
 
   for (const [what, { because, begin }] of Object.entries(cases)) {
-    it(`as ${what}; and no longer once it does`, async () => {
+    it(`${what}, and not any more once it accepts them`, async () => {
       assert.deepEqual(await verdictAnd('redis'), ['fine', 'ok']);
       const end = await begin();
       try {
@@ -105,7 +105,7 @@ describe('operator: status says that it is us while Redis takes no writes', () =
         assert.match(status.redis, because);
         assert.match(
           (await cli.run(['status'])).stdout,
-          /^It is us\. Redis [\s\S]*^redis +answers in .*, takes no writes$/m,
+          /^It is us\. Redis [\s\S]*^redis +answers in .*, refuses writes$/m,
         );
         const look = await cli.json('watch', '--once');
         assert.deepEqual([look.verdict, look.because], ['us', status.because]);

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** `asset-update-listen`: options, and the server's life. Requests go to stdout, all else to stderr. */
+/** `asset-update-listen`: reads the options and runs the server. Requests go to stdout, everything else to stderr. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { createReceiver } from './receiver.mjs';
 import { createVerifier } from './signature.mjs';
@@ -9,30 +9,30 @@ const exit = { done: 0, failed: 1, wrongUsage: 2 };
 
 const program = new Command('asset-update-listen')
   .description('Shows each notification that reaches this machine, and whether its signature is valid.')
-  .option('--port <number>', 'to listen at; 0: a free one', between(0, 65_535, 'a port'), 4000)
-  .option('--host <address>', 'to listen at', '127.0.0.1')
-  .option('--status <code>', 'the answer where the signature is valid', between(200, 599, 'a status'), 204)
-  .option('--delay <seconds>', 'before each answer', seconds, 0)
-  .option('--json', 'each request as one line of JSON')
+  .option('--port <number>', 'port to listen on; 0: a free one', between(0, 65_535), 4000)
+  .option('--host <address>', 'address to listen on', '127.0.0.1')
+  .option('--status <code>', 'the answer if the signature is valid', between(200, 599), 204)
+  .option('--delay <seconds>', 'to wait before each answer', seconds, 0)
+  .option('--json', 'print each request as one line of JSON')
   .addOption(new Option('--secret <secret>').hideHelp())
   .addHelpText(
     'after',
     `
 Environment:
-  SIGNING_SECRETS    the signing secret of your client (whsec_...); several are separated by spaces.
-                     It is no option: arguments are in the list of processes.
+  SIGNING_SECRETS    the signing secret of your client (whsec_...), or several, separated by spaces.
+                     There is no option for it, because arguments are visible in the process list.
   NO_COLOR           no colours
 
-What has no valid signature is answered 401.
+A request without a valid signature is answered 401.
 Exit status: 0 ended by Ctrl-C, 1 it could not listen, 2 wrong usage.`,
   )
-  .showHelpAfterError('(--help says how it is used)')
+  .showHelpAfterError('(--help shows the usage)')
   .exitOverride((err) => process.exit(err.exitCode === 0 ? exit.done : exit.wrongUsage));
 
 program.parse();
 const { port, host, status, delay, json = false, secret } = program.opts();
 if (secret !== undefined) {
-  refuse('Put the secret into SIGNING_SECRETS: arguments are in the list of processes.');
+  refuse('Put the secret into SIGNING_SECRETS: arguments are visible in the process list.');
 }
 
 const counts = { good: 0, bad: 0, duplicate: 0 };
@@ -54,12 +54,13 @@ server.once('error', (err) => {
 server.listen(port, host, () => {
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
   const at = `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`;
+  const after = delay > 0 ? `, after ${delay} s` : '';
   say(
-    `Listening at ${at}, on every path. Valid: ${status}${delay > 0 ? ` after ${delay} s` : ''}; else 401.`,
+    `Listening at ${at}, on every path. Answers ${status} if the signature is valid, otherwise 401${after}.`,
   );
 });
 
-// A reader that has seen enough (`| head`) is no failure.
+// A reader that closes early (`| head`) is not a failure.
 process.stdout.on('error', () => process.exit(exit.done));
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.once(signal, () => {
@@ -87,11 +88,12 @@ function verifierOf(secrets) {
 /** @param {NodeJS.ErrnoException} err */
 function whyNot(err) {
   if (err.code === 'EADDRINUSE')
-    return `Port ${port} is taken: end what listens there, or choose with --port.`;
-  if (err.code === 'EACCES') return `You may not listen at port ${port}: choose one above 1023 with --port.`;
+    return `Port ${port} is taken: stop the process that listens there, or choose another with --port.`;
+  if (err.code === 'EACCES')
+    return `Listening on port ${port} is not permitted: choose one above 1023 with --port.`;
   if (err.code === 'EADDRNOTAVAIL' || err.code === 'ENOTFOUND')
-    return `${host} is no address of this machine.`;
-  return `Cannot listen at ${host}, port ${port}: ${err.message}`;
+    return `${host} is not an address of this machine.`;
+  return `Cannot listen on ${host}, port ${port}: ${err.message}`;
 }
 
 /**
@@ -111,13 +113,12 @@ function say(words) {
 /**
  * @param {number} least
  * @param {number} most
- * @param {string} what
  */
-function between(least, most, what) {
+function between(least, most) {
   return (/** @type {string} */ given) => {
     const number = /^\d+$/.test(given) ? Number(given) : Number.NaN;
     if (number >= least && number <= most) return number;
-    throw new InvalidArgumentError(`It is no number from ${least} to ${most}, as ${what} is.`);
+    throw new InvalidArgumentError(`Give a whole number from ${least} to ${most}.`);
   };
 }
 
@@ -125,5 +126,5 @@ function between(least, most, what) {
 function seconds(given) {
   const number = given.trim() === '' ? Number.NaN : Number(given);
   if (number >= 0 && number <= 600) return number;
-  throw new InvalidArgumentError('It is no number of seconds from 0 to 600.');
+  throw new InvalidArgumentError('Give a number of seconds from 0 to 600.');
 }

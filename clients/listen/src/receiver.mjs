@@ -1,23 +1,23 @@
-/** An HTTP server that takes notifications on any path, answers as it was told, and tells what came. */
+/** An HTTP server that accepts notifications on any path, answers as configured, and reports each request. */
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ageSeconds } from './signature.mjs';
 
 /**
- * One request, once it was answered.
+ * One request, after its answer.
  * @typedef {object} Seen
- * @property {string} at ISO 8601, when it came
+ * @property {string} at ISO 8601, when it arrived
  * @property {'good' | 'bad'} signature
- * @property {string} [why] only where it is bad
+ * @property {string} [why] only if it is bad
  * @property {string | null} webhook_id
- * @property {boolean} duplicate one with a good signature and the same id came before
+ * @property {boolean} duplicate a request with a good signature and the same id came before
  * @property {number | null} age_seconds of webhook-timestamp
  * @property {string | null} client_token
  * @property {string} method
  * @property {string} path without its query
  * @property {string} body
- * @property {number | null} answered status; null: the sender had gone
- * @property {number} after_ms from its arrival to that
+ * @property {number | null} answered status; null: the sender did not wait
+ * @property {number} after_ms from its arrival to the answer
  */
 
 /** A notification has some hundred bytes. */
@@ -26,7 +26,7 @@ const maxBodyBytes = 65_536;
 /**
  * @param {object} options
  * @param {ReturnType<typeof import('./signature.mjs').createVerifier>} options.verify
- * @param {number} options.status for what has a good signature; the rest gets 401
+ * @param {number} options.status the answer to a good signature; others get 401
  * @param {number} options.delayMs before each answer
  * @param {(seen: Seen) => void} options.tell
  */
@@ -40,7 +40,7 @@ export function createReceiver({ verify, status, delayMs, tell }) {
     response.once('close', () => gone.abort());
     const { headers, method = '' } = request;
     const body = await read(request);
-    if (body === 'broken off') return;
+    if (body === 'aborted') return;
     const why = problemOf(method, body, headers);
     const id = String(headers['webhook-id'] ?? '');
     const isDuplicate = why === undefined && known.has(id);
@@ -49,7 +49,7 @@ export function createReceiver({ verify, status, delayMs, tell }) {
     await sleep(delayMs, undefined, { signal: gone.signal }).catch(() => undefined);
     const answer = why === undefined ? status : statusOfBad(method, body);
     const isGone = gone.signal.aborted;
-    // What is left of a body that is too long is not read.
+    // The rest of a body that is too long is not read.
     if (!isGone) response.writeHead(answer, body === 'too long' ? { connection: 'close' } : {}).end();
     tell({
       at: new Date(arrivedAtMs).toISOString(),
@@ -73,7 +73,7 @@ export function createReceiver({ verify, status, delayMs, tell }) {
    * @param {import('node:http').IncomingHttpHeaders} headers
    */
   function problemOf(method, body, headers) {
-    if (method !== 'POST') return `a ${method}; notifications are a POST`;
+    if (method !== 'POST') return `the method is ${method}; notifications use POST`;
     if (typeof body === 'string') return `over ${maxBodyBytes} bytes`;
     return verify(body, headers);
   }
@@ -90,7 +90,7 @@ function statusOfBad(method, body) {
 
 /**
  * @param {import('node:http').IncomingMessage} request
- * @returns {Promise<Buffer | 'too long' | 'broken off'>}
+ * @returns {Promise<Buffer | 'too long' | 'aborted'>}
  */
 async function read(request) {
   const parts = [];
@@ -102,7 +102,7 @@ async function read(request) {
       parts.push(part);
     }
   } catch {
-    return 'broken off';
+    return 'aborted';
   }
   return Buffer.concat(parts);
 }

@@ -1,15 +1,15 @@
-/** Whether a notification is one of the service's: what a receiver of your own has to check, with the same library. */
+/** Checks that a notification comes from the service, as your own receiver must, with the same library. */
 import { Webhook, WebhookVerificationError } from 'standardwebhooks';
 
 const names = ['webhook-id', 'webhook-timestamp', 'webhook-signature'];
-/** By Standard Webhooks: the library's own, which it does not tell. */
+/** The library's tolerance, which it does not export. */
 const allowedSeconds = 300;
 
 /**
- * @param {readonly string[]} secrets any of them may have made the signature
+ * @param {readonly string[]} secrets the signature may be from any of them
  * @returns {(body: Buffer, headers: import('node:http').IncomingHttpHeaders) => string | undefined} why a notification is
- *   not to be trusted; undefined where it is
- * @throws {TypeError} naming by its number, and never showing, what is no signing secret
+ *   not valid; undefined if it is
+ * @throws {TypeError} that names an invalid secret by its number and never shows it
  */
 export function createVerifier(secrets) {
   const webhooks = secrets.map(webhookOf);
@@ -27,7 +27,7 @@ function webhookOf(secret, index) {
   try {
     return new Webhook(secret);
   } catch {
-    throw new TypeError(`Secret ${index + 1} is none: it is whsec_ and base64.`);
+    throw new TypeError(`Secret ${index + 1} is not valid: a signing secret is whsec_ followed by base64.`);
   }
 }
 
@@ -47,23 +47,23 @@ function problemOf(webhook, body, headers) {
 }
 
 /**
- * @param {string} problem the library's words
+ * @param {string} problem the library's message
  * @param {import('node:http').IncomingHttpHeaders} headers
  */
 function inWords(problem, headers) {
   const missing = names.filter((name) => !headers[name]);
-  if (missing.length > 0) return `without ${missing.join(', ')}`;
+  if (missing.length > 0) return `missing: ${missing.join(', ')}`;
   const age = ageSeconds(headers);
-  if (age === undefined) return 'webhook-timestamp is no number';
+  if (age === undefined) return 'webhook-timestamp is not a number';
   const allowed = `${allowedSeconds} s are allowed; is the clock of this machine right?`;
   if (age > allowedSeconds) return `webhook-timestamp is ${age} s old, ${allowed}`;
   if (age < -allowedSeconds) return `webhook-timestamp is ${-age} s ahead, ${allowed}`;
   if (!/matching/.test(problem)) return problem;
-  return 'no signature fits: made with another secret, or the body was changed on its way';
+  return 'no signature matches: made with another secret, or the body was changed on the way';
 }
 
 /**
- * The age of webhook-timestamp, whole seconds, negative where it lies ahead; undefined where there is none.
+ * Returns the age of webhook-timestamp in whole seconds, negative if it is ahead; undefined if there is none.
  * @param {import('node:http').IncomingHttpHeaders} headers
  */
 export function ageSeconds(headers) {

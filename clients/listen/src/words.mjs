@@ -1,4 +1,4 @@
-/** A request in words, for a person at a terminal. */
+/** Describes a request for a person at a terminal. */
 import { styleText } from 'node:util';
 
 /** @param {import('./receiver.mjs').Seen} seen */
@@ -27,11 +27,11 @@ function answerInWords({ answered, after_ms: ms }) {
 }
 
 /**
- * Without control characters: what a stranger sends could steer the terminal.
+ * Escapes control characters, so that a stranger's request cannot control the terminal.
  * @param {string} text
  */
 function shown(text) {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are escaped here
   return text.replace(/[\u0000-\u001f\u007f-\u009f]/g, escaped);
 }
 
@@ -41,7 +41,7 @@ function escaped(character) {
 }
 
 /**
- * On a terminal alone. NO_COLOR, FORCE_COLOR and TERM=dumb are Node's to read.
+ * Colours text, only at a terminal. Node reads NO_COLOR, FORCE_COLOR and TERM=dumb.
  * @param {'red' | 'yellow' | 'green' | 'dim'} colour
  * @param {string} text
  */

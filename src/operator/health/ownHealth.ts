@@ -1,4 +1,4 @@
-/** The servers and workers that deliveries need, as they answer now. */
+/** The present state of the servers and workers that deliveries need. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -13,20 +13,20 @@ import { readSweepState, type SweepState } from './sweepState.js';
 export interface OwnHealth {
   /** The median time of three answers, ms. */
   redisMs: number;
-  /** `ok`, or why Redis takes no writes. */
+  /** `ok`, or why Redis refuses writes. */
   redis: string;
   /** `ok`, or why it could not be asked. */
   temporal: string;
-  /** undefined where Temporal could not be asked. */
+  /** undefined if Temporal could not be asked. */
   workers?: number;
   sweep?: SweepState;
-  /** When a sweep last ran to its end, ms; undefined: never. */
+  /** When a sweep last completed, ms; undefined: never. */
   sweptAt: number | undefined;
 }
 
 /** The service gives up on a command after 1 s. */
 export const slowRedisMs = 500;
-/** Nothing is asked of Temporal for longer: a person waits. */
+/** The longest call to Temporal, because a person waits. */
 export const temporalWithinMs = 5000;
 /** A worker asks again after a minute at most. */
 const polledWithinMs = 90_000;
@@ -51,10 +51,10 @@ export async function readOwnHealth(operator: Operator): Promise<OwnHealth> {
 }
 
 export function redisAsFact({ redisMs, redis }: OwnHealth): string {
-  return `answers in ${span(redisMs)}${redis === 'ok' ? '' : ', takes no writes'}`;
+  return `answers in ${span(redisMs)}${redis === 'ok' ? '' : ', refuses writes'}`;
 }
 
-/** The median of three answers, one after the other, ms: to ECHO, which is answered where a PING is refused (MISCONF). */
+/** Returns the median of three answers, one after the other, ms: to ECHO, because Redis refuses a PING after a failed write. */
 export async function answerTimeOf(db: Db): Promise<number> {
   const times: number[] = [];
   for (let i = 0; i < 3; i++) {
