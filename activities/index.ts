@@ -5,6 +5,7 @@ import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';
 import { drain } from './drain.js';
 import { firstReleaseActivities } from './firstRelease.js';
+import { followRun } from './followRun.js';
 import { attemptRedelivery, type Redelivery } from './redelivery.js';
 import { sweepOwedClients } from './sweep.js';
 
@@ -35,6 +36,7 @@ export function createActivities(
     },
     attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),
     sweepOwedClients: () => sweepOwedClients(deps),
+    followRun: (runId: string) => followRun(deps, runId),
   };
 }
 

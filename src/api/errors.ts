@@ -140,6 +140,11 @@ export const errors = {
     meaning: 'Nothing is known about this asset of this client.',
     remedy: 'Compare the `platform_id` with what the platform publishes.',
   },
+  unknown_run: {
+    status: 404,
+    meaning: 'No event named this run, or it is no longer kept.',
+    remedy: 'Compare the id with the `run_id` of the events.',
+  },
   unknown_event: {
     status: 404,
     meaning:
@@ -157,6 +162,12 @@ export const errors = {
     meaning: 'The headers took more than 10 s, or the whole request more than 30 s.',
     remedy: 'Send it again on a new connection.',
     ...invalidRequest,
+  },
+  run_cancelled: {
+    status: 409,
+    meaning:
+      'An operator has cancelled the run of the event. Nothing of the event was taken. In a batch the code stands in the place of that event.',
+    remedy: 'Send what is right under another `run_id`.',
   },
   body_too_long: {
     status: 413,

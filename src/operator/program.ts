@@ -12,6 +12,7 @@ import { addExportCommands } from './commands/exportImport.js';
 import { addNotificationCommands } from './commands/notification.js';
 import { addReconcileCommand } from './commands/reconcile.js';
 import { addRegistrationCommands } from './commands/registration.js';
+import { addRunCommands } from './commands/run.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
 import { addWatchCommand } from './commands/watch.js';
@@ -52,6 +53,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addClientCommands(program, handed);
   addRegistrationCommands(program, handed);
   addNotificationCommands(program, handed);
+  addRunCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);
   addWatchCommand(program, handed);

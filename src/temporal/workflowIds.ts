@@ -5,6 +5,7 @@ export interface WorkflowIds {
   group(name: string): string;
   catchUp(clientToken: string): string;
   redeliver(clientToken: string, notificationId: string): string;
+  run(runId: string): string;
   sweep: string;
 }
 
@@ -18,6 +19,7 @@ export function workflowIds(taskQueue: string): WorkflowIds {
     group: (name) => `${scope}enrichment/group/${name}`,
     catchUp: (clientToken) => `${scope}catch-up/${clientToken}`,
     redeliver: (clientToken, notificationId) => `${scope}redeliver/${clientToken}/${notificationId}`,
+    run: (runId) => `${scope}run/${runId}`,
     // A schedule of this id may be there from the first release.
     sweep: `sweep/${taskQueue}`,
   };

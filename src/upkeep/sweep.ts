@@ -6,6 +6,7 @@ import { lookAgainAtBroken } from './brokenClients.js';
 import { clearDeletedClients } from './deletions.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
+import { lookAfterRuns } from './runs.js';
 import { isInOrder, type Supervised, superviseCatchUps } from './supervise.js';
 import { tellOperatorsChanges } from './tellOperatorsChanges.js';
 
@@ -16,7 +17,7 @@ export interface Swept extends Supervised {
 
 /**
  * Finds what nobody works on: owed clients without catch-up, events whose workflow closed before its claim, deletions that
- * broke off. Then checks whether a sample of the records is accounted for. On the way it logs what operators changed, and
+ * broke off, runs whose clients do not follow their state. Then checks whether a sample of the records is accounted for. On the way it logs what operators changed, and
  * writes down for the metrics how much there is of everything.
  * @param heartbeat called with how far it is, more often than any step takes
  */
@@ -35,6 +36,7 @@ export async function runSweep(
   const stillAlive = () => heartbeat(supervised);
   const reclaimed = await reclaimEvents(deps, stillAlive);
   await clearDeletedClients(deps, stillAlive);
+  await lookAfterRuns(deps, stillAlive);
   await accountForSome(deps, stillAlive);
   const [unaccounted, brokenClients] = await Promise.all([unaccountedNow(deps.db), countBroken(deps.db)]);
   await noteSweepEnd(deps.db, { unaccounted, brokenClients });

@@ -55,6 +55,7 @@ const waitingReasons: Record<WaitingReason, true> = {
   not_before: true,
   paused: true,
   suspended: true,
+  run_paused: true,
   no_registration: true,
 };
 
@@ -72,10 +73,11 @@ const notificationMembers = {
   made_unnecessary_by: text('msg_AAECAwQFBgcICQoLDA0ODw', {
     description: 'The one that said the same first.',
   }),
-  reason: text('window', { description: 'Why it failed.' }),
+  reason: text('window', { description: 'Why it failed or was cancelled.' }),
+  run_id: text('nightly-2026-01-31', { description: 'The analysis run whose event it is.' }),
 };
 const absentAtTimes = [
-  ...['ended_at', 'next_attempt_at', 'waiting_reason', 'superseded_by', 'made_unnecessary_by', 'reason'],
+  ...['ended_at', 'next_attempt_at', 'waiting_reason', 'superseded_by', 'made_unnecessary_by', 'reason', 'run_id'],
 ];
 
 const attempt = object(
@@ -163,6 +165,10 @@ function eventSchema(): ObjectSchema {
     segments: { examples: [['iab:17', 'mood:calm']] },
     priority: { default: 'live', description: '`backfill` waits behind what is live.', examples: ['live'] },
     notify: { default: true, description: 'False records the segments in silence.', examples: [true] },
+    run_id: {
+      description: 'The analysis run that it belongs to: its events can be counted, held and taken back together.',
+      examples: ['nightly-2026-01-31'],
+    },
   };
   const properties = Object.entries(schema.properties).map(([name, of]) => [name, { ...of, ...said[name] }]);
   return { ...schema, properties: Object.fromEntries(properties) };

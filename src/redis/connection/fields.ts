@@ -31,6 +31,8 @@ export const fields = {
    *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
    *   recovered_at    when deliveries were last free to go on: what waits since before drains at a bounded rate
+   *   held_runs       number of runs that are paused or cancelled; absent: none
+   *   forgot_at       when segments that a run brought were last forgotten
    */
   endpoint: [
     'generation',
@@ -57,6 +59,8 @@ export const fields = {
     'rate_at',
     'drain_at',
     'recovered_at',
+    'held_runs',
+    'forgot_at',
   ],
   /**
    *   state           absent: waiting
@@ -66,6 +70,8 @@ export const fields = {
    *   by, reason      superseded by, not needed because of; why it failed
    *   attempts        JSON, one line each
    *   clock_since     what the client's clock said at the first failed attempt
+   *   run             of the analysis run whose event it is; absent: none
+   *   keeps           what is owed again in its place if its run is cancelled (kept_of in claim.lua)
    */
   notification: [
     'asset',
@@ -82,6 +88,26 @@ export const fields = {
     'failures',
     'clock_since',
     'redeliver_failures',
+    'run',
+    'keeps',
+  ],
+  /** state: active (also when absent) | paused | cancelled; version: raised with each change; forgot_at: `forgotten` is asked for */
+  run: ['first_at', 'state', 'state_at', 'version', 'forgot_at'],
+  /**
+   * A run at one client. Events: accepted, of which none made no notification; its notifications by their first end; segments:
+   * forgotten. hold: 'paused' or 'cancelled', as of that version of the run's state.
+   */
+  runOfClient: [
+    'accepted',
+    'none',
+    'delivered',
+    'superseded',
+    'not_needed',
+    'failed',
+    'cancelled',
+    'forgotten',
+    'hold',
+    'version',
   ],
 } as const;
 

@@ -24,6 +24,12 @@
  *   reclaim-failed                number of those whose events could not be claimed at the last look
  *   unaccounted                   hash: client token and notification id -> JSON of what is inconsistent about it
  *   accounting-cursor             string: which clients the sweep looks at next
+ *   runs                          sorted set: analysis runs by the time an event of each was last announced (ms), at most 10,000
+ *   run:<id>                      hash (fields.ts): what operators decided about a run
+ *   run-clients:<id>              set: client tokens that an event of the run has named
+ *   run-progress:<id>             list: JSON of what the run had come to, with when, the oldest first (redis/runs/progress.ts)
+ *   open-runs                     set: runs whose counts may still change
+ *   changed-runs                  set: runs whose clients do not all follow their state yet
  *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
  *   counts                        hash: JSON of what the sweep counted and of its end, each with when (counts.ts)
  *
@@ -42,6 +48,11 @@
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
  *   flight                        hash: asset -> what its attempt holds (shared/notification.lua); such an asset is owed
  *                                 too, and in none of the four above
+ *   run:<id>                      hash (fields.ts): what a run has come to here; expires 14 days after it is owed nothing more
+ *   run-owed:<id>                 set: ids of the run's notifications that are owed
+ *   run-known:<id>                list: bucket, `:`, asset field and fingerprints that an event of the run was the first to
+ *                                 bring; expires with run:<id>
+ *   held-runs                     set: ids of runs that are paused or cancelled
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
@@ -74,6 +85,12 @@ export function globalKeys(prefix: string) {
     reclaimFailed: `${prefix}reclaim-failed`,
     unaccounted: `${prefix}unaccounted`,
     accountingCursor: `${prefix}accounting-cursor`,
+    runs: `${prefix}runs`,
+    run: (id: string) => `${prefix}run:${id}`,
+    runClients: (id: string) => `${prefix}run-clients:${id}`,
+    runProgress: (id: string) => `${prefix}run-progress:${id}`,
+    openRuns: `${prefix}open-runs`,
+    changedRuns: `${prefix}changed-runs`,
     brokenClients: `${prefix}broken-clients`,
     counts: `${prefix}counts`,
     /** Before the keys that count an account's dear calls. */
@@ -105,6 +122,10 @@ export function clientKeys(prefix: string, clientToken: string) {
     dueBackfill: `${base}due:backfill`,
     flight: `${base}flight`,
     resends: `${base}resends`,
+    run: (id: string) => `${base}run:${id}`,
+    runOwed: (id: string) => `${base}run-owed:${id}`,
+    runKnown: (id: string) => `${base}run-known:${id}`,
+    heldRuns: `${base}held-runs`,
     /** Of the first release, until the sweep meets it. */
     inFlightOfLayout1: `${base}in-flight`,
     notification: (id: string) => `${base}notification:${id}`,

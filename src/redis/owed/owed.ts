@@ -1,5 +1,5 @@
 /** Keeps the index of clients that are owed something, and reads whether catch-up works on it. */
-import type { Redis } from 'ioredis';
+import { Announced } from '../connection/announced.js';
 import type { Db } from '../connection/db.js';
 import { evaluate, runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -10,22 +10,8 @@ const unclaimedMs = 600_000;
 /** So long after it was announced a client is known to be in the index: none is taken off before `unclaimedMs`. */
 const announcedMs = unclaimedMs / 2;
 
-/**
- * Clients announced by this process since its connection was made, with when (ms): the longest ago first, and none for
- * longer than it counts.
- */
-const announced = new WeakMap<Redis, Map<string, number>>();
-
-function announcedBy(redis: Redis): Map<string, number> {
-  let clients = announced.get(redis);
-  if (clients === undefined) {
-    clients = new Map();
-    announced.set(redis, clients);
-    // After a reconnect a server may answer that has lost its last second.
-    redis.on('close', () => announced.delete(redis));
-  }
-  return clients;
-}
+/** Clients whose claims this process has announced. */
+const announced = new Announced(announcedMs);
 
 /**
  * Announces claims: to be written before the claim itself, so that no owed client is ever missing from the index. A
@@ -33,27 +19,19 @@ function announcedBy(redis: Redis): Map<string, number> {
  */
 export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> | undefined {
   const at = Date.now() + db.clockOffsetMs();
-  const known = announcedBy(db.redis);
   const missing = new Set<string>();
   for (const clientToken of clientTokens) {
-    if (at - (known.get(clientToken) ?? Number.NEGATIVE_INFINITY) > announcedMs) missing.add(clientToken);
+    if (announced.isDue(db.redis, clientToken, at)) missing.add(clientToken);
   }
   if (missing.size === 0) return undefined;
-  return db.redis.zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token])).then(() => {
-    for (const clientToken of missing) {
-      known.delete(clientToken);
-      known.set(clientToken, at);
-    }
-    for (const [clientToken, since] of known) {
-      if (at - since <= announcedMs) break;
-      known.delete(clientToken);
-    }
-  });
+  return db.redis
+    .zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token]))
+    .then(() => announced.note(db.redis, missing, at));
 }
 
 /** There is no such client: whoever makes up client tokens is not remembered. */
 export function forgetAnnouncement(db: Db, clientToken: string): void {
-  announcedBy(db.redis).delete(clientToken);
+  announced.forget(db.redis, clientToken);
 }
 
 /** Every client that may be owed something. */

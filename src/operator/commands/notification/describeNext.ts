@@ -19,6 +19,8 @@ export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecor
     case 'paused':
     case 'suspended':
       return `not while it is ${waitingReason}`;
+    case 'run_paused':
+      return 'not while its run is held';
     case 'no_registration':
       return 'not before a URL is registered';
   }

@@ -2,7 +2,7 @@
 --   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
 --            notification of the asset waits there for the attempt's end; `!` in its place: nothing is owed any more.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
--- include: client
+-- include: client, run
 
 -- As text: Lua would format a number in every call.
 local KEEP_SECONDS = '1209600'
@@ -24,7 +24,10 @@ local function close(id, fields, state, by, reason)
   redis.call('EXPIRE', key, KEEP_SECONDS)
 end
 local function finish(id, state, by, reason)
-  if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
+  local asset, run = unpack(redis.call('HMGET', record(id), 'asset', 'run'))
+  if not asset then return end
+  close(id, {}, state, by, reason)
+  if run then end_of_run(run, id, state) end
 end
 -- Keeps the id of a notification that has ended now and to which the chain of later claims may not lead.
 local function keep_beside(asset, id)
@@ -144,7 +147,7 @@ local function in_flight() return redis.call('HLEN', base .. 'flight') + redis.c
 local function owed_count() return redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight') end
 -- Makes an asset owed by this notification. The one it replaces ends as superseded in the same moment and hands on its
 -- "owed since". `write_waiting` must follow. Answers the lane, live where one of the two is, and
--- whether it replaced another.
+-- the id of the one that it replaced, false where there was none.
 local function owe(asset, id, lane)
   local f = not to_wait[asset] and flight_of(asset) or nil
   local w = not f and waiting_of(asset) or nil
@@ -166,5 +169,5 @@ local function owe(asset, id, lane)
   else
     wait(asset, id, now, lane, now)
   end
-  return lane, before and before ~= id or false
+  return lane, before and before ~= id and before or false
 end

@@ -1,6 +1,6 @@
 -- Settles verdicts: what an attempt's end changes of its notification, of what is owed, of its endpoint's health.
 -- Reads q.lease, q.verdicts, q.given_back and q.extended, and q.schedule where a verdict is a failure.
--- include: client, table, endpoint, notification
+-- include: client, table, endpoint, notification, run
 
 -- Reads the endpoint's health, once for all verdicts until one changes it.
 local health_read
@@ -101,7 +101,7 @@ local function settle_attempt(v)
   local w = not f and waiting_of(asset) or nil
   local current = owed_id(asset, f, w) == id
   local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures',
-    'state')
+    'state', 'run')
   local exists, failures = r[4], tonumber(r[2] or '0')
   local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1]}
   if counted and exists then
@@ -178,6 +178,7 @@ local function settle_attempt(v)
   elseif current then stop_waiting(asset, w) end
   if exists then
     close(id, changed, outcome, nil, reason)
+    if r[7] and not r[6] then end_of_run(r[7], id, outcome) end
     -- A redelivered one ends anew, and outlives the ones that followed it.
     if redeliver then keep_beside(asset, id) end
     changed = {}

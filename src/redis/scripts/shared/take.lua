@@ -10,7 +10,7 @@ local function common()
   if common_facts then return common_facts end
   local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at')
+    'rate_at', 'drain_at', 'recovered_at', 'held_runs', 'forgot_at')
   common_facts = {
     is_known = client[1] and not client[2], is_deleted = client[2],
     bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
@@ -18,8 +18,13 @@ local function common()
     state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = e[9], drain_at = e[10], recovered_at = tonumber(e[11] or '0'),
+    held_runs = e[12], has_forgotten = e[13],
   }
   return common_facts
+end
+-- Answers what holds a run, 'paused' or 'cancelled'; else nothing that counts.
+local function hold_of(run)
+  return run and common().held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold')
 end
 -- Answers the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
 -- Places that were not used are kept for `kept_ms`: a burst may be that long.
@@ -28,13 +33,11 @@ local function place(at, rate, kept_ms)
   if next_at > now then return nil, math.ceil(next_at - now) end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
--- Lies behind any time until which catch-up sleeps.
-local ANY_TIME = 8640000000000000
 -- Refuses an attempt of a client that may be sent nothing now. Catch-up goes on with it: at a known time, or after a
 -- change from outside.
 local function refuse_all(mode, reason, in_ms)
   if mode == 'first' or mode == 'retry' then
-    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and ANY_TIME or now + in_ms))
+    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and PARKED or now + in_ms))
   end
   return {reason, in_ms}
 end
@@ -63,6 +66,11 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
     end
   end
   local c = common()
+  -- Until catch-up or the run's workflow moves it, nobody finds it due.
+  if c.held_runs and w and hold_of(redis.call('HGET', record(id), 'run')) then
+    make_due(asset, w, PARKED)
+    return {'run_paused', -1}
+  end
   if not c.url then return refuse_all(mode, 'no_registration', -1) end
   if c.is_paused then return refuse_all(mode, 'paused', -1) end
   if c.state == 'suspended' then return refuse_all(mode, 'suspended', -1) end

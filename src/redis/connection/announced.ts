@@ -1,0 +1,42 @@
+import type { Redis } from 'ioredis';
+
+/**
+ * Remembers what this process has lately written, so that it does not write it again: the longest ago first, and nothing
+ * for longer than it counts. After a reconnect a server may answer that has lost its last second: all is written again.
+ */
+export class Announced {
+  readonly #by = new WeakMap<Redis, Map<string, number>>();
+
+  constructor(readonly countsForMs: number) {}
+
+  /** Tells whether a name must be written (again). @param at now, ms */
+  isDue(redis: Redis, name: string, at: number): boolean {
+    return at - (this.#of(redis).get(name) ?? Number.NEGATIVE_INFINITY) > this.countsForMs;
+  }
+
+  note(redis: Redis, names: Iterable<string>, at: number): void {
+    const known = this.#of(redis);
+    for (const name of names) {
+      known.delete(name);
+      known.set(name, at);
+    }
+    for (const [name, since] of known) {
+      if (at - since <= this.countsForMs) break;
+      known.delete(name);
+    }
+  }
+
+  forget(redis: Redis, name: string): void {
+    this.#of(redis).delete(name);
+  }
+
+  #of(redis: Redis): Map<string, number> {
+    let names = this.#by.get(redis);
+    if (names === undefined) {
+      names = new Map();
+      this.#by.set(redis, names);
+      redis.once('close', () => this.#by.delete(redis));
+    }
+    return names;
+  }
+}

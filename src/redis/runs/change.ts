@@ -1,0 +1,94 @@
+/** Changes what holds a run, and brings its clients to it in bounded steps, each safe to repeat. */
+import type { Db } from '../connection/db.js';
+import { evaluate, runScript, text } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
+import type { RunState } from './runs.js';
+
+export type RunChange = RunState | 'forgotten';
+
+const change = script('changeRun');
+const apply = script('applyRun');
+const forget = script('forgetRun');
+
+/** Looked at in one script: some milliseconds of a busy Redis. */
+const notificationsAtOnce = 100;
+const eventsAtOnce = 50;
+
+export type Changed =
+  | { outcome: 'changed'; before: RunState }
+  /** A cancelled run stays cancelled; what another brought is not forgotten. */
+  | { outcome: 'refused'; before: RunState }
+  | { outcome: 'unknown' };
+
+/** Changes the state of a run; the caller has its clients follow. From now on the sweep sees to it that they do. */
+export async function changeRun(db: Db, runId: string, to: RunChange): Promise<Changed> {
+  // Also after the change: what has followed the state before it may have been noted as done in between.
+  const key = db.global.run(runId);
+  if (!(await db.redis.exists(key))) return { outcome: 'unknown' };
+  await db.redis.sadd(db.global.changedRuns, runId);
+  const at = Date.now() + db.clockOffsetMs();
+  const [before, version] = (await evaluate(db, change, [key], [to, at])) as [RunState | '', number];
+  await db.redis.sadd(db.global.changedRuns, runId);
+  if (before === '') return { outcome: 'unknown' };
+  return { outcome: version === 0 ? 'refused' : 'changed', before };
+}
+
+/** Lists runs whose clients do not all follow their state yet. */
+export async function changedRuns(db: Db, limit: number): Promise<string[]> {
+  return await db.redis.srandmember(db.global.changedRuns, limit);
+}
+
+/** Notes that all clients follow the state of a run. @returns false where it has changed since that version */
+export async function endChange(db: Db, runId: string, version: number): Promise<boolean> {
+  await db.redis.srem(db.global.changedRuns, runId);
+  const now = Number((await db.redis.hget(db.global.run(runId), 'version')) ?? 0);
+  if (now === version) return true;
+  await db.redis.sadd(db.global.changedRuns, runId);
+  return false;
+}
+
+/** What became of notifications that a run was owed at one client. */
+export interface Applied {
+  cancelled: number;
+  /** Made due, or owed again in the place of a cancelled one. */
+  due: number;
+  /** Held by an attempt that a receiver has not answered yet. */
+  inFlight: number;
+}
+
+/** Brings all that a run is owed at a client to what holds it there. @param onStep called before each step */
+export async function applyToClient(
+  db: Db,
+  clientToken: string,
+  runId: string,
+  onStep: () => void,
+): Promise<Applied> {
+  const sum: Applied = { cancelled: 0, due: 0, inFlight: 0 };
+  let cursor = '0';
+  do {
+    onStep();
+    const answer = await runScript(db, apply, clientToken, [runId, cursor, notificationsAtOnce]);
+    const [next, cancelled, due, inFlight] = answer as [Buffer, number, number, number];
+    cursor = text(next);
+    sum.cancelled += cancelled;
+    sum.due += due;
+    sum.inFlight += inFlight;
+  } while (cursor !== '0');
+  return sum;
+}
+
+/** Forgets the segments that a run was the first to bring at a client. @returns how many */
+export async function forgetAtClient(
+  db: Db,
+  clientToken: string,
+  runId: string,
+  onStep: () => void,
+): Promise<number> {
+  for (let sum = 0; ; ) {
+    onStep();
+    const answer = await runScript(db, forget, clientToken, [runId, eventsAtOnce]);
+    const [forgotten, hasMore] = answer as [number, number];
+    sum += forgotten;
+    if (hasMore === 0) return sum;
+  }
+}

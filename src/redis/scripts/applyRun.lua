@@ -1,0 +1,76 @@
+-- Does to some of the notifications that a run is owed what holds the run at this client: ends them as cancelled, parks
+-- them, or makes those due that were parked. What an attempt holds is left to the end of the attempt.
+-- include: client, endpoint, notification, run
+-- KEYS: the client's base
+-- Arguments: run, cursor, count
+-- Answer: {next cursor ('0': no more), cancelled, due (made due, or owed again), in flight}
+-- Repeat: safe: it goes by what holds the run now
+
+local run, cursor, count = ARGV[2], ARGV[3], ARGV[4]
+-- Answers the newest notification that one of a run has kept from being delivered and that is still to be told; nil where
+-- there is none. keeps: see kept_of in claim.lua
+local function still_to_tell(keeps)
+  for line in string.gmatch(keeps or '', '[^\n]+') do
+    local id, accepted_at, event, its_run = string.match(line, '^(%S+) (%S+) (%S+) ?(%S*)$')
+    local state = redis.call('HGET', record(id), 'state')
+    -- Sent again by hand meanwhile.
+    if state and state ~= 'superseded' then return nil end
+    local is_cancelled = its_run ~= '' and redis.call('HGET', base .. 'run:' .. its_run, 'hold') == 'cancelled'
+    if not is_cancelled then return {id = id, accepted_at = accepted_at, event = event, run = its_run} end
+  end
+end
+-- Makes a superseded notification one that is owed again; its record may be gone (`trim_list`).
+local function revive(asset, back)
+  redis.call('HDEL', record(back.id), 'state', 'ended_at', 'by', 'reason')
+  redis.call('HSET', record(back.id), 'asset', asset, 'event', back.event, 'accepted_at', back.accepted_at)
+  redis.call('PERSIST', record(back.id))
+  keep_beside(asset, back.id)
+  if back.run == '' then return end
+  redis.call('HSET', record(back.id), 'run', back.run)
+  redis.call('HINCRBY', base .. 'run:' .. back.run, 'superseded', -1)
+  redis.call('SADD', base .. 'run-owed:' .. back.run, back.id)
+  redis.call('PERSIST', base .. 'run:' .. back.run)
+  redis.call('PERSIST', base .. 'run-known:' .. back.run)
+end
+
+local cancelled, due, in_flight = 0, 0, 0
+-- Ends it; what it has kept from being delivered is owed again in its place.
+local function cancel(asset, id, f, w, keeps)
+  cancelled = cancelled + 1
+  finish(id, 'cancelled', nil, 'run_cancelled')
+  local back = still_to_tell(keeps)
+  if w then stop_waiting(asset, w) end
+  if back then
+    revive(asset, back)
+    due = due + 1
+    if w then wait(asset, back.id, w.since, w.lane, math.min(now, w.since)) end
+  end
+  if f then
+    f.newer = not back and NOTHING or back.id ~= f.id and back.id or nil
+    write_flight(asset, f)
+  end
+end
+local hold = redis.call('HGET', base .. 'run:' .. run, 'hold')
+local page = redis.call('SSCAN', base .. 'run-owed:' .. run, cursor, 'COUNT', count)
+for _, id in ipairs(page[2]) do
+  local asset, keeps = unpack(redis.call('HMGET', record(id), 'asset', 'keeps'))
+  local f = asset and not to_wait[asset] and flight_of(asset) or nil
+  if f and f.lease <= now then
+    land(asset, f, math.min(now, tonumber(f.since)))
+    f = nil
+  end
+  local w = asset and not f and waiting_of(asset) or nil
+  if owed_id(asset, f, w) ~= id then redis.call('SREM', base .. 'run-owed:' .. run, id)
+  elseif f and f.id == id then in_flight = in_flight + 1
+  elseif hold == 'cancelled' then cancel(asset, id, f, w, keeps)
+  elseif hold == 'paused' then
+    if w then make_due(asset, w, PARKED) end
+  elseif w and w.due >= PARKED then
+    make_due(asset, w, math.min(now, w.since))
+    -- Its time of retries begins anew.
+    redis.call('HDEL', record(id), 'clock_since')
+    due = due + 1
+  end
+end
+write_waiting()
+return {page[1], cancelled, due, in_flight}

@@ -1,0 +1,23 @@
+-- Sets what holds the notifications of a run at a client.
+-- include: client, endpoint, run
+-- KEYS: the client's base
+-- Arguments: run, version (of the run's state), hold ('paused', 'cancelled', '': nothing)
+-- Answer: 1, or 0 where there is no such client, or a newer version holds
+-- Repeat: safe: it sets the same again
+
+local run, version, hold = ARGV[2], ARGV[3], ARGV[4]
+local key = base .. 'run:' .. run
+if redis.call('EXISTS', base .. 'client') == 0 then return 0 end
+if tonumber(redis.call('HGET', key, 'version') or '0') > tonumber(version) then return 0 end
+redis.call('HSET', key, 'version', version)
+if hold == '' then
+  redis.call('HDEL', key, 'hold')
+  redis.call('SREM', base .. 'held-runs', run)
+else
+  redis.call('HSET', key, 'hold', hold)
+  redis.call('SADD', base .. 'held-runs', run)
+end
+age_run(run)
+local held = redis.call('SCARD', base .. 'held-runs')
+if held > 0 then redis.call('HSET', E, 'held_runs', held) else redis.call('HDEL', E, 'held_runs') end
+return 1
