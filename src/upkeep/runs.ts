@@ -78,7 +78,10 @@ export async function lookAfterRuns(deps: ActivityDeps, heartbeat: () => void): 
   for (const runId of await changedRuns(db, runsOfASweep)) {
     heartbeat();
     await startFollowing(temporal, runId, taskQueue).catch((err: unknown) =>
-      log.error({ err, run_id: runId }, 'the workflow of a run could not be started; the next sweep tries again'),
+      log.error(
+        { err, run_id: runId },
+        'the workflow of a run could not be started; the next sweep tries again',
+      ),
     );
   }
   for (const runId of await someOpenRuns(db, runsOfASweep)) {

@@ -77,7 +77,15 @@ const notificationMembers = {
   run_id: text('nightly-2026-01-31', { description: 'The analysis run whose event it is.' }),
 };
 const absentAtTimes = [
-  ...['ended_at', 'next_attempt_at', 'waiting_reason', 'superseded_by', 'made_unnecessary_by', 'reason', 'run_id'],
+  ...[
+    'ended_at',
+    'next_attempt_at',
+    'waiting_reason',
+    'superseded_by',
+    'made_unnecessary_by',
+    'reason',
+    'run_id',
+  ],
 ];
 
 const attempt = object(
@@ -166,7 +174,8 @@ function eventSchema(): ObjectSchema {
     priority: { default: 'live', description: '`backfill` waits behind what is live.', examples: ['live'] },
     notify: { default: true, description: 'False records the segments in silence.', examples: [true] },
     run_id: {
-      description: 'The analysis run that it belongs to: its events can be counted, held and taken back together.',
+      description:
+        'The analysis run that it belongs to: its events can be counted, held and taken back together.',
       examples: ['nightly-2026-01-31'],
     },
   };

@@ -60,7 +60,11 @@ export function addRunCommands(program: Command, operator: Operator): void {
   const changes: [verb: string, to: RunChange, does: string][] = [
     ['pause', 'paused', 'send nothing more of it; what it is owed waits, and other notifications go on'],
     ['resume', 'active', 'end a pause: what waits is due'],
-    ['cancel', 'cancelled', 'for good: what it is owed ends as cancelled, and its further events are refused'],
+    [
+      'cancel',
+      'cancelled',
+      'for good: what it is owed ends as cancelled, and its further events are refused',
+    ],
     ['forget', 'forgotten', 'of a cancelled one: the segments that it was the first to bring are new again'],
   ];
   for (const [verb, to, does] of changes) {
@@ -120,7 +124,8 @@ const unknownRun = (runId: string) =>
   new Refused(`There is no run ${runId}: no event named it, or it is no longer kept.`);
 
 function parseRunId(text: string): string {
-  if (!runIdPattern.test(text)) throw new InvalidArgumentError('A run id is 1 to 128 of A-Z a-z 0-9 . _ : -.');
+  if (!runIdPattern.test(text))
+    throw new InvalidArgumentError('A run id is 1 to 128 of A-Z a-z 0-9 . _ : -.');
   return text;
 }
 

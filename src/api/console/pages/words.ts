@@ -81,6 +81,7 @@ const waiting: Record<WaitingReason, string> = {
   not_before: 'the endpoint asked to wait (Retry-After)',
   paused: 'deliveries are paused',
   suspended: 'the endpoint is suspended until you resume',
+  run_paused: 'the analysis that it is of is held by the platform',
   no_registration: 'no URL is registered',
 };
 
@@ -97,6 +98,8 @@ export function stateSentence(n: NotificationRecord): string {
       return n.reason === 'expired'
         ? 'it was owed for 30 days'
         : 'it failed for 5 days while others succeeded';
+    case 'cancelled':
+      return n.reason === 'run_cancelled' ? 'the platform took back the analysis that it was of' : '';
     default:
       return '';
   }

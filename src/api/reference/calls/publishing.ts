@@ -1,6 +1,6 @@
-import { eventsAtMost } from '../../endpoints/enrichments.js';
 import { runIdPattern } from '../../../ids.js';
 import { runStates } from '../../../redis/runs/runs.js';
+import { eventsAtMost } from '../../endpoints/enrichments.js';
 import { answer, call, inPath, jsonBody, rateHeaders } from '../call.js';
 import { listOf, matching, object, oneOf, ref, time, whole } from '../schema.js';
 
@@ -115,10 +115,13 @@ export const publishingCalls = {
               first_event_at: time(),
               clients: whole(12, { description: 'That its events name.' }),
               ...counts,
-              forgotten_segments: whole(0, { description: 'That an operator had forgotten after it was cancelled.' }),
+              forgotten_segments: whole(0, {
+                description: 'That an operator had forgotten after it was cancelled.',
+              }),
               progress: {
                 ...listOf(object({ at: time(), ...counts })),
-                description: 'The same numbers at earlier moments, the oldest first: every minute, later less often.',
+                description:
+                  'The same numbers at earlier moments, the oldest first: every minute, later less often.',
               },
             },
             'state_since',
