@@ -40,7 +40,7 @@ export async function run({ runId }: { runId: string }): Promise<void> {
       `The run is ${done.state}. Cancelled ${cancelled} notifications, made ${due} due, forgot ${forgotten} segments. ` +
         `${done.left} are held by an attempt.`,
     );
-    if (done.isDone && !isChanged) return;
-    if (!done.isDone) await condition(() => isChanged, pauseMs);
+    if (done.left > 0) await condition(() => isChanged, pauseMs);
+    else if (!isChanged) return;
   }
 }

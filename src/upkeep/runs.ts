@@ -18,8 +18,6 @@ export interface Followed {
   forgotten: number;
   /** Notifications of a cancelled run that an attempt holds: they end with it. */
   left: number;
-  /** All clients follow the state that the run has now. */
-  isDone: boolean;
 }
 
 /** Clients looked at side by side. */
@@ -37,10 +35,12 @@ export async function followRun(deps: ActivityDeps, runId: string, heartbeat: ()
   const sum = { cancelled: 0, due: 0, forgotten: 0, left: 0 };
   if (run === undefined) {
     await endChange(db, runId, 0);
-    return { state: 'gone', ...sum, isDone: true };
+    return { state: 'gone', ...sum };
   }
+  let [clients, done] = [0, 0];
   await markClients(deps, run, heartbeat);
   for await (const page of clientsOfRun(db, runId)) {
+    clients += page.length;
     await mapInPages(page, concurrency, (clientToken) =>
       besideOthers(deps, clientToken, async () => {
         const { cancelled, due, inFlight } = await applyToClient(db, clientToken, runId, heartbeat);
@@ -51,11 +51,13 @@ export async function followRun(deps: ActivityDeps, runId: string, heartbeat: ()
         if (due > 0) await deps.catchUps.wake(clientToken, 0);
         if (run.forgotAt !== undefined)
           sum.forgotten += await forgetAtClient(db, clientToken, runId, heartbeat);
+        done++;
       }),
     );
   }
-  const isDone = sum.left === 0 && (await endChange(db, runId, run.version));
-  return { state: run.state, ...sum, isDone };
+  // A client with broken keys is looked at again by the sweep.
+  if (sum.left === 0 && done === clients) await endChange(db, runId, run.version);
+  return { state: run.state, ...sum };
 }
 
 /** Marks a run's clients with its state: a claim, and the gate before each attempt, go by that. */

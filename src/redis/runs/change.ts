@@ -38,13 +38,11 @@ export async function changedRuns(db: Db, limit: number): Promise<string[]> {
   return await db.redis.srandmember(db.global.changedRuns, limit);
 }
 
-/** Notes that all clients follow the state of a run. @returns false where it has changed since that version */
-export async function endChange(db: Db, runId: string, version: number): Promise<boolean> {
+/** Notes that all clients follow the state of a run, unless it has changed since that version. */
+export async function endChange(db: Db, runId: string, version: number): Promise<void> {
   await db.redis.srem(db.global.changedRuns, runId);
   const now = Number((await db.redis.hget(db.global.run(runId), 'version')) ?? 0);
-  if (now === version) return true;
-  await db.redis.sadd(db.global.changedRuns, runId);
-  return false;
+  if (now !== version) await db.redis.sadd(db.global.changedRuns, runId);
 }
 
 /** What became of notifications that a run was owed at one client. */

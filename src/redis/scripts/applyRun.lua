@@ -10,7 +10,7 @@ local run, cursor, count = ARGV[2], ARGV[3], ARGV[4]
 -- Answers the newest notification that one of a run has kept from being delivered and that is still to be told; nil where
 -- there is none. keeps: see kept_of in claim.lua
 local function still_to_tell(keeps)
-  for line in string.gmatch(keeps or '', '[^\n]+') do
+  for line in string.gmatch(keeps, '[^\n]+') do
     local id, accepted_at, event, its_run = string.match(line, '^(%S+) (%S+) (%S+) ?(%S*)$')
     local state = redis.call('HGET', record(id), 'state')
     -- Sent again by hand meanwhile.
@@ -33,23 +33,41 @@ local function revive(asset, back)
   redis.call('PERSIST', base .. 'run-known:' .. back.run)
 end
 
-local cancelled, due, in_flight = 0, 0, 0
+local due, in_flight = 0, 0
+-- Written together at the end: the notifications that have ended, and the assets of which nothing is owed any more.
+local ended, unowed = {}, {}
 -- Ends it; what it has kept from being delivered is owed again in its place.
-local function cancel(asset, id, f, w, keeps)
-  cancelled = cancelled + 1
-  finish(id, 'cancelled', nil, 'run_cancelled')
-  local back = still_to_tell(keeps)
-  if w then stop_waiting(asset, w) end
+local function cancel(asset, id, f, keeps)
+  close(id, {}, 'cancelled', nil, 'run_cancelled')
+  ended[#ended + 1] = id
+  local back = keeps and still_to_tell(keeps)
   if back then
     revive(asset, back)
     due = due + 1
-    if w then wait(asset, back.id, w.since, w.lane, math.min(now, w.since)) end
   end
   if f then
     f.newer = not back and NOTHING or back.id ~= f.id and back.id or nil
     write_flight(asset, f)
+  elseif back then
+    local w = waiting_of(asset)
+    stop_waiting(asset, w)
+    wait(asset, back.id, w.since, w.lane, math.min(now, w.since))
+  else
+    to_wait[asset] = nil
+    unowed[#unowed + 1] = asset
   end
 end
+local function park_or_wake(asset, id, hold)
+  local w = waiting_of(asset)
+  if hold == 'paused' then make_due(asset, w, PARKED)
+  elseif w.due >= PARKED then
+    make_due(asset, w, math.min(now, w.since))
+    -- Its time of retries begins anew.
+    redis.call('HDEL', record(id), 'clock_since')
+    due = due + 1
+  end
+end
+is_empty.flight = redis.call('HLEN', base .. 'flight') == 0
 local hold = redis.call('HGET', base .. 'run:' .. run, 'hold')
 local page = redis.call('SSCAN', base .. 'run-owed:' .. run, cursor, 'COUNT', count)
 for _, id in ipairs(page[2]) do
@@ -59,18 +77,21 @@ for _, id in ipairs(page[2]) do
     land(asset, f, math.min(now, tonumber(f.since)))
     f = nil
   end
-  local w = asset and not f and waiting_of(asset) or nil
-  if owed_id(asset, f, w) ~= id then redis.call('SREM', base .. 'run-owed:' .. run, id)
+  local owed = asset and (f and owed_id(asset, f) or to_wait[asset] and to_wait[asset].id)
+  if asset and not f and not owed then owed = redis.call('HGET', base .. 'owed', asset) end
+  if owed ~= id then redis.call('SREM', base .. 'run-owed:' .. run, id)
   elseif f and f.id == id then in_flight = in_flight + 1
-  elseif hold == 'cancelled' then cancel(asset, id, f, w, keeps)
-  elseif hold == 'paused' then
-    if w then make_due(asset, w, PARKED) end
-  elseif w and w.due >= PARKED then
-    make_due(asset, w, math.min(now, w.since))
-    -- Its time of retries begins anew.
-    redis.call('HDEL', record(id), 'clock_since')
-    due = due + 1
-  end
+  elseif hold == 'cancelled' then cancel(asset, id, f, keeps)
+  elseif not f then park_or_wake(asset, id, hold) end
+end
+if #unowed > 0 then
+  redis.call('HDEL', base .. 'owed', unpack(unowed))
+  for _, key in ipairs({'owed-since', 'due:live', 'due:backfill'}) do redis.call('ZREM', base .. key, unpack(unowed)) end
+end
+if #ended > 0 then
+  redis.call('SREM', base .. 'run-owed:' .. run, unpack(ended))
+  redis.call('HINCRBY', base .. 'run:' .. run, 'cancelled', #ended)
+  age_run(run)
 end
 write_waiting()
-return {page[1], cancelled, due, in_flight}
+return {page[1], #ended, due, in_flight}
