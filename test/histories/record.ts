@@ -13,7 +13,9 @@ import { join } from 'node:path';
 import { WorkflowFailedError } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { changeRun } from '../../src/redis/runs/change.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
+import { followRun } from '../../src/temporal/runs.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown } from '../servers.js';
 
@@ -108,6 +110,18 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
       h.taskQueue,
     );
     return h.ids.redeliver(client, id);
+  },
+
+  'run-cancelled-while-an-attempt-is-under-way': async (h, receiver) => {
+    const [client, paused] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
+    await pauseEndpoint(h.db, paused);
+    receiver.delayMs = 2500;
+    await h.publish({ client, asset: 'a', runId: 'nightly' });
+    await h.publish({ client: paused, asset: 'a', runId: 'nightly' });
+    await until('it is under way', () => receiver.received.length === 1);
+    await changeRun(h.db, 'nightly', 'cancelled');
+    await followRun(h.temporal, 'nightly', h.taskQueue);
+    return h.ids.run('nightly');
   },
 
   sweep: async (h, receiver) => {

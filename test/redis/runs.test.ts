@@ -271,7 +271,7 @@ describe('Analysis runs at a client', () => {
     assert.ok(paused);
     await holdRun(client.db, client.clientToken, paused);
     assert.equal(await client.db.redis.hget(client.db.client(client.clientToken).run('R'), 'hold'), null);
-    assert.equal((await client.endpoint()).held_runs, undefined);
+    assert.equal((await client.endpoint()).held_runs, '0');
   });
 
   describe('forgotten', () => {

@@ -31,8 +31,7 @@ export const fields = {
    *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
    *   recovered_at    when deliveries were last free to go on: what waits since before drains at a bounded rate
-   *   held_runs       number of runs that are paused or cancelled; absent: none
-   *   forgot_at       when segments that a run brought were last forgotten
+   *   held_runs       number of runs that are paused or cancelled; absent: none ever was, and no segment of one is forgotten
    */
   endpoint: [
     'generation',
@@ -60,7 +59,6 @@ export const fields = {
     'drain_at',
     'recovered_at',
     'held_runs',
-    'forgot_at',
   ],
   /**
    *   state           absent: waiting

@@ -1,6 +1,6 @@
 -- Claims events of one client, and takes at once what may be sent (rule 1 of docs/architecture.md). Each event is decided
 -- once: whether it makes a notification, and by which its asset is owed.
--- include: client, table, endpoint, notification, run, known, take
+-- include: client, table, endpoint, notification, known, take
 -- KEYS: the client's base
 -- Arguments, in q:
 --   lease, bound, drain, nonce: see shared/take.lua
@@ -16,22 +16,21 @@ local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
--- Counts an event of a run, with the segments that it is the first to bring. id: of its notification; nil: it made none
-local function add_to_run(run, e, id)
+-- Counts an event of a run, with the segments that it is the first to bring. new: their fingerprints; id: of its
+-- notification, nil where it made none; before: of the one that it took the place of. Answers what that keeps from being delivered and must not be lost with
+-- the run: a line for each, the newest first, of id, acceptance, event and run.
+local function add_to_run(e, new, id, before)
+  local run = e[11]
   redis.call('HINCRBY', base .. 'run:' .. run, 'accepted', 1)
-  if e.new ~= '' then redis.call('RPUSH', base .. 'run-known:' .. run, e[1] .. ':' .. e.slot .. e.new) end
-  if not id then
-    redis.call('HINCRBY', base .. 'run:' .. run, 'none', 1)
-    return age_run(run)
+  if new ~= '' then redis.call('RPUSH', base .. 'run-known:' .. run, e[1] .. ':' .. e.slot .. new) end
+  if id then redis.call('SADD', base .. 'run-owed:' .. run, id)
+  else redis.call('HINCRBY', base .. 'run:' .. run, 'none', 1) end
+  local owed = redis.call('SCARD', base .. 'run-owed:' .. run)
+  for _, key in ipairs({'run:', 'run-known:'}) do
+    if owed == 0 then redis.call('EXPIRE', base .. key .. run, KEEP_SECONDS)
+    elseif owed == 1 then redis.call('PERSIST', base .. key .. run) end
   end
-  redis.call('SADD', base .. 'run-owed:' .. run, id)
-  if redis.call('SCARD', base .. 'run-owed:' .. run) > 1 then return end
-  redis.call('PERSIST', base .. 'run:' .. run)
-  redis.call('PERSIST', base .. 'run-known:' .. run)
-end
--- Answers what a run's notification keeps from being delivered and must not be lost with the run: a line for each, the
--- newest first, of id, acceptance, event and run. Of one run there is a line at most in a row, and 4 KiB of all.
-local function kept_of(run, before)
+  if not before then return nil end
   local r = redis.call('HMGET', record(before), 'run', 'keeps', 'accepted_at', 'event')
   local its_run, keeps, accepted_at, event = unpack(r)
   if its_run == run or not event then return keeps end
@@ -42,49 +41,47 @@ local function kept_of(run, before)
 end
 local has_listed = false
 -- last: the id of the asset's claim before, as bytes
-local function write_claim(e, claimed, last, segments)
+local function write_claim(e, claimed, last, segments, new)
   local bucket, _, id, asset, event, lane, accepted_at, _, group, _, run = unpack(e)
   local replaces
   lane, replaces = owe(asset, id, lane)
-  write_known(bucket, e.slot, claimed, e.id_bytes, segments)
+  write_known(bucket, e.slot, claimed, e.id_bytes, segments .. new)
   local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
   if claimed > 1 then fields[#fields + 1], fields[#fields + 2] = 'before', last end
   if run then
-    local keeps = replaces and kept_of(run, replaces)
+    local keeps = add_to_run(e, new, id, replaces)
     fields[#fields + 1], fields[#fields + 2] = 'run', run
     if keeps then fields[#fields + 1], fields[#fields + 2] = 'keeps', keeps end
-    add_to_run(run, e, id)
   end
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
   return {'claimed', claimed, held(), false, replaces and 1}
 end
--- Ends an event that makes nothing owed any more.
-local function end_unclaimed(e, state, by, reason)
-  local _, _, id, asset, event, _, accepted_at, _, _, _, run = unpack(e)
-  close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, state, by, reason)
-  if not run then return end
-  e.new = ''
-  redis.call('HSET', record(id), 'run', run)
-  add_to_run(run, e, id)
-  end_of_run(run, id, state)
-end
 local function claim_again(e, claimed, last, segments, new)
   local _, _, id, asset, event, _, accepted_at, _, _, looked_up, run = unpack(e)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
-  local is_cancelled = hold_of(run) == 'cancelled'
-  if common().is_deleted or is_cancelled then
+  local function end_unclaimed(as, by, reason)
+    local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
+    if run then
+      fields[7], fields[8] = 'run', run
+      add_to_run(e, '', id)
+    end
+    close(id, fields, as, by, reason, run)
+  end
+  local c = common()
+  local hold = run and held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold')
+  if c.is_deleted or hold == 'cancelled' then
     -- What is owed others cancel; an event that nothing had claimed ends here.
-    if not state then end_unclaimed(e, 'cancelled', nil, is_cancelled and 'run_cancelled' or 'client_deleted') end
+    if not state then end_unclaimed('cancelled', nil, c.is_deleted and 'client_deleted' or 'run_cancelled') end
     return {'ended', 'cancelled', ''}
   end
   if last == e.id_bytes then return {'mine', claimed, held()} end
-  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments .. new) end
-  end_unclaimed(e, 'not_needed', id_text(last))
+  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments, new) end
+  end_unclaimed('not_needed', id_text(last))
   keep_beside(asset, id)
   list(id, accepted_at)
   has_listed = true
@@ -96,25 +93,26 @@ local function claim_event(e)
   e.slot, e.id_bytes = bytes(8), bytes(16)
   local claimed, last, segments = read_known(bucket, e.slot)
   local new = missing(bucket, e.slot, segments, bytes(length))
-  e.new = new
   if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   local c = common()
   if not c.is_known then return {'unknown_client'} end
-  if hold_of(run) == 'cancelled' then return {'run_cancelled'} end
+  if run and held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold') == 'cancelled' then
+    return {'run_cancelled'}
+  end
   if last == e.id_bytes and not is_silent then
     local state = state_of(id) or 'ended'
     if state == 'waiting' then return {'mine', claimed, held()} end
     return {'ended', state, held()}
   end
   if not is_silent and c.url and new ~= '' then
-    -- The event comes once more, after some of its segments were forgotten.
-    local before = (#segments >= PACKED_BYTES or c.has_forgotten) and state_of(id)
+    -- The event comes once more, after some of its segments were forgotten, at random or with a cancelled run.
+    local before = (#segments >= PACKED_BYTES or held_runs) and state_of(id)
     if before then return {'ended', before, held()} end
-    return write_claim(e, claimed + 1, last, segments .. new)
+    return write_claim(e, claimed + 1, last, segments, new)
   end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
-  if run then add_to_run(run, e) end
+  if run then add_to_run(e, new) end
   decide(asset, event, reason)
   return {'none', reason}
 end

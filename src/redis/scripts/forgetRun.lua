@@ -1,5 +1,5 @@
 -- Forgets some of the segments that a run was the first to bring.
--- include: client, endpoint, known
+-- include: client, known
 -- KEYS: the client's base
 -- Arguments: run, count (of events)
 -- Answer: {segments forgotten, 1 where there are more}
@@ -25,8 +25,6 @@ local function forget(bucket, slot, gone)
 end
 
 local forgotten, key = 0, base .. 'run-known:' .. run
--- From now on a claim looks whether its event has made a notification before.
-redis.call('HSET', E, 'forgot_at', now)
 for _, entry in ipairs(redis.call('LRANGE', key, 0, count - 1)) do
   local colon = string.find(entry, ':', 1, true)
   local slot, gone = string.sub(entry, colon + 1, colon + 8), string.sub(entry, colon + 9)

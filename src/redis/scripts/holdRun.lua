@@ -18,6 +18,5 @@ else
   redis.call('SADD', base .. 'held-runs', run)
 end
 age_run(run)
-local held = redis.call('SCARD', base .. 'held-runs')
-if held > 0 then redis.call('HSET', E, 'held_runs', held) else redis.call('HDEL', E, 'held_runs') end
+redis.call('HSET', E, 'held_runs', redis.call('SCARD', base .. 'held-runs'))
 return 1

@@ -2,7 +2,7 @@
 --   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
 --            notification of the asset waits there for the attempt's end; `!` in its place: nothing is owed any more.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
--- include: client, run
+-- include: client
 
 -- As text: Lua would format a number in every call.
 local KEEP_SECONDS = '1209600'
@@ -14,20 +14,24 @@ local function state_of(id)
   local r = redis.call('HMGET', record(id), 'asset', 'state')
   return r[1] and (r[2] or 'waiting') or nil
 end
--- Ends a record, and writes `fields` (names and values in turn) in the same write.
-local function close(id, fields, state, by, reason)
+-- Ends a record, and writes `fields` (names and values in turn) in the same write. run: counts that its notification ended
+local function close(id, fields, state, by, reason, run)
   local key, n = record(id), #fields
   fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
   if by then fields[n + 5], fields[n + 6] = 'by', by end
   if reason then fields[#fields + 1], fields[#fields + 2] = 'reason', reason end
   redis.call('HSET', key, unpack(fields))
   redis.call('EXPIRE', key, KEEP_SECONDS)
+  if not run then return end
+  redis.call('HINCRBY', base .. 'run:' .. run, state, 1)
+  redis.call('SREM', base .. 'run-owed:' .. run, id)
+  if redis.call('EXISTS', base .. 'run-owed:' .. run) == 1 then return end
+  redis.call('EXPIRE', base .. 'run:' .. run, KEEP_SECONDS)
+  redis.call('EXPIRE', base .. 'run-known:' .. run, KEEP_SECONDS)
 end
 local function finish(id, state, by, reason)
   local asset, run = unpack(redis.call('HMGET', record(id), 'asset', 'run'))
-  if not asset then return end
-  close(id, {}, state, by, reason)
-  if run then end_of_run(run, id, state) end
+  if asset then close(id, {}, state, by, reason, run) end
 end
 -- Keeps the id of a notification that has ended now and to which the chain of later claims may not lead.
 local function keep_beside(asset, id)

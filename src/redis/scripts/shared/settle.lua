@@ -1,6 +1,6 @@
 -- Settles verdicts: what an attempt's end changes of its notification, of what is owed, of its endpoint's health.
 -- Reads q.lease, q.verdicts, q.given_back and q.extended, and q.schedule where a verdict is a failure.
--- include: client, table, endpoint, notification, run
+-- include: client, table, endpoint, notification
 
 -- Reads the endpoint's health, once for all verdicts until one changes it.
 local health_read
@@ -177,8 +177,7 @@ local function settle_attempt(v)
   elseif f and current then redis.call('HDEL', base .. 'flight', asset)
   elseif current then stop_waiting(asset, w) end
   if exists then
-    close(id, changed, outcome, nil, reason)
-    if r[7] and not r[6] then end_of_run(r[7], id, outcome) end
+    close(id, changed, outcome, nil, reason, not r[6] and r[7])
     -- A redelivered one ends anew, and outlives the ones that followed it.
     if redeliver then keep_beside(asset, id) end
     changed = {}

@@ -4,13 +4,14 @@
 -- include: client, table, endpoint, notification, known
 
 local needs_wake = 0
--- Reads the facts that all events and attempts of the client share, once in a script.
-local common_facts
+-- Reads the facts that all events and attempts of the client share, once in a script. `held_runs` stands beside the others: a
+-- field more would double their table.
+local common_facts, held_runs
 local function common()
   if common_facts then return common_facts end
   local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at', 'held_runs', 'forgot_at')
+    'rate_at', 'drain_at', 'recovered_at', 'held_runs')
   common_facts = {
     is_known = client[1] and not client[2], is_deleted = client[2],
     bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
@@ -18,13 +19,9 @@ local function common()
     state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = e[9], drain_at = e[10], recovered_at = tonumber(e[11] or '0'),
-    held_runs = e[12], has_forgotten = e[13],
   }
+  held_runs = e[12]
   return common_facts
-end
--- Answers what holds a run, 'paused' or 'cancelled'; else nothing that counts.
-local function hold_of(run)
-  return run and common().held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold')
 end
 -- Answers the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
 -- Places that were not used are kept for `kept_ms`: a burst may be that long.
@@ -66,8 +63,8 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
     end
   end
   local c = common()
-  -- Until catch-up or the run's workflow moves it, nobody finds it due.
-  if c.held_runs and w and hold_of(redis.call('HGET', record(id), 'run')) then
+  local run = held_runs and held_runs ~= '0' and w and redis.call('HGET', record(id), 'run')
+  if run and redis.call('HEXISTS', base .. 'run:' .. run, 'hold') == 1 then
     make_due(asset, w, PARKED)
     return {'run_paused', -1}
   end
