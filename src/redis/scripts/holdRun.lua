@@ -7,7 +7,8 @@
 
 local run, version, hold = ARGV[2], ARGV[3], ARGV[4]
 local key = base .. 'run:' .. run
-if redis.call('EXISTS', base .. 'client') == 0 then return 0 end
+local account, is_deleted = unpack(redis.call('HMGET', base .. 'client', 'account_id', 'deleted'))
+if not account or is_deleted then return 0 end
 if tonumber(redis.call('HGET', key, 'version') or '0') > tonumber(version) then return 0 end
 redis.call('HSET', key, 'version', version)
 if hold == '' then
