@@ -9,20 +9,20 @@ import {
 import type { Activities } from '../activities/index.js';
 import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 
-/** The sweep goes on with what is left after so many rounds: more than a lease has seconds. */
+/** After this many rounds, which take longer than a lease, the sweep starts another workflow for the rest. */
 const maxRounds = 60;
 const pauseMs = 2000;
 
 /**
- * Has what an analysis run is owed follow the state that an operator gave it: cancelled, paused, or due again. Does so anew
- * when the state changes meanwhile, and until the attempts that were under way have ended.
+ * Makes the owed notifications of an analysis run follow the state that an operator gave it: cancelled, paused, or due again.
+ * Repeats this if the state changes meanwhile, and until the attempts that were under way have ended.
  */
 export async function run({ runId }: { runId: string }): Promise<void> {
   const { followRun } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
     startToCloseTimeout: '1h',
     heartbeatTimeout: '30s',
-    summary: 'bring all clients of a run to its state',
+    summary: 'apply the state of a run to all its clients',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   });
   let isChanged = false;
@@ -38,7 +38,7 @@ export async function run({ runId }: { runId: string }): Promise<void> {
     forgotten += done.forgotten;
     setCurrentDetails(
       `The run is ${done.state}. Cancelled ${cancelled} notifications, made ${due} due, forgot ${forgotten} segments. ` +
-        `${done.left} are held by an attempt.`,
+        `${done.left} have an attempt in flight.`,
     );
     if (done.left > 0) await condition(() => isChanged, pauseMs);
     else if (!isChanged) return;

@@ -9,25 +9,25 @@ import { followRun as startFollowing } from '../temporal/runs.js';
 import { besideOthers } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
-/** What was done to the clients of a run. */
+/** The result of one walk over the clients of a run. */
 export interface Followed {
   state: RunState | 'gone';
   cancelled: number;
   due: number;
   /** Segments. */
   forgotten: number;
-  /** Notifications of a cancelled run that an attempt holds: they end with it. */
+  /** Notifications of a cancelled run with an attempt in flight: they end with it. */
   left: number;
 }
 
-/** Clients looked at side by side. */
+/** Clients handled concurrently. */
 const concurrency = 8;
-/** Runs of one sweep; the others have their turn in the next. */
+/** Runs of one sweep; the next sweep takes others. */
 const runsOfASweep = 50;
 
 /**
- * Has every client of a run follow its state: first marks them all, so that nothing more is sent of a run that is not active,
- * then ends, parks or makes due what each owes, page by page. Safe to repeat and to break off.
+ * Makes every client of a run follow its state: first marks them all, so that a run that is not active sends nothing more,
+ * then cancels, parks or makes due the owed notifications of each, page by page. Safe to repeat and to interrupt.
  */
 export async function followRun(deps: ActivityDeps, runId: string, heartbeat: () => void): Promise<Followed> {
   const { db } = deps;
@@ -55,12 +55,12 @@ export async function followRun(deps: ActivityDeps, runId: string, heartbeat: ()
       }),
     );
   }
-  // A client with broken keys is looked at again by the sweep.
+  // The sweep tries a client with broken keys again.
   if (sum.left === 0 && done === clients) await endChange(db, runId, run.version);
   return { state: run.state, ...sum };
 }
 
-/** Marks a run's clients with its state: a claim, and the gate before each attempt, go by that. */
+/** Marks a run's clients with its state, which each claim and take reads. */
 export async function markClients(
   deps: Pick<ActivityDeps, 'db' | 'log'>,
   run: Run,
@@ -74,16 +74,13 @@ export async function markClients(
   }
 }
 
-/** Starts what has runs follow their state where it is missing, notes how far runs are, and drops what is kept no longer. */
+/** Starts the workflows of changed runs if they are missing, records the progress of runs, and drops aged runs. */
 export async function lookAfterRuns(deps: ActivityDeps, heartbeat: () => void): Promise<void> {
   const { db, temporal, taskQueue, log } = deps;
   for (const runId of await changedRuns(db, runsOfASweep)) {
     heartbeat();
     await startFollowing(temporal, runId, taskQueue).catch((err: unknown) =>
-      log.error(
-        { err, run_id: runId },
-        'the workflow of a run could not be started; the next sweep tries again',
-      ),
+      log.error({ err, run_id: runId }, 'cannot start the workflow of a run; the next sweep tries again'),
     );
   }
   for (const runId of await someOpenRuns(db, runsOfASweep)) {

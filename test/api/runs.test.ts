@@ -35,7 +35,7 @@ describe('GET /runs/{run_id}', () => {
   const publish = (body: unknown) => call('POST', '/enrichments', body);
   const show = async (runId: string) => (await call('GET', `/runs/${runId}`)).body;
 
-  it('tells what became of the events of a run, over all its clients', async () => {
+  it('counts the results of the events of a run, over all its clients', async () => {
     const [one, two] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
     const silent = await h.newClient();
     const run_id = 'nightly:2026-01-31.a';
@@ -58,12 +58,12 @@ describe('GET /runs/{run_id}', () => {
     });
   });
 
-  it('409 run_cancelled for further events of a cancelled run, in a batch the item; nothing of it is taken', async () => {
+  it('answers 409 run_cancelled to further events of a cancelled run, in a batch in the item, and accepts nothing of them', async () => {
     const client_token = await h.newClient(receiver.url);
     const event = { client_token, platform_id: 'a', segments: ['iab:1'], run_id: 'bad' };
     assert.equal((await publish(event)).status, 202);
     assert.equal((await changeRun(h.db, 'bad', 'cancelled')).outcome, 'changed');
-    // Before any client follows: one that the run names for the first time.
+    // A client that the run names for the first time, before any client follows.
     const other = { ...event, client_token: await h.newClient(receiver.url), event_id: 'an-2' };
     const refused = await publish(other);
     assert.deepEqual([refused.status, refused.body.code], [409, 'run_cancelled']);
@@ -75,7 +75,7 @@ describe('GET /runs/{run_id}', () => {
     assert.equal((await show('bad')).state, 'cancelled');
   });
 
-  it('400 for a run_id that is none', async () => {
+  it('answers 400 to a malformed run_id', async () => {
     const client_token = await h.newClient(receiver.url);
     for (const run_id of ['', 'a b', 'x'.repeat(129), 7, null]) {
       const answer = await publish({ client_token, platform_id: 'a', segments: [], run_id });
@@ -84,7 +84,7 @@ describe('GET /runs/{run_id}', () => {
     }
   });
 
-  it('404 unknown_run, 403 without the scope, 401 without a token, 400 for a parameter', async () => {
+  it('answers 404 unknown_run, 403 without the scope, 401 without a token, 400 to a parameter', async () => {
     for (const path of ['/runs/none', `/runs/${'x'.repeat(129)}`, '/runs/a%20b']) {
       const answer = await call('GET', path);
       assert.deepEqual([answer.status, answer.body.code], [404, 'unknown_run'], path);

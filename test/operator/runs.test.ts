@@ -65,7 +65,7 @@ describe('operator: run', function () {
     }
   }
 
-  it('cancel ID: 30,000 that are owed end as cancelled within seconds, those of others stay; recorded', async () => {
+  it('cancels 30,000 owed notifications within seconds, keeps those of others, and records the change', async () => {
     const runId = newRun();
     const [client, second] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
     for (const one of [client, second]) await pauseEndpoint(h.db, one);
@@ -93,7 +93,7 @@ describe('operator: run', function () {
     assert.equal(again.previous_state, 'cancelled');
   });
 
-  it('cancel ID: goes on where it broke off, without a command and with no workflow left', async () => {
+  it('continues an interrupted cancel, without a command and with no workflow left', async () => {
     const runId = newRun();
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
@@ -114,7 +114,7 @@ describe('operator: run', function () {
     assert.equal((await counts(runId)).cancelled, 3000);
   });
 
-  it('cancel ID: while Temporal is away nothing of it is sent, and the sweep does the rest', async () => {
+  it('cancels while Temporal is unavailable: nothing of the run is sent, and the sweep does the rest', async () => {
     const runId = newRun();
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
@@ -133,7 +133,7 @@ describe('operator: run', function () {
     assert.deepEqual(receiver.idsOf('a'), []);
   });
 
-  it('cancel ID: an attempt under way goes on, and its notification is delivered', async () => {
+  it('lets an attempt under way at a cancel go on, and its notification is delivered', async () => {
     const runId = newRun();
     const client = await h.newClient(receiver.url);
     const gate = startGate();
@@ -151,7 +151,7 @@ describe('operator: run', function () {
     assert.equal((await counts(runId)).delivered, 1);
   });
 
-  it('pause ID, resume ID: its own wait while others of the client are delivered, then they are sent', async () => {
+  it('pauses a run, whose notifications wait while others of the client are delivered, and resumes it', async () => {
     const runId = newRun();
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
@@ -177,7 +177,7 @@ describe('operator: run', function () {
     assert.deepEqual(receiver.idsOf('late'), [late.id]);
   });
 
-  it('forget ID: the right analysis notifies again; only of a cancelled run', async () => {
+  it('forgets segments of a cancelled run only, and the correct analysis notifies again', async () => {
     const runId = newRun();
     const client = await h.newClient(receiver.url);
     const wrong = await h.publish({ client, asset: 'a', segments: ['x', 'y'], runId });
@@ -193,10 +193,13 @@ describe('operator: run', function () {
     assert.equal(right.kind, 'queued');
     await isState(client, right.id, 'delivered');
     const resumed = await cli.run(['run', 'resume', runId]);
-    assert.deepEqual([resumed.status, resumed.stderr.trim()], [1, `${runId} is cancelled for good.`]);
+    assert.deepEqual(
+      [resumed.status, resumed.stderr.trim()],
+      [1, `${runId} is cancelled and stays cancelled.`],
+    );
   });
 
-  it('list, show ID: the newest first; an unknown or malformed one is refused', async () => {
+  it('lists the newest runs first, shows one, and refuses an unknown or malformed id', async () => {
     const [older, newer] = [newRun(), newRun()];
     const client = await h.newClient(receiver.url);
     for (const runId of [older, newer]) await h.publish({ client, asset: runId, runId });
@@ -215,7 +218,7 @@ describe('operator: run', function () {
     assert.equal((await cli.run(['run', 'show', 'a b'])).status, 2);
   });
 
-  it('its progress is noted by the sweep, each minute and then less often, until it is over', async () => {
+  it('shows the progress that the sweep records each minute and then less often, until the run has ended', async () => {
     const runId = newRun();
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);

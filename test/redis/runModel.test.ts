@@ -1,6 +1,6 @@
 /**
- * Runs in any interleaving: whatever is claimed, sent, held and cancelled, an asset is owed as long as an event of a run that
- * is not cancelled has not been told; and counts, sets and records say the same.
+ * Runs in any interleaving of claims, attempts, pauses and cancellations: an asset is owed while it has an event that was not
+ * notified and whose run is not cancelled, and counts, sets and records agree.
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
@@ -98,7 +98,7 @@ class World {
         ({ asset: of, isTold, runId }) =>
           of === asset && !isTold && !(runId !== undefined && this.cancelled.has(runId)),
       );
-      if (untold) assert.ok(isOwed, `${asset} has not been told of an event, and is not owed`);
+      if (untold) assert.ok(isOwed, `${asset} was not notified of an event, and is not owed`);
     }
     const states = new Map<string, string>();
     for (const { id } of this.events) {
@@ -135,7 +135,7 @@ describe('Analysis runs in any interleaving', function () {
   this.timeout(120_000);
   after(closeDeliveryClients);
 
-  it('lose nothing that another run has brought, and count each notification once', async () => {
+  it('lose no notification of another run, and count each notification once', async () => {
     const asset = fc.constantFrom(...assets);
     const run = fc.constantFrom(...runs);
     const step = fc.oneof(

@@ -60,13 +60,13 @@ describe('Analysis runs at a client', () => {
     ...{ not_needed: 0, failed: 0, cancelled: 0 },
   };
 
-  it('an event without a run writes nothing of runs', async () => {
+  it('writes nothing about runs for an event without one', async () => {
     await client.attempt(await owe('a'), { ok: true });
     const keys = await client.db.redis.keys(`${client.db.prefix}*run*`);
     assert.deepEqual(keys, []);
   });
 
-  it('each accepted event is in exactly one number, however often it is sent', async () => {
+  it('counts each accepted event in exactly one number, even if it is sent several times', async () => {
     const [told, failed, older] = [await owe('told', 'R'), await owe('failed', 'R'), await owe('newer', 'R')];
     await owe('newer', 'R');
     await claim(client.event({ platformId: 'told', segments: [], runId: 'R' }));
@@ -75,7 +75,7 @@ describe('Analysis runs at a client', () => {
     await client.attempt(told, { ok: true });
     await client.attempt(failed, { ok: false });
     client.pass(31 * day);
-    // What is owed for 30 days fails.
+    // A notification that is owed for 30 days fails.
     await plan();
     assert.equal(await stateOf(older), 'superseded');
     assert.deepEqual(await counts('R'), {
@@ -84,7 +84,7 @@ describe('Analysis runs at a client', () => {
     });
   });
 
-  it('what an operator makes of a notification later belongs to no run', async () => {
+  it('does not count what an operator does with a notification later', async () => {
     const one = await owe('a', 'R');
     client.pass(31 * day);
     await plan();
@@ -96,7 +96,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await counts('R'), { ...base, accepted: 1, failed: 1 });
   });
 
-  it('paused: its own wait, others of the client go on; resumed: they are due', async () => {
+  it('holds its notifications when paused, while others of the client go on, and makes them due when resumed', async () => {
     const [own, other] = [await owe('own', 'R'), await owe('other')];
     await change('R', 'paused');
     assert.deepEqual(await named(), [other.notificationId]);
@@ -113,7 +113,7 @@ describe('Analysis runs at a client', () => {
     assert.equal((await client.attempt(own, { ok: true }, 'drain')).outcome, 'delivered');
   });
 
-  it('paused: an event that comes later is owed and waits, whoever claims or takes it', async () => {
+  it('holds an event that arrives after the pause, in the API and in a worker', async () => {
     await owe('a', 'R');
     await change('R', 'paused');
     const event = client.event({ platformId: 'b', runId: 'R' });
@@ -122,14 +122,14 @@ describe('Analysis runs at a client', () => {
     const [answer] = claims;
     assert.ok(answer?.kind === 'claimed' && answer.take?.kind === 'refused');
     assert.equal(answer.take.reason, 'run_paused');
-    // As where API and worker are apart.
+    // As if the API and the worker are separate processes.
     const late = await owe('c', 'R');
     assert.equal((await client.take(late)).kind, 'refused');
     assert.deepEqual(await named(), []);
     assert.equal((await counts('R')).owed, 3);
   });
 
-  it('paused: a client that the run names for the first time holds it too', async () => {
+  it('is also held at a client that it names for the first time after the pause', async () => {
     const other = await newDeliveryClient();
     await announceRuns(client.db, client.clientToken, [{ runId: 'R' }]);
     await changeRun(client.db, 'R', 'paused');
@@ -139,7 +139,7 @@ describe('Analysis runs at a client', () => {
     assert.equal(await client.db.redis.hget(client.db.client('NEW').run('R'), 'hold'), 'paused');
   });
 
-  it('a probe of a failing endpoint passes over what is paused', async () => {
+  it('is skipped by a probe of a failing endpoint when paused', async () => {
     const [own, other] = [await owe('own', 'R'), await owe('other')];
     await change('R', 'paused');
     await client.db.redis.hset(
@@ -155,7 +155,7 @@ describe('Analysis runs at a client', () => {
     assert.equal(await stateOf(own), 'waiting');
   });
 
-  it('an attempt under way goes on: answered 2xx it is delivered, else it is parked or cancelled', async () => {
+  it('lets an attempt under way go on: after 2xx it is delivered, otherwise parked or cancelled', async () => {
     const [good, bad] = [await owe('good', 'R'), await owe('bad', 'R')];
     const [a, b] = [await client.take(good), await client.take(bad)];
     assert.ok(a.kind === 'taken' && b.kind === 'taken');
@@ -167,7 +167,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await counts('R'), { ...base, accepted: 2, delivered: 1, cancelled: 1 });
   });
 
-  it('a lease that ended with its holder is no attempt under way', async () => {
+  it('treats an expired lease as no attempt under way', async () => {
     const one = await owe('a', 'R');
     await client.take(one);
     client.pass(leaseMs + second);
@@ -175,7 +175,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await whatIsOwed(client), { waiting: {}, flight: {} });
   });
 
-  it('resumed: the time of its retries begins anew', async () => {
+  it('starts the retry window again when resumed', async () => {
     const one = await owe('a', 'R');
     await client.attempt(one, { ok: false });
     await change('R', 'paused');
@@ -185,7 +185,7 @@ describe('Analysis runs at a client', () => {
     assert.equal((await client.attempt(one, { ok: false }, 'drain')).outcome, 'retry');
   });
 
-  it('cancelled: what it is owed ends, its further events are refused, one whose claim was lost ends', async () => {
+  it('when cancelled, ends its owed notifications, refuses its further events, and ends one whose claim was lost', async () => {
     const one = await owe('a', 'R');
     const lost = client.event({ platformId: 'lost', runId: 'R' });
     assert.deepEqual(await change('R', 'cancelled'), { cancelled: 1, due: 0, inFlight: 0 });
@@ -198,7 +198,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await changeRun(client.db, 'R', 'active'), { outcome: 'refused', before: 'cancelled' });
   });
 
-  it('cancelled: what it has kept from being delivered is owed again, with its "owed since"', async () => {
+  it('when cancelled, makes a superseded notification owed again, with its "owed since"', async () => {
     await pauseEndpoint(client.db, client.clientToken);
     const good = await owe('a');
     const since = (await whatIsOwed(client)).waiting;
@@ -216,7 +216,7 @@ describe('Analysis runs at a client', () => {
     assert.equal((await client.attempt(good, { ok: true }, 'drain')).outcome, 'delivered');
   });
 
-  it('cancelled: also where its record is gone, and of a run that is counted', async () => {
+  it('when cancelled, makes it owed again even if its record is gone, and counts it for its run', async () => {
     const event = client.event({ platformId: 'a', runId: 'GOOD' });
     await claim(event);
     await owe('a', 'R');
@@ -233,7 +233,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await counts('GOOD'), { ...base, accepted: 1, delivered: 1 });
   });
 
-  it('cancelled: what other cancelled runs have brought is passed over', async () => {
+  it('when cancelled, skips notifications of other cancelled runs', async () => {
     const [good] = [await owe('a', 'GOOD'), await owe('a', 'S'), await owe('a', 'R')];
     assert.deepEqual(await change('S', 'cancelled'), { cancelled: 0, due: 0, inFlight: 0 });
     await change('R', 'cancelled');
@@ -243,7 +243,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await counts('S'), { ...base, accepted: 1, superseded: 1 });
   });
 
-  it('cancelled: while the older one is under way, its attempt decides', async () => {
+  it('when cancelled while an older notification is under way, leaves the decision to its attempt', async () => {
     const good = await owe('a');
     const taken = await client.take(good);
     assert.ok(taken.kind === 'taken');
@@ -254,7 +254,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await whatIsOwed(client), { waiting: {}, flight: {} });
   });
 
-  it('cancelled: a newer event of another run has taken its place, and stays owed', async () => {
+  it('when cancelled, keeps the newer notification of another run owed', async () => {
     await owe('a', 'R');
     const newer = await owe('a', 'GOOD');
     assert.deepEqual(await change('R', 'cancelled'), { cancelled: 0, due: 0, inFlight: 0 });
@@ -262,7 +262,7 @@ describe('Analysis runs at a client', () => {
     assert.deepEqual(await counts('R'), { ...base, accepted: 1, superseded: 1 });
   });
 
-  it('a state that is older than the one that a client follows changes nothing', async () => {
+  it('ignores a state that is older than the one that a client follows', async () => {
     await owe('a', 'R');
     await changeRun(client.db, 'R', 'paused');
     const paused = await getRun(client.db, 'R');
@@ -290,7 +290,7 @@ describe('Analysis runs at a client', () => {
       return count;
     }
 
-    it('are the segments that it was the first to bring: those known before stay known', async () => {
+    it('forgets the segments that it was the first to bring, and keeps those known before', async () => {
       await owe('a', undefined, { segments: ['before'] });
       await owe('a', 'R', { segments: ['before', 'brought'] });
       await claim(client.event({ platformId: 'a', segments: ['silent'], notify: false, runId: 'R' }));
@@ -302,14 +302,14 @@ describe('Analysis runs at a client', () => {
       assert.equal((await sumRun(client.db, 'R')).forgotten, 2);
     });
 
-    it('so that the right analysis notifies of the same', async () => {
+    it('lets the correct analysis notify of the same segments', async () => {
       await client.attempt(await owe('a', 'R', { segments: ['wrong', 'right'] }), { ok: true });
       await forget('R');
       const right = await owe('a', 'S', { segments: ['right'] });
       assert.equal((await client.attempt(right, { ok: true })).outcome, 'delivered');
     });
 
-    it('also of an asset with many: the first 256 are filled up, so that none of the others is new', async () => {
+    it('refills the first 256 of an asset with many segments, so that none of the others is new', async () => {
       await claim(client.event({ platformId: 'a', segments: many(0, 150) }));
       for (let i = 0; i < 2; i++) {
         await claim(client.event({ platformId: 'a', segments: many(1000 + 200 * i, 200), runId: 'R' }));
@@ -320,7 +320,7 @@ describe('Analysis runs at a client', () => {
       assert.equal(await areNew('a', many(1000, 3)), 3);
     });
 
-    it('and a repeat of an event that made a notification makes no second one', async () => {
+    it('makes no second notification for a repeat of an event that made one', async () => {
       await claim(client.event({ platformId: 'a', segments: ['x'], runId: 'R' }));
       const event = client.event({ platformId: 'a', segments: ['x', 'y'] });
       assert.equal((await claim(event)).kind, 'claimed');
@@ -329,7 +329,7 @@ describe('Analysis runs at a client', () => {
       assert.deepEqual(await claim(event), { kind: 'ended', state: 'superseded' });
     });
 
-    it('only of a cancelled run', async () => {
+    it('is refused unless the run is cancelled', async () => {
       await owe('a', 'R');
       assert.deepEqual(await changeRun(client.db, 'R', 'forgotten'), {
         outcome: 'refused',
@@ -339,7 +339,7 @@ describe('Analysis runs at a client', () => {
     });
   });
 
-  it('what is kept of it goes 14 days after it is owed nothing; while it is owed something it stays', async () => {
+  it('expires 14 days after its last owed notification has ended, and not before', async () => {
     const keys = client.db.client(client.clientToken);
     const ttls = () =>
       Promise.all([keys.run('R'), keys.runKnown('R')].map((key) => client.db.redis.ttl(key)));
@@ -352,7 +352,7 @@ describe('Analysis runs at a client', () => {
     assert.equal(await client.db.redis.exists(keys.runOwed('R')), 0);
   });
 
-  it('the 10,000 runs with the newest events are kept, and those that are paused', async () => {
+  it('keeps the 10,000 runs with the newest events, and those that are paused', async () => {
     const { redis, global } = client.db;
     const [held, one] = [await owe('held', 'held'), await owe('one', 'one')];
     await changeRun(client.db, 'held', 'paused');

@@ -38,16 +38,16 @@ describe('Run', () => {
     assert.equal(await play([done], () => undefined), 1);
   });
 
-  it('comes back until the attempts that were under way have ended', async () => {
+  it('repeats until the attempts that were under way have ended', async () => {
     assert.equal(await play([{ ...done, left: 2 }, { ...done, left: 1 }, done], () => undefined), 3);
   });
 
-  it('begins anew where the state has changed meanwhile', async () => {
+  it('starts again if the state has changed meanwhile', async () => {
     const answers: Followed[] = [{ ...done, state: 'paused' }, done];
     assert.equal(await play(answers, (n, signal) => (n === 0 ? signal() : undefined)), 2);
   });
 
-  it('leaves to the sweep what does not end', async () => {
+  it('leaves attempts that do not end to the sweep', async () => {
     const answers = Array.from({ length: 60 }, () => ({ ...done, left: 1 }));
     assert.equal(await play(answers, () => undefined), 60);
   });

@@ -13,7 +13,7 @@ export interface EnrichmentEvent {
   priority?: 'live' | 'backfill';
   /** False records the segments without a notification. */
   notify?: boolean;
-  /** The analysis run that it belongs to: 1 to 128 of `A-Z a-z 0-9 . _ : -`. */
+  /** The analysis run of the event: 1 to 128 of `A-Z a-z 0-9 . _ : -`. */
   run_id?: string;
 }
 

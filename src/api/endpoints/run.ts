@@ -12,7 +12,7 @@ import { refuseUnknownParameters } from '../steps/readQuery.js';
 import { requireEnrichmentsScope } from './enrichments.js';
 import { presentTime } from './presentTime.js';
 
-/** GET /runs/{run_id}: tells the platform what became of the events of an analysis run. */
+/** GET /runs/{run_id}: counts the results of an analysis run's events for the platform. */
 export function runEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<TokenState>(

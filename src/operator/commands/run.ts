@@ -13,13 +13,13 @@ import { fromNow } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addRunCommands(program: Command, operator: Operator): void {
-  const run = program.command('run').description('analysis runs: what became of the events of each');
+  const run = program.command('run').description('analysis runs: show, pause, resume, cancel, forget');
   const ofRun = () => new Argument('<id>', 'the run').argParser(parseRunId);
 
   run
     .command('list')
-    .description('the runs with the newest events')
-    .option('--limit <n>', 'at most so many', parseLimit, 20)
+    .description('list the runs with the newest events')
+    .option('--limit <n>', 'at most this many', parseLimit, 20)
     .action(async ({ limit }: { limit: number }) => {
       const db = await operator.db();
       const found: ReturnType<typeof presentRun>[] = [];
@@ -43,7 +43,7 @@ export function addRunCommands(program: Command, operator: Operator): void {
 
   run
     .command('show')
-    .description('what became of its events, and how that went on')
+    .description('show the counts of a run, now and at earlier moments')
     .addArgument(ofRun())
     .action(async (runId: string) => {
       const found = await requireRun(operator, runId);
@@ -58,14 +58,14 @@ export function addRunCommands(program: Command, operator: Operator): void {
     });
 
   const changes: [verb: string, to: RunChange, does: string][] = [
-    ['pause', 'paused', 'send nothing more of it; what it is owed waits, and other notifications go on'],
-    ['resume', 'active', 'end a pause: what waits is due'],
+    ['pause', 'paused', 'hold the notifications of a run; other notifications go on'],
+    ['resume', 'active', 'end a pause; waiting notifications become due'],
     [
       'cancel',
       'cancelled',
-      'for good: what it is owed ends as cancelled, and its further events are refused',
+      'cancel the owed notifications of a run and refuse its further events; this cannot be undone',
     ],
-    ['forget', 'forgotten', 'of a cancelled one: the segments that it was the first to bring are new again'],
+    ['forget', 'forgotten', 'make the segments new again that a cancelled run was the first to bring'],
   ];
   for (const [verb, to, does] of changes) {
     run
@@ -76,13 +76,14 @@ export function addRunCommands(program: Command, operator: Operator): void {
   }
 }
 
-/** Changes the state and marks the clients; the run's workflow does the rest, and the sweep sees to it that one runs. */
+/** Changes the state and marks the clients; the run's workflow does the rest, and the sweep starts it if it is missing. */
 async function change(operator: Operator, runId: string, verb: string, to: RunChange): Promise<void> {
   const db = await operator.db();
   const changed = await changeRun(db, runId, to);
   if (changed.outcome === 'unknown') throw unknownRun(runId);
   const { outcome, before } = changed;
-  if (outcome === 'refused' && before === 'cancelled') throw new Refused(`${runId} is cancelled for good.`);
+  if (outcome === 'refused' && before === 'cancelled')
+    throw new Refused(`${runId} is cancelled and stays cancelled.`);
   if (outcome === 'refused') throw new Refused(`${runId} is ${before}: cancel it first.`);
   const run = await requireRun(operator, runId);
   const { counts } = await sumRun(db, runId);
@@ -99,10 +100,10 @@ async function change(operator: Operator, runId: string, verb: string, to: RunCh
 }
 
 const saidOf: Record<RunChange, (owed: number) => string> = {
-  active: (owed) => `${owed} notifications are becoming due.`,
+  active: (owed) => `${owed} notifications become due.`,
   paused: (owed) => `${owed} notifications wait.`,
   cancelled: (owed) => `${owed} notifications are being cancelled: see run show.`,
-  forgotten: () => 'the segments that it brought are being forgotten: see run show.',
+  forgotten: () => 'its segments are being forgotten: see run show.',
 };
 
 async function startFollowing(operator: Operator, runId: string): Promise<void> {
@@ -110,7 +111,9 @@ async function startFollowing(operator: Operator, runId: string): Promise<void> 
     await followRun(await operator.temporal(), runId, operator.config().TASK_QUEUE);
   } catch (err) {
     const reason = err instanceof Error ? err.message : String(err);
-    operator.warn(`Nothing more is sent, but the rest waits for Temporal; the sweep sees to it. ${reason}`);
+    operator.warn(
+      `No notification of the run is sent, but the rest of the change waits for Temporal; the sweep starts it. ${reason}`,
+    );
   }
 }
 

@@ -1,8 +1,9 @@
 import type { Redis } from 'ioredis';
 
 /**
- * Remembers what this process has lately written, so that it does not write it again: the longest ago first, and nothing
- * for longer than it counts. After a reconnect a server may answer that has lost its last second: all is written again.
+ * Remembers the names that this process has written over its present connection, so that it does not write them again: the
+ * oldest first, and only as long as they count. After a reconnect the server may have lost its last second: every name is
+ * due again.
  */
 export class Announced {
   readonly #by = new WeakMap<Redis, Map<string, number>>();

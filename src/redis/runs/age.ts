@@ -1,6 +1,6 @@
 import type { Db } from '../connection/db.js';
 
-/** As long as the record of a notification that has ended. */
+/** As long as the record of an ended notification. */
 const keptMs = 14 * 86_400_000;
 const dayMs = 86_400_000;
 
@@ -10,7 +10,7 @@ export async function agedRuns(db: Db, limit: number): Promise<string[]> {
   return await db.redis.zrangebyscore(db.global.runs, '-inf', before, 'LIMIT', 0, limit);
 }
 
-/** Keeps a run for another day: it is still owed something. */
+/** Keeps a run for another day: it still has owed notifications. */
 export async function keepRunLonger(db: Db, runId: string): Promise<void> {
   await db.redis.zadd(db.global.runs, 'XX', Date.now() + db.clockOffsetMs() - keptMs + dayMs, runId);
 }

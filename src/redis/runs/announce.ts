@@ -1,4 +1,4 @@
-/** Writes down which analysis runs there are, and which clients each has named: what is decided about one finds them all. */
+/** Records each analysis run and the clients that its events name, so that a change of the run finds them all. */
 import { Announced } from '../connection/announced.js';
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
@@ -6,17 +6,17 @@ import { dropRun } from './drop.js';
 import { holdRun } from './hold.js';
 import { type RunState, stateOf } from './runs.js';
 
-/** A run whose last event is younger than this has been announced within that time. */
+/** A process announces a pair of run and client again after this time. */
 export const announcedMs = 300_000;
-/** Runs that are kept: those with the newest events. */
+/** The runs with the newest events are kept. */
 export const maxRuns = 10_000;
 
 /** Pairs of run and client. */
 const announced = new Announced(announcedMs);
 
 /**
- * Announces events of runs: to be awaited before they are claimed, so that a run that is paused or cancelled holds them too.
- * @returns undefined where nothing needs to be written, as for events of no run
+ * Announces events of runs. Await it before the events are claimed, so that a paused or cancelled run holds them too.
+ * @returns undefined if nothing needs to be written, such as for events without a run
  */
 export function announceRuns(
   db: Db,
@@ -36,7 +36,7 @@ export function announceRuns(
 async function announce(db: Db, runId: string, clientToken: string): Promise<void> {
   const at = Date.now() + db.clockOffsetMs();
   const { run, runs, runClients, openRuns } = db.global;
-  // First the client, then the state: whoever changes the state later finds the client.
+  // First the client, then the state: a later change of the state finds the client.
   const answers = await runPipeline(
     db.redis
       .pipeline()
@@ -62,7 +62,7 @@ async function followState(
   if (state !== 'active') await holdRun(db, clientToken, { runId, state, version });
 }
 
-/** Drops the runs with the oldest events that are too many; a paused one stays. */
+/** Drops the runs with the oldest events beyond the maximum, except paused ones. */
 async function keepNewest(db: Db): Promise<void> {
   const over = (await db.redis.zcard(db.global.runs)) - maxRuns;
   if (over <= 0) return;

@@ -1,4 +1,4 @@
-/** Changes what holds a run, and brings its clients to it in bounded steps, each safe to repeat. */
+/** Changes the state of a run, and applies it to its clients in bounded steps that are safe to repeat. */
 import type { Db } from '../connection/db.js';
 import { evaluate, runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -10,19 +10,19 @@ const change = script('changeRun');
 const apply = script('applyRun');
 const forget = script('forgetRun');
 
-/** Looked at in one script: some milliseconds of a busy Redis. */
+/** Handled in one script: a few milliseconds of a busy Redis. */
 const notificationsAtOnce = 100;
 const eventsAtOnce = 50;
 
 export type Changed =
   | { outcome: 'changed'; before: RunState }
-  /** A cancelled run stays cancelled; what another brought is not forgotten. */
+  /** A cancelled run stays cancelled; only a cancelled run can be forgotten. */
   | { outcome: 'refused'; before: RunState }
   | { outcome: 'unknown' };
 
-/** Changes the state of a run; the caller has its clients follow. From now on the sweep sees to it that they do. */
+/** Changes the state of a run; the caller makes its clients follow. The sweep does so if the caller fails. */
 export async function changeRun(db: Db, runId: string, to: RunChange): Promise<Changed> {
-  // Also after the change: what has followed the state before it may have been noted as done in between.
+  // Again after the change: meanwhile a workflow may have removed the run, having applied the earlier state.
   const key = db.global.run(runId);
   if (!(await db.redis.exists(key))) return { outcome: 'unknown' };
   await db.redis.sadd(db.global.changedRuns, runId);
@@ -45,16 +45,16 @@ export async function endChange(db: Db, runId: string, version: number): Promise
   if (now !== version) await db.redis.sadd(db.global.changedRuns, runId);
 }
 
-/** What became of notifications that a run was owed at one client. */
+/** Counts of a run's notifications at one client. */
 export interface Applied {
   cancelled: number;
-  /** Made due, or owed again in the place of a cancelled one. */
+  /** Made due, or owed again instead of a cancelled one. */
   due: number;
   /** Held by an attempt that a receiver has not answered yet. */
   inFlight: number;
 }
 
-/** Brings all that a run is owed at a client to what holds it there. @param onStep called before each step */
+/** Applies a run's hold at a client to all its owed notifications there. @param onStep called before each step */
 export async function applyToClient(
   db: Db,
   clientToken: string,

@@ -4,8 +4,8 @@ import { holdRun } from './hold.js';
 import { clientsOfRun } from './runs.js';
 
 /**
- * Drops a run: its counts, and the segments that could be forgotten. What it is owed still is delivered, and then counted
- * nowhere. Safe to repeat: a drop that breaks off is found again.
+ * Drops a run: its counts, and the list of segments to forget. Its owed notifications are still delivered, but no longer
+ * counted. Safe to repeat: the sweep finds an interrupted drop again.
  */
 export async function dropRun(db: Db, runId: string): Promise<void> {
   const { run, runs, runClients, runProgress, openRuns, changedRuns } = db.global;
@@ -18,7 +18,7 @@ export async function dropRun(db: Db, runId: string): Promise<void> {
     const isOwed = await runPipeline(owed);
     const unlinked = db.redis.pipeline();
     for (const [i, clientToken] of page.entries()) {
-      // What is kept of one that is owed something expires after the last of it has ended.
+      // If the run has owed notifications here, its keys expire after the last of them has ended.
       const keys = db.client(clientToken);
       if (isOwed[i] !== 1) unlinked.unlink(keys.run(runId), keys.runKnown(runId));
     }

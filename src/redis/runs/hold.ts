@@ -6,8 +6,8 @@ import type { RunState } from './runs.js';
 const hold = script('holdRun');
 
 /**
- * Has a client follow the state of a run: what is paused or cancelled is sent no more. A newer version that the client
- * follows already stays.
+ * Copies the state of a run to a client: notifications of a paused or cancelled run are no longer sent there. A newer version
+ * at the client stays.
  */
 export async function holdRun(
   db: Db,

@@ -1,4 +1,4 @@
-/** Keeps what a run had come to at moments that lie the further apart the longer it takes. */
+/** Keeps the counts of a run at earlier moments, further apart the longer the run takes. */
 import type { Db } from '../connection/db.js';
 import { announcedMs } from './announce.js';
 import type { RunCounts } from './runs.js';
@@ -12,12 +12,12 @@ const shortestPauseMs = 55_000;
 /** A run of 14 days has some 220 moments, one of 60 days 260. */
 const momentsAtMost = 300;
 
-/** Draws runs whose counts may still change. */
+/** Returns random runs whose counts may still change. */
 export async function someOpenRuns(db: Db, limit: number): Promise<string[]> {
   return await db.redis.srandmember(db.global.openRuns, limit);
 }
 
-/** Tells whether it is time for another moment: a minute after the last one, then a thirtieth of the run's time so far. */
+/** Tells whether it is time for another moment: a minute after the last one, then a thirtieth of the run's duration so far. */
 export async function isProgressDue(db: Db, runId: string, firstEventAt: number): Promise<boolean> {
   const last = await db.redis.lindex(db.global.runProgress(runId), -1);
   if (last === null) return true;
@@ -25,7 +25,7 @@ export async function isProgressDue(db: Db, runId: string, firstEventAt: number)
   return nowMs(db) - at >= Math.max(shortestPauseMs, (at - firstEventAt) / 30);
 }
 
-/** Notes what a run has come to now. Nothing more is noted of one that is owed nothing and has no new events. */
+/** Records the counts of a run now. The last record is made after its last notification ended and no events arrive any more. */
 export async function noteProgress(db: Db, runId: string, counts: RunCounts): Promise<void> {
   const key = db.global.runProgress(runId);
   await db.redis.rpush(key, JSON.stringify({ at: nowMs(db), ...counts }));

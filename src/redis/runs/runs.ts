@@ -1,4 +1,4 @@
-/** Reads analysis runs: what operators decided about each, and what it has come to over all its clients. */
+/** Reads analysis runs: their state, and their counts over all their clients. */
 import type { Db } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
@@ -10,19 +10,19 @@ export type RunState = (typeof runStates)[number];
 export interface Run {
   runId: string;
   state: RunState;
-  /** Raised with each change. */
+  /** Raised by each change. */
   version: number;
   firstEventAt: number;
-  /** Since when it is paused or cancelled, or active again. */
+  /** Time of the last pause, resume or cancellation. */
   stateAt?: number;
-  /** When it was asked for that what it brought is forgotten. */
+  /** When an operator asked to forget its segments. */
   forgotAt?: number;
 }
 
-/** Numbers of events; each accepted one is in one of the others. */
+/** Numbers of events; each accepted event is also in one of the other numbers. */
 export interface RunCounts {
   accepted: number;
-  /** Made no notification. */
+  /** Events that made no notification. */
   none: number;
   owed: number;
   delivered: number;
@@ -34,13 +34,13 @@ export interface RunCounts {
 
 export interface RunSums {
   counts: RunCounts;
-  /** That an event of it has named. */
+  /** Clients that its events have named. */
   clients: number;
   /** Segments. */
   forgotten: number;
 }
 
-/** A paused notification is due then (`PARKED` in shared/endpoint.lua): later than anything else, ms. */
+/** The due time of a parked notification, ms, later than any other (`PARKED` in shared/endpoint.lua). */
 export const parkedAt = 8_640_000_000_000_000;
 
 export async function getRun(db: Db, runId: string): Promise<Run | undefined> {
@@ -67,7 +67,7 @@ export function stateOf(stored: string | null | undefined): RunState {
 
 const pageSize = 500;
 
-/** Pages of the clients that a run has named; one may be met twice. */
+/** Yields pages of the clients that a run's events name; a client may come twice. */
 export async function* clientsOfRun(db: Db, runId: string): AsyncGenerator<string[]> {
   let cursor = '0';
   do {
@@ -77,7 +77,7 @@ export async function* clientsOfRun(db: Db, runId: string): AsyncGenerator<strin
   } while (cursor !== '0');
 }
 
-/** Sums up what a run has come to: reads one small hash of each of its clients. */
+/** Sums the counts of a run: reads one small hash for each of its clients. */
 export async function sumRun(db: Db, runId: string): Promise<RunSums> {
   const sums: RunSums = { counts: { ...nothing }, clients: 0, forgotten: 0 };
   const seen = new Set<string>();
@@ -104,7 +104,7 @@ const nothing: RunCounts = {
   failed: 0,
   cancelled: 0,
 };
-/** The ends of an event: what has none of them is owed. */
+/** The ends of an event; every other accepted event is owed. */
 const ends = ['none', 'delivered', 'superseded', 'not_needed', 'failed', 'cancelled'] as const;
 
 function add(sums: RunSums, found: HashOf<'runOfClient'>): void {

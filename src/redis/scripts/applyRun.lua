@@ -1,25 +1,25 @@
--- Does to some of the notifications that a run is owed what holds the run at this client: ends them as cancelled, parks
--- them, or makes those due that were parked. What an attempt holds is left to the end of the attempt.
+-- Applies a run's hold at this client to some of its owed notifications: ends them as cancelled, parks them, or makes
+-- parked ones due. A notification with an attempt in flight is left to the end of the attempt.
 -- include: client, endpoint, notification, run
 -- KEYS: the client's base
 -- Arguments: run, cursor, count
 -- Answer: {next cursor ('0': no more), cancelled, due (made due, or owed again), in flight}
--- Repeat: safe: it goes by what holds the run now
+-- Repeat: safe: it applies the present hold
 
 local run, cursor, count = ARGV[2], ARGV[3], ARGV[4]
--- Answers the newest notification that one of a run has kept from being delivered and that is still to be told; nil where
--- there is none. keeps: see kept_of in claim.lua
+-- Returns the newest superseded notification that is owed again if this one is cancelled; nil if there is none.
+-- keeps: see add_to_run in claim.lua
 local function still_to_tell(keeps)
   for line in string.gmatch(keeps, '[^\n]+') do
     local id, accepted_at, event, its_run = string.match(line, '^(%S+) (%S+) (%S+) ?(%S*)$')
     local state = redis.call('HGET', record(id), 'state')
-    -- Sent again by hand meanwhile.
+    -- Redelivered meanwhile.
     if state and state ~= 'superseded' then return nil end
     local is_cancelled = its_run ~= '' and redis.call('HGET', base .. 'run:' .. its_run, 'hold') == 'cancelled'
     if not is_cancelled then return {id = id, accepted_at = accepted_at, event = event, run = its_run} end
   end
 end
--- Makes a superseded notification one that is owed again; its record may be gone (`trim_list`).
+-- Makes a superseded notification owed again; its record may be gone (`trim_list`).
 local function revive(asset, back)
   redis.call('HDEL', record(back.id), 'state', 'ended_at', 'by', 'reason')
   redis.call('HSET', record(back.id), 'asset', asset, 'event', back.event, 'accepted_at', back.accepted_at)
@@ -34,9 +34,9 @@ local function revive(asset, back)
 end
 
 local due, in_flight = 0, 0
--- Written together at the end: the notifications that have ended, and the assets of which nothing is owed any more.
+-- Written together at the end: the ended notifications, and the assets that are no longer owed.
 local ended, unowed = {}, {}
--- Ends it; what it has kept from being delivered is owed again in its place.
+-- Ends it; a notification that it superseded may be owed again instead.
 local function cancel(asset, id, f, keeps)
   close(id, {}, 'cancelled', nil, 'run_cancelled')
   ended[#ended + 1] = id
@@ -62,7 +62,7 @@ local function park_or_wake(asset, id, hold)
   if hold == 'paused' then make_due(asset, w, PARKED)
   elseif w.due >= PARKED then
     make_due(asset, w, math.min(now, w.since))
-    -- Its time of retries begins anew.
+    -- Its retry window starts again.
     redis.call('HDEL', record(id), 'clock_since')
     due = due + 1
   end

@@ -1,7 +1,7 @@
--- Changes the state of a run, for an operator. A cancelled run stays cancelled, and only what it brought can be forgotten.
+-- Changes the state of a run, for an operator. A cancelled run stays cancelled, and only a cancelled run can be forgotten.
 -- KEYS: the run
 -- Arguments: to ('active', 'paused', 'cancelled', 'forgotten'), at (ms)
--- Answer: {state before ('': there is no such run), version of the state now; 0 where it was refused}
+-- Answer: {state before ('': there is no such run), version of the state now; 0 if the change was refused}
 -- Repeat: safe: it sets the same again, under a newer version
 
 local to, at = ARGV[1], ARGV[2]

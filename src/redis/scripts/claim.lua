@@ -1,24 +1,25 @@
--- Claims events of one client, and takes at once what may be sent (rule 1 of docs/architecture.md). Each event is decided
--- once: whether it makes a notification, and by which its asset is owed.
+-- Claims events of one client, and takes the assets that may be sent now (rule 1 of docs/architecture.md). It decides once
+-- for each event whether it makes a notification, and by which notification its asset is owed.
 -- include: client, table, endpoint, notification, known, take
 -- KEYS: the client's base
 -- Arguments, in q:
 --   lease, bound, drain, nonce: see shared/take.lua
---   take: whether to take what is claimed
+--   take: whether to take the claimed assets
 --   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
 --     none), looked-up claim number (-1: not claimed before), run (absent: none)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
 -- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
---   {'run_cancelled'}, {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 where it superseded another}, {'ended', state, held}, {'not_needed', by}
--- Repeat: safe: an event that claimed its asset last finds it so, and the nonce finds what it has taken
+--   {'run_cancelled'}, {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held}, {'not_needed', by}
+-- Repeat: safe: an event recognises that it claimed its asset last, and the nonce finds the assets that it has taken
 
 local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
--- Counts an event of a run, with the segments that it is the first to bring. new: their fingerprints; id: of its
--- notification, nil where it made none; before: of the one that it took the place of. Answers what that keeps from being delivered and must not be lost with
--- the run: a line for each, the newest first, of id, acceptance, event and run.
+-- Counts an event of a run, with the segments that it is the first to bring. new: their fingerprints; id: that of its
+-- notification, nil if it made none; before: the id of the notification that it superseded. Returns the superseded
+-- notifications of which one is owed again if the run is cancelled: a line for each, the newest first, of id, acceptance,
+-- event and run.
 local function add_to_run(e, new, id, before)
   local run = e[11]
   redis.call('HINCRBY', base .. 'run:' .. run, 'accepted', 1)
@@ -40,7 +41,7 @@ local function add_to_run(e, new, id, before)
   return keeps and #keeps < 4096 and line .. '\n' .. keeps or line
 end
 local has_listed = false
--- last: the id of the asset's claim before, as bytes
+-- last: the id of the asset's previous claim, as bytes
 local function write_claim(e, claimed, last, segments, new)
   local bucket, _, id, asset, event, lane, accepted_at, _, group, _, run = unpack(e)
   local replaces
@@ -75,7 +76,7 @@ local function claim_again(e, claimed, last, segments, new)
   local c = common()
   local hold = run and held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold')
   if c.is_deleted or hold == 'cancelled' then
-    -- What is owed others cancel; an event that nothing had claimed ends here.
+    -- The deletion, or the run's workflow, cancels owed notifications; an unclaimed event ends here.
     if not state then end_unclaimed('cancelled', nil, c.is_deleted and 'client_deleted' or 'run_cancelled') end
     return {'ended', 'cancelled', ''}
   end
@@ -105,7 +106,7 @@ local function claim_event(e)
     return {'ended', state, held()}
   end
   if not is_silent and c.url and new ~= '' then
-    -- The event comes once more, after some of its segments were forgotten, at random or with a cancelled run.
+    -- The event arrives again, after some of its segments were forgotten, at random or with a cancelled run.
     local before = (#segments >= PACKED_BYTES or held_runs) and state_of(id)
     if before then return {'ended', before, held()} end
     return write_claim(e, claimed + 1, last, segments, new)
@@ -117,7 +118,7 @@ local function claim_event(e)
   return {'none', reason}
 end
 
--- All are claimed before one is taken: of two events of one asset only the newer is sent.
+-- All are claimed before any is taken, so that only the newer of two events of one asset is sent.
 local answers, has_taken = {}, false
 local done, failure = pcall(function()
   local flights = redis.call('HLEN', base .. 'flight')
@@ -133,7 +134,7 @@ local done, failure = pcall(function()
     end
   end
 end)
--- Also after a failure above: an owed asset without a due time would wait for ever.
+-- This runs also after a failure above: an owed asset without a due time would wait for ever.
 write_waiting()
 if not done then error(failure) end
 if has_listed then trim_list() end

@@ -2,7 +2,7 @@
 -- include: client, known
 -- KEYS: the client's base
 -- Arguments: run, count (of events)
--- Answer: {segments forgotten, 1 where there are more}
+-- Answer: {segments forgotten, 1 if there are more}
 -- Repeat: safe: each is forgotten once
 
 local run, count = ARGV[2], ARGV[3]
@@ -14,7 +14,7 @@ local function forget(bucket, slot, gone)
   for _, one in ipairs(fingerprints_of(segments)) do
     if is_gone[one] then forgotten = forgotten + 1 else rest[#rest + 1] = one end
   end
-  -- A claim looks at those beside only where the first 256 are all there.
+  -- A claim reads the set beside only if the first 256 are all there.
   local beside = beside_of(bucket, slot)
   if redis.call('EXISTS', beside) == 1 then
     forgotten = forgotten + redis.call('SREM', beside, unpack(gone))

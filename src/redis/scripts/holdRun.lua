@@ -1,8 +1,8 @@
--- Sets what holds the notifications of a run at a client.
+-- Copies the state of a run to a client: its hold.
 -- include: client, endpoint, run
 -- KEYS: the client's base
 -- Arguments: run, version (of the run's state), hold ('paused', 'cancelled', '': nothing)
--- Answer: 1, or 0 where there is no such client, or a newer version holds
+-- Answer: 1, or 0 if there is no such client or the client has a newer version
 -- Repeat: safe: it sets the same again
 
 local run, version, hold = ARGV[2], ARGV[3], ARGV[4]

@@ -81,7 +81,7 @@ const waiting: Record<WaitingReason, string> = {
   not_before: 'the endpoint asked to wait (Retry-After)',
   paused: 'deliveries are paused',
   suspended: 'the endpoint is suspended until you resume',
-  run_paused: 'the analysis that it is of is held by the platform',
+  run_paused: 'the platform has paused the analysis run of this notification',
   no_registration: 'no URL is registered',
 };
 
@@ -99,7 +99,9 @@ export function stateSentence(n: NotificationRecord): string {
         ? 'it was owed for 30 days'
         : 'it failed for 5 days while others succeeded';
     case 'cancelled':
-      return n.reason === 'run_cancelled' ? 'the platform took back the analysis that it was of' : '';
+      return n.reason === 'run_cancelled'
+        ? 'the platform cancelled the analysis run of this notification'
+        : '';
     default:
       return '';
   }

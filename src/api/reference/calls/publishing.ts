@@ -17,8 +17,8 @@ const accepted = {
 };
 const runIdText = matching(runIdPattern, 'nightly-2026-01-31');
 const counts = {
-  accepted: whole(5200, { description: 'Events: each is in one of the other numbers.' }),
-  none: whole(180, { description: 'Made no notification.' }),
+  accepted: whole(5200, { description: 'Accepted events; each is also in one of the other numbers.' }),
+  none: whole(180, { description: 'Events that made no notification.' }),
   owed: whole(20),
   delivered: whole(4930),
   superseded: whole(64),
@@ -49,14 +49,14 @@ export const publishingCalls = {
       tag: 'Publishing',
       summary: 'Publish enrichment events',
       description:
-        'Takes one event, or 1 to 500 of them, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification: after 503 or no answer send the same again.',
+        'Accepts one event, or a batch of 1 to 500, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification: after 503 or no answer send the same event again.',
       security: { scope: 'enrichments' },
       body: jsonBody(
         { oneOf: [ref('EnrichmentEvent'), batch] },
         {
           one: { summary: 'One event', value: event },
           several: {
-            summary: 'Several, one of a catalogue that was analysed anew',
+            summary: 'Several, one from a re-enriched catalogue',
             value: {
               events: [
                 event,
@@ -78,7 +78,7 @@ export const publishingCalls = {
       ),
       success: {
         '202': answer(
-          'Accepted. Of a batch look at every item: some may not have been taken.',
+          'Accepted. Check every item of a batch: some may not have been accepted.',
           {
             oneOf: [
               ref('Accepted'),
@@ -101,7 +101,7 @@ export const publishingCalls = {
       tag: 'Publishing',
       summary: 'Show an analysis run',
       description:
-        'Tells what became of the events that named this run, over all clients. Ask for a token with the scope `enrichments`. Counts into the account’s rate `records`.',
+        'Counts the results of the events that named this run, over all clients. Ask for a token with the scope `enrichments`. The call counts towards the account’s rate `records`.',
       security: { scope: 'enrichments' },
       parameters: [inPath('run_id', 'The run, as its events name it.', runIdText)],
       success: {
@@ -113,10 +113,10 @@ export const publishingCalls = {
               state: oneOf(...runStates),
               state_since: time('When an operator last paused, resumed or cancelled it.'),
               first_event_at: time(),
-              clients: whole(12, { description: 'That its events name.' }),
+              clients: whole(12, { description: 'Clients that its events name.' }),
               ...counts,
               forgotten_segments: whole(0, {
-                description: 'That an operator had forgotten after it was cancelled.',
+                description: 'Segments that an operator made new again after the run was cancelled.',
               }),
               progress: {
                 ...listOf(object({ at: time(), ...counts })),

@@ -1,4 +1,4 @@
--- Has what is kept of a run at this client go 14 days after it is owed nothing any more.
+-- Lets the keys of a run at this client expire 14 days after its last owed notification has ended.
 -- include: client, notification
 
 local function age_run(run)
