@@ -29,6 +29,7 @@ const eventResults = [
   'not_registered',
   'silent',
   'unknown_client',
+  'run_cancelled',
   'invalid',
   'unknown',
 ] as const;

@@ -4,6 +4,7 @@ import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { turnAttempts } from '../redis/owed/attempts.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owed.js';
+import { announceRuns } from '../redis/runs/announce.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliveryMetrics } from './deps.js';
 import type { Engine } from './engine.js';
@@ -97,6 +98,8 @@ export class ClaimQueue {
     const nonce = newNonce();
     const events = waiting.map(({ event }) => event);
     try {
+      const runs = announceRuns(db, clientToken, events);
+      if (runs !== undefined) await runs;
       // It uses the same connection, so Redis gets it before the claim.
       const announced = announceClaims(db, [clientToken]);
       const claimed = claimEvents(db, clientToken, events, takes ? { ...delivery, nonce } : undefined);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
+import { clientTokenPattern, eventIdPattern, newEventId, notificationId, runIdPattern } from '../ids.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
 import { shortened } from '../shortened.js';
 
@@ -31,6 +31,7 @@ export const enrichmentEvent = z.strictObject({
   segments: z.array(plainText(128)).max(200),
   priority: z.enum(['live', 'backfill']).optional(),
   notify: z.boolean().optional(),
+  run_id: z.string().regex(runIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
 });
 
 /**
@@ -46,14 +47,15 @@ export function readEnrichmentEvent(
     const [issue] = parsed.error.issues;
     return { problem: shortened(`${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? 'not valid'}`) };
   }
-  const { client_token, platform_id, segments, priority = 'live', notify = true } = parsed.data;
+  const { client_token, platform_id, segments, priority = 'live', notify = true, run_id } = parsed.data;
   const event = {
     clientToken: client_token,
     platformId: platform_id,
     eventId: parsed.data.event_id ?? newEventId(),
     segments,
   };
-  return { ...event, priority, notify, notificationId: notificationId(event) };
+  const ofRun = run_id === undefined ? {} : { runId: run_id };
+  return { ...event, ...ofRun, priority, notify, notificationId: notificationId(event) };
 }
 
 function pathOf(at: string, path: readonly PropertyKey[]): string {

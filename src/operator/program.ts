@@ -13,6 +13,7 @@ import { addNoticesCommands } from './commands/notices.js';
 import { addNotificationCommands } from './commands/notification.js';
 import { addReconcileCommand } from './commands/reconcile.js';
 import { addRegistrationCommands } from './commands/registration.js';
+import { addRunCommands } from './commands/run.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
 import { addWatchCommand } from './commands/watch.js';
@@ -53,6 +54,7 @@ export function createProgram(operator: (program: Command) => Operator): Command
   addClientCommands(program, handed);
   addRegistrationCommands(program, handed);
   addNotificationCommands(program, handed);
+  addRunCommands(program, handed);
   addNoticesCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);

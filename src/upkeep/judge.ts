@@ -1,6 +1,7 @@
 import type { DeliverySettings } from '../delivery/settings.js';
 import type { OwedOverview } from '../redis/owed/owed.js';
 import type { Standing } from '../redis/owed/standing.js';
+import { parkedAt } from '../redis/runs/runs.js';
 import type { Problem } from './problem.js';
 
 /** How long a record stays after its notification has ended. */
@@ -25,7 +26,7 @@ export function disagreementOf(
   if (state !== 'waiting') return 'owed_but_ended';
   if (owedSince === undefined) return 'owed_without_since';
   if (due === undefined) return 'owed_without_due';
-  return due > now + longestDelayMs(delivery) ? 'due_too_late' : undefined;
+  return due > now + longestDelayMs(delivery) && due < parkedAt ? 'due_too_late' : undefined;
 }
 
 /** Returns whether a listed notification without a record is so old that the record was removed in time. */

@@ -28,7 +28,7 @@ describe('a rate per account', () => {
     });
 
   it('bounds calls that read many records, with RateLimit fields on each answer, then 429 with Retry-After', async () => {
-    const customer = await newCustomer(api);
+    const customer = await newCustomer(api, ['push_notifications', 'enrichments']);
     const token = await newToken(api, customer);
     for (let left = quota - 1; left >= 0; left--) {
       const answer = await call(token, 'GET', '/clients');
@@ -41,6 +41,7 @@ describe('a rate per account', () => {
       ['GET', '/clients', {}],
       ['GET', '/notifications', client],
       ['GET', '/events/an-1', client],
+      ['GET', '/runs/nightly', {}],
       ['POST', '/notifications/recover', client],
       ['POST', '/notifications/replay', client],
     ] as const) {

@@ -123,6 +123,7 @@ interface EventGiven {
   segments: string[];
   priority: 'live' | 'backfill';
   notify: boolean;
+  runId: string;
 }
 
 /** In the place of what the harness makes. */
@@ -210,7 +211,7 @@ export async function startHarness(
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
       await markAnswered(db, clientToken, stored.nonce);
     },
-    async publish({ client, asset, eventId, segments, priority, notify }) {
+    async publish({ client, asset, eventId, segments, priority, notify, runId }) {
       const event = readEnrichmentEvent(
         {
           client_token: client,
@@ -219,6 +220,7 @@ export async function startHarness(
           event_id: eventId,
           priority,
           notify,
+          run_id: runId,
         },
         '',
       );

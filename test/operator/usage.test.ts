@@ -24,6 +24,7 @@ describe('operator: usage', () => {
       'client',
       'registration',
       'notification',
+      'run',
       'explain',
       'status',
       'watch',

@@ -38,7 +38,7 @@ export const eventsAtMost = 500;
 /** The time for all that an answer needs from Redis; then the answer is 503: unknown. */
 const answerWithinMs = 1900;
 
-const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
+export const requireEnrichmentsScope: Step<TokenState> = async (ctx, next) => {
   if (!ctx.state.token.scopes.includes('enrichments')) {
     throw insufficientScope('enrichments');
   }
@@ -147,6 +147,7 @@ function resultOf(claim: Claim): EventResult {
     case 'ended':
       return 'repeated';
     case 'unknown_client':
+    case 'run_cancelled':
       return claim.kind;
     case 'not_needed':
       return 'no_new_segments';
@@ -160,6 +161,8 @@ function answerOf(
   switch (claim.kind) {
     case 'unknown_client':
       return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
+    case 'run_cancelled':
+      return { event_id, code: 'run_cancelled', msg: 'An operator has cancelled the run of this event' };
     case 'none':
       return { event_id, notification: 'none', reason: claim.reason };
     case 'claimed':

@@ -168,5 +168,5 @@ function collect(workflowId: string, group: string | undefined): Collected {
 
 /** Returns an upper bound for the payload of an event. */
 function bytesOf(event: ArrivedEvent): number {
-  return 300 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
+  return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
 }

@@ -3,6 +3,7 @@ import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
+import { announceRuns } from '../runs/announce.js';
 import { type Bounds, fieldsOf, type Take, takeOf } from './take.js';
 
 /** An event as it arrives. */
@@ -17,6 +18,8 @@ export interface ArrivedEvent {
   notify: boolean;
   /** ms */
   acceptedAt: number;
+  /** The analysis run of the event. */
+  runId?: string;
   /** The name of the workflow that it will share with others; absent: it has its own. */
   group?: string;
 }
@@ -39,6 +42,7 @@ export type Held = 'paused' | 'suspended';
 
 export type Claim =
   | { kind: 'unknown_client' }
+  | { kind: 'run_cancelled' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /**
    * The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and
@@ -86,6 +90,7 @@ export async function claimEvents(
 
 /** Claims an event again that may have been claimed before. */
 export async function claimAgain(db: Db, event: ClaimableEvent): Promise<Claim> {
+  await announceRuns(db, event.clientToken, [event]);
   const { claims } = await claimEvents(db, event.clientToken, [event]);
   return claims[0] as Claim;
 }
@@ -106,6 +111,7 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
     'lookedUpClaim' in event ? event.lookedUpClaim : -1,
+    ...(event.runId === undefined ? [] : [event.runId]),
   ];
 }
 
@@ -120,6 +126,7 @@ function claimOf(
   const holds = held === 'paused' || held === 'suspended' ? { held: held as Held } : {};
   switch (kind) {
     case 'unknown_client':
+    case 'run_cancelled':
       return { kind };
     case 'none':
       return { kind, reason: second as 'no_new_segments' | 'not_registered' | 'silent' };

@@ -1,5 +1,5 @@
 /** Keeps the index of clients that are owed something, and reads whether catch-up works on them. */
-import type { Redis } from 'ioredis';
+import { Announced } from '../connection/announced.js';
 import type { Db } from '../connection/db.js';
 import { evaluate, runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -10,22 +10,8 @@ const unclaimedMs = 600_000;
 /** For this long an announced client is known to be in the index: none is removed before `unclaimedMs`. */
 const announcedMs = unclaimedMs / 2;
 
-/**
- * Clients that this process has announced over its present connection, with the time (ms): the oldest first, and only
- * as long as an announcement counts.
- */
-const announced = new WeakMap<Redis, Map<string, number>>();
-
-function announcedBy(redis: Redis): Map<string, number> {
-  let clients = announced.get(redis);
-  if (clients === undefined) {
-    clients = new Map();
-    announced.set(redis, clients);
-    // After a reconnect the server may have lost its last second.
-    redis.on('close', () => announced.delete(redis));
-  }
-  return clients;
-}
+/** Clients whose claims this process has announced. */
+const announced = new Announced(announcedMs);
 
 /**
  * Announces claims. It is written before the claim itself, so that no owed client is ever missing from the index. A
@@ -33,27 +19,19 @@ function announcedBy(redis: Redis): Map<string, number> {
  */
 export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> | undefined {
   const at = Date.now() + db.clockOffsetMs();
-  const known = announcedBy(db.redis);
   const missing = new Set<string>();
   for (const clientToken of clientTokens) {
-    if (at - (known.get(clientToken) ?? Number.NEGATIVE_INFINITY) > announcedMs) missing.add(clientToken);
+    if (announced.isDue(db.redis, clientToken, at)) missing.add(clientToken);
   }
   if (missing.size === 0) return undefined;
-  return db.redis.zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token])).then(() => {
-    for (const clientToken of missing) {
-      known.delete(clientToken);
-      known.set(clientToken, at);
-    }
-    for (const [clientToken, since] of known) {
-      if (at - since <= announcedMs) break;
-      known.delete(clientToken);
-    }
-  });
+  return db.redis
+    .zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token]))
+    .then(() => announced.note(db.redis, missing, at));
 }
 
 /** Removes a client that does not exist: made-up client tokens are not kept. */
 export function forgetAnnouncement(db: Db, clientToken: string): void {
-  announcedBy(db.redis).delete(clientToken);
+  announced.forget(db.redis, clientToken);
 }
 
 /** Lists every client that may be owed something. */

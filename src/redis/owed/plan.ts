@@ -6,6 +6,7 @@ export type WaitReason =
   | 'no_registration'
   | 'paused'
   | 'suspended'
+  | 'run_paused'
   | 'failing'
   | 'not_before'
   | 'in_flight'

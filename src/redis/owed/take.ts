@@ -11,6 +11,7 @@ export type RefusedReason =
   | 'no_registration'
   | 'paused'
   | 'suspended'
+  | 'run_paused'
   | 'failing'
   | 'leased'
   | 'not_before'

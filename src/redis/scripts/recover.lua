@@ -20,6 +20,6 @@ if packed and string.sub(packed, 5, 20) ~= id_bytes then return 0 end
 if q.dry_run then return 1 end
 owe(asset, q.id, r[3] == 'backfill' and 'B' or 'L')
 write_waiting()
-redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since')
+redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since', 'run', 'keeps')
 redis.call('PERSIST', key)
 return 1

@@ -14,17 +14,24 @@ local function state_of(id)
   local r = redis.call('HMGET', record(id), 'asset', 'state')
   return r[1] and (r[2] or 'waiting') or nil
 end
--- Ends a record, and writes `fields` (alternating names and values) in the same write.
-local function close(id, fields, state, by, reason)
+-- Ends a record, and writes `fields` (alternating names and values) in the same write. run: the run that counts this end
+local function close(id, fields, state, by, reason, run)
   local key, n = record(id), #fields
   fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
   if by then fields[n + 5], fields[n + 6] = 'by', by end
   if reason then fields[#fields + 1], fields[#fields + 2] = 'reason', reason end
   redis.call('HSET', key, unpack(fields))
   redis.call('EXPIRE', key, KEEP_SECONDS)
+  if not run then return end
+  redis.call('HINCRBY', base .. 'run:' .. run, state, 1)
+  redis.call('SREM', base .. 'run-owed:' .. run, id)
+  if redis.call('EXISTS', base .. 'run-owed:' .. run) == 1 then return end
+  redis.call('EXPIRE', base .. 'run:' .. run, KEEP_SECONDS)
+  redis.call('EXPIRE', base .. 'run-known:' .. run, KEEP_SECONDS)
 end
 local function finish(id, state, by, reason)
-  if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
+  local asset, run = unpack(redis.call('HMGET', record(id), 'asset', 'run'))
+  if asset then close(id, {}, state, by, reason, run) end
 end
 -- Keeps the id of a notification that has just ended and that the chain of later claims may not reach.
 local function keep_beside(asset, id)
@@ -144,7 +151,7 @@ local function in_flight() return redis.call('HLEN', base .. 'flight') + redis.c
 local function owed_count() return redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight') end
 -- Makes an asset owed by this notification. A notification that it replaces ends as superseded at the same moment and
 -- passes on its "owed since". `write_waiting` must follow. Returns the lane, live if either of the two is, and
--- whether it replaced another.
+-- the id of the notification that it replaced, false if there was none.
 local function owe(asset, id, lane)
   local f = not to_wait[asset] and flight_of(asset) or nil
   local w = not f and waiting_of(asset) or nil
@@ -167,5 +174,5 @@ local function owe(asset, id, lane)
   else
     wait(asset, id, now, lane, now)
   end
-  return lane, before and before ~= id or false
+  return lane, before and before ~= id and before or false
 end
