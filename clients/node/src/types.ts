@@ -1,4 +1,4 @@
-/** What goes to and comes from `POST /enrichments`, as `GET /openapi.json` describes it. */
+/** What goes to and comes from `POST /enrichments` and `GET /updates`, as `GET /openapi.json` describes it. */
 
 /** Analysis found these segments for this video of this client. */
 export interface EnrichmentEvent {
@@ -40,6 +40,37 @@ export class EventNotAccepted extends Error {
     readonly code: string,
     message: string,
     readonly event: EnrichmentEvent,
+  ) {
+    super(message);
+  }
+}
+
+/** An asset has new segments. */
+export interface Update {
+  platform_id: string;
+  /** The `webhook-id` of its notification, where one was made. */
+  notification_id: string;
+  /** ISO 8601. */
+  updated_at: string;
+}
+
+/** One answer of `GET /updates`, oldest first. */
+export interface UpdatePage {
+  updates: Update[];
+  next_cursor: string;
+}
+
+/** The service refuses to list updates, and would again. */
+export class UpdatesRefused extends Error {
+  override name = 'UpdatesRefused';
+
+  /**
+   * @param code of the service's catalogue; `cursor_expired`: updates behind `after` are no longer kept. Begin again without
+   * it, and ask the platform about the assets that do not come
+   */
+  constructor(
+    readonly code: string,
+    message: string,
   ) {
     super(message);
   }

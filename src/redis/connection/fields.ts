@@ -30,6 +30,7 @@ export const fields = {
    *   clock_ms, clock_at   the client's clock: ms run so far; since when it runs (0: it stands still)
    *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
+   *   updates_until   the latest time of acceptance in the list that a reader of the feed has seen (updates.ts)
    *   recovered_at    when deliveries were last free to go on: what waits since before drains at a bounded rate
    */
   endpoint: [
@@ -57,6 +58,7 @@ export const fields = {
     'rate_at',
     'drain_at',
     'recovered_at',
+    'updates_until',
   ],
   /**
    *   state           absent: waiting

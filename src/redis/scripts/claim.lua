@@ -16,6 +16,10 @@ local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
+-- Enters an update into the feed that its readers would not find in the list (src/redis/notifications/updates.ts).
+local function tell(id, asset)
+  redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
+end
 local has_listed = false
 -- last: the id of the asset's claim before, as bytes
 local function write_claim(e, claimed, last, segments)
@@ -30,6 +34,7 @@ local function write_claim(e, claimed, last, segments)
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
+  if tonumber(accepted_at) <= common().updates_until then tell(id, asset) end
   return {'claimed', claimed, held(), false, replaces}
 end
 local function claim_again(e, claimed, last, segments, new)
@@ -73,6 +78,8 @@ local function claim_event(e)
   end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
+  -- Who has no URL may ask.
+  if new ~= '' and not is_silent then tell(id, asset) end
   decide(asset, event, reason)
   return {'none', reason}
 end

@@ -10,7 +10,7 @@ local function common()
   if common_facts then return common_facts end
   local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at')
+    'rate_at', 'drain_at', 'recovered_at', 'updates_until')
   common_facts = {
     is_known = client[1] and not client[2], is_deleted = client[2],
     bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
@@ -18,6 +18,7 @@ local function common()
     state = e[1] or 'active', is_paused = e[2] == '1' or e[3] == '1', not_before = tonumber(e[4] or '0'),
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = e[9], drain_at = e[10], recovered_at = tonumber(e[11] or '0'),
+    updates_until = tonumber(e[12] or '-1'),
   }
   return common_facts
 end
