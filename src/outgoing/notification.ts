@@ -10,11 +10,13 @@ export const userAgent: string = readUserAgent();
  * @param n.event `asset-update` unless it is the publisher's test
  * @param secrets as for {@link sign}
  * @param nowMs the time of this attempt
+ * @param own headers of the client's own, names in lower case: none of the service's is among them (ownHeaders.ts)
  */
 export function notificationRequest(
   n: { notificationId: string; clientToken: string; platformId: string; event?: 'asset-update' | 'test' },
   secrets: readonly string[],
   nowMs: number,
+  own: Readonly<Record<string, string>> = {},
 ): { headers: Record<string, string>; body: string } {
   const body = `{"event":"${n.event ?? 'asset-update'}","platform_id":${JSON.stringify(n.platformId)}}`;
   const timestampSeconds = Math.floor(nowMs / 1000);
@@ -26,6 +28,7 @@ export function notificationRequest(
       'webhook-timestamp': String(timestampSeconds),
       'webhook-signature': sign(secrets, n.notificationId, timestampSeconds, body),
       'webhook-client-token': n.clientToken,
+      ...own,
     },
     body,
   };

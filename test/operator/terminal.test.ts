@@ -59,7 +59,11 @@ describe('operator at a terminal', () => {
 
   describe('says how far it is, once that takes more than 2 s, and wipes it', () => {
     const cases: [args: string[], said: RegExp, left: RegExp][] = [
-      [['secrets', 'reencrypt'], /Reencrypting: \d+ of 12 clients, \d+ s/, /signing secrets are under key/],
+      [
+        ['secrets', 'reencrypt'],
+        /Reencrypting: \d+ of 12 clients, \d+ s/,
+        /signing secrets and request headers are under key/,
+      ],
       [['export'], /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
       [
         ['reconcile'],

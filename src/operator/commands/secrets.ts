@@ -15,7 +15,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
 
   secrets
     .command('reencrypt')
-    .description('put every signing secret under the first key of SECRETS_KEY')
+    .description('put every signing secret and request header under the first key of SECRETS_KEY')
     .action(async () => {
       const keys = operator.config().SECRETS_KEY;
       const [newest] = keys ?? [];
@@ -44,7 +44,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
       operator.answer(
         { key_id: newest.id, reencrypted: counts.reencrypted, unchanged: counts.unchanged },
         () =>
-          `${counts.reencrypted} signing secrets are under key "${newest.id}" now; ` +
+          `${counts.reencrypted} signing secrets and request headers are under key "${newest.id}" now; ` +
           `${counts.unchanged} were already.`,
       );
     });

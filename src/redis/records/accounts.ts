@@ -39,7 +39,7 @@ export const previousSecretMs = 24 * 3600 * 1000;
 export const defaultScopes: readonly string[] = ['push_notifications'];
 /** Opens the publishing of enrichment events. */
 export const platformScope = 'enrichments';
-/** Where an account has it, only tokens with it read and rotate signing secrets. */
+/** Where an account has it, only tokens with it read and rotate signing secrets, and set request headers. */
 export const signingSecretsScope = 'signing_secrets';
 
 /** Makes an account. Its secret (256 bits) is in the answer and nowhere else: only its hash is kept. */

@@ -15,7 +15,7 @@ export interface Reencrypted {
 const replace = script('reencrypt');
 
 /**
- * Puts every signing secret, previous ones too, under the newest key of `SECRETS_KEY`. Safe to repeat.
+ * Puts every signing secret, previous ones too, and every request header under the newest key of `SECRETS_KEY`. Safe to repeat.
  * @param told before each client: how many are done, and how many there are
  */
 export async function reencryptSigningSecrets(

@@ -2,6 +2,7 @@
  * A client's signing secrets (`whsec_`), encrypted at rest. The hash `{T}:signing-secrets`:
  *   current                  the sealed secret
  *   previous:<until>:<n>     a sealed earlier one that signs along until then (ms)
+ *   header:<name>            of requestHeaders.ts
  */
 import { randomBytes } from 'node:crypto';
 import type { Db } from '../connection/db.js';

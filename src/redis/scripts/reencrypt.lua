@@ -1,4 +1,4 @@
--- Puts a signing secret in the place of the same one under another key, unless it was renewed or has gone meanwhile.
+-- Puts a signing secret or a request header in the place of the same one under another key, unless it was renewed or has gone meanwhile.
 -- include: client
 -- KEYS: the client's base
 -- Arguments: name (of the field), before, after (sealed)

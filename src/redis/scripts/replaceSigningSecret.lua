@@ -6,6 +6,9 @@
 -- Repeat: safe: the same secret is stored again
 
 local sealed = ARGV[2]
-redis.call('DEL', base .. 'signing-secrets')
-redis.call('HSET', base .. 'signing-secrets', 'current', sealed)
+local S = base .. 'signing-secrets'
+for _, name in ipairs(redis.call('HKEYS', S)) do
+  if string.find(name, '^previous:') then redis.call('HDEL', S, name) end
+end
+redis.call('HSET', S, 'current', sealed)
 return 1
