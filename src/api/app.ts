@@ -10,6 +10,8 @@ import { checkReceiverEndpoint } from './endpoints/checkReceiver.js';
 import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { eventEndpoint } from './endpoints/event.js';
+import { updatesEndpoint } from './endpoints/feed/updates.js';
+import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/headers/requestHeaders.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
 import { notificationEndpoint } from './endpoints/notification.js';
 import { notificationsEndpoint } from './endpoints/notifications.js';
@@ -40,6 +42,8 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/push_notifications', ...pushNotificationsEndpoint(deps));
   router.get('/push_notifications/signing_secret', ...signingSecretEndpoint(deps));
   router.post('/push_notifications/signing_secret', ...rotateSigningSecretEndpoint(deps));
+  router.get('/push_notifications/headers', ...requestHeadersEndpoint(deps));
+  router.put('/push_notifications/headers', ...setRequestHeadersEndpoint(deps));
   router.post('/push_notifications/test', ...testNotificationEndpoint(deps));
   router.post('/push_notifications/check', ...checkReceiverEndpoint(deps));
   router.post('/push_notifications/resume', ...resumeEndpointEndpoint(deps));
@@ -48,6 +52,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/notifications/replay', ...replayEndpoint(deps));
   router.get('/notifications/:id', ...notificationEndpoint(deps));
   router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
+  router.get('/updates', ...updatesEndpoint(deps));
   router.get('/assets/:platformId', ...assetEndpoint(deps));
   router.get('/events/:eventId', ...eventEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);

@@ -158,6 +158,12 @@ export const errors = {
     remedy: 'Send it again on a new connection.',
     ...invalidRequest,
   },
+  cursor_expired: {
+    status: 410,
+    meaning:
+      'Updates behind this place of the feed are no longer kept: 10,000 followed, it was not used for 14 days, or the store has lost some.',
+    remedy: 'Read the feed again without `after`, and ask the platform about the assets that are not in it.',
+  },
   body_too_long: {
     status: 413,
     meaning: 'The body is longer than the call takes, packed or unpacked.',

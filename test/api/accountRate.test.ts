@@ -41,6 +41,7 @@ describe('a rate per account', () => {
       ['GET', '/clients', {}],
       ['GET', '/notifications', client],
       ['GET', '/events/an-1', client],
+      ['GET', '/updates', client],
       ['POST', '/notifications/recover', client],
       ['POST', '/notifications/replay', client],
     ] as const) {

@@ -71,7 +71,7 @@ const tooManyRotations = (waitMs: number) =>
   tooMany('Ten previous signing secrets are still valid for 24 h each', waitMs);
 
 /** Asks for the scope where the account has it: a token that is in use everywhere was minted without. */
-const requireSigningSecretsScope =
+export const requireSigningSecretsScope =
   (db: Db): Step<TokenState> =>
   async (ctx, next) => {
     const { accountId, scopes } = ctx.state.token;

@@ -29,6 +29,8 @@ export const exampleMessages: Record<ErrorCode, string> = {
   unknown_event: 'No notification of this client that is kept names this event',
   method_not_allowed: 'This method is not allowed here',
   request_timeout: 'The request took too long',
+  cursor_expired:
+    'Updates behind this place are no longer kept: the newest 10,000 of a client are, for 14 days. Begin again without after, and ask the platform about the assets that are not among them',
   body_too_long: 'The body is too long',
   unsupported_media_type: 'The body must be application/json',
   expectation_failed: 'Only 100-continue can be expected',

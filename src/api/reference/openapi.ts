@@ -3,11 +3,13 @@ import { endpoint } from '../endpoint.js';
 import { pageHeaders } from '../pageHeaders.js';
 import { endpointCalls } from './calls/endpoint.js';
 import { notificationCalls } from './calls/notifications.js';
+import { ownHeaderCalls } from './calls/ownHeaders.js';
 import { publishingCalls } from './calls/publishing.js';
 import { receiverCalls } from './calls/receivers.js';
 import { registrationCalls } from './calls/registration.js';
 import { serviceCalls } from './calls/service.js';
 import { tokenCalls } from './calls/tokens.js';
+import { updateCalls } from './calls/updates.js';
 import { headers, schemas } from './schemas.js';
 import { webhooks } from './webhook.js';
 
@@ -39,7 +41,9 @@ export const openapi = {
     ...tokenCalls,
     ...registrationCalls,
     ...endpointCalls,
+    ...ownHeaderCalls,
     ...receiverCalls,
+    ...updateCalls,
     ...notificationCalls,
     ...publishingCalls,
     ...serviceCalls,

@@ -54,7 +54,7 @@ export const receiverCalls = {
       tag: 'Endpoint',
       summary: 'Check a receiver',
       description:
-        'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and says what the receiver made of each. One call in 25 s for each client, which counts as 5 calls that send something; counts into the account’s rate `names`. Ask for a token with the scope `push_notifications`; any scope of the account is taken.',
+        'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and says what the receiver made of each. The values of request headers of your own are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something; counts into the account’s rate `names`. Ask for a token with the scope `push_notifications`; any scope of the account is taken.',
       parameters: [query('url', 'Where to send them; only before a URL is registered.', urlText)],
       success: {
         '200': answer(
