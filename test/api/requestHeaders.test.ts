@@ -25,7 +25,7 @@ describe('PUT /push_notifications/headers', () => {
   let server: Server;
   let url: string;
   let arrived: { headers: IncomingHttpHeaders; raw: string[] }[];
-  /** What the receiver answers. */
+  /** The receiver's answer. */
   let answer: (headers: IncomingHttpHeaders) => { status: number; body?: string };
   let customer: Awaited<ReturnType<typeof newCustomer>>;
   let token: string;
@@ -81,7 +81,7 @@ describe('PUT /push_notifications/headers', () => {
     });
   };
 
-  it('are sent with each notification from then on, beside those of the service, whatever the URL is', async () => {
+  it('sends the headers with each later notification, in addition to those of the service, also to a new URL', async () => {
     const set = await put({ headers: { 'X-Gateway-Key': 'open sesame', Authorization: `Bearer ${secret}` } });
     assert.deepEqual([set.status, set.body], [200, { header_names: ['authorization', 'x-gateway-key'] }]);
     await h.registerUrl(customer.client_token, url);
@@ -103,7 +103,7 @@ describe('PUT /push_notifications/headers', () => {
     assert.deepEqual([arrived[3]?.headers.apikey, await names()], [undefined, []]);
   });
 
-  it('are sent with a test and a check, whose answers do not show their values', async () => {
+  it('sends the headers with a test and a check, and their answers do not show the values', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     for (const what of ['test', 'check']) {
       await freshLimit();
@@ -116,7 +116,7 @@ describe('PUT /push_notifications/headers', () => {
     for (const { headers } of arrived) assert.equal(headers.authorization, `Bearer ${secret}`);
   });
 
-  it('no value is in an attempt’s record, although the receiver’s error page shows it', async () => {
+  it('hides the values in an attempt’s record if the receiver’s error page shows them', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     await h.registerUrl(customer.client_token, url);
     answer = ({ authorization }) => ({ status: 403, body: `denied: ${authorization}` });
@@ -126,7 +126,7 @@ describe('PUT /push_notifications/headers', () => {
     assert.match(text, /denied: \*\*\*/);
   });
 
-  it('lie encrypted beside the signing secret, and follow it under another key', async () => {
+  it('stores the values encrypted with the signing secret, and reencrypts them with it', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     const { redis } = api.deps.db;
     const sealed = await redis.hget(keys().signingSecrets, 'header:authorization');
@@ -141,7 +141,7 @@ describe('PUT /push_notifications/headers', () => {
     assert.equal(arrived[0]?.headers.authorization, `Bearer ${secret}`);
   });
 
-  it('stay when the signing secret is made anew or ended, and go with the client', async () => {
+  it('keeps the headers when the signing secret is rotated or replaced, and deletes them with the client', async () => {
     await put({ headers: { 'X-Key': secret } });
     await call('POST', 'push_notifications/signing_secret');
     assert.deepEqual(await names(), ['x-key']);
@@ -151,7 +151,7 @@ describe('PUT /push_notifications/headers', () => {
     assert.deepEqual(await requestHeaderNames(api.deps.db, customer.client_token), []);
   });
 
-  it('change nothing of the registration; the audit has their names alone', async () => {
+  it('changes nothing of the registration, and the audit has only the names', async () => {
     await h.registerUrl(customer.client_token, url);
     const before = [
       await call('GET', 'push_notifications'),
@@ -174,10 +174,10 @@ describe('PUT /push_notifications/headers', () => {
     const many = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`X-${n}`, secret]));
     const cases: Record<string, [body: unknown, says: RegExp]> = {
       'six headers': [{ headers: many }, /At most 5/],
-      'one that the service sets': [{ headers: { 'Webhook-Id': secret } }, /Webhook-Id is set by/],
-      'one that HTTP sets': [{ headers: { 'Content-Length': secret } }, /Content-Length is set by/],
-      'a hop-by-hop one': [{ headers: { Connection: secret } }, /Connection is set by/],
-      'the same name twice': [{ headers: { 'X-Key': secret, 'x-key': secret } }, /x-key is there twice/],
+      'one that the service sets': [{ headers: { 'Webhook-Id': secret } }, /Webhook-Id is reserved for/],
+      'one that HTTP sets': [{ headers: { 'Content-Length': secret } }, /Content-Length is reserved for/],
+      'a hop-by-hop one': [{ headers: { Connection: secret } }, /Connection is reserved for/],
+      'the same name twice': [{ headers: { 'X-Key': secret, 'x-key': secret } }, /x-key occurs twice/],
       'a name that is none': [{ headers: { 'X Key': secret } }, /X Key: a name begins/],
       'a name with a line end': [{ headers: { 'X-Key\r\nX-Other': secret } }, /a name begins/],
       'a long name': [{ headers: { [`X-${'k'.repeat(63)}`]: secret } }, /a name begins/],
@@ -203,13 +203,13 @@ describe('PUT /push_notifications/headers', () => {
       });
     }
 
-    it('a parameter that is none', async () => {
+    it('an unknown parameter', async () => {
       const refused = await call('PUT', 'push_notifications/headers', { headers: {} }, { 'X-Key': secret });
       assert.deepEqual([refused.status, refused.text.includes(secret)], [400, false]);
     });
   });
 
-  it('takes the longest values that it says it takes, and sends them', async () => {
+  it('accepts and sends the longest values that it documents', async () => {
     const value = 'x'.repeat(2048);
     const headers = Object.fromEntries([1, 2, 3, 4, 5].map((n) => [`X-${n}`, value]));
     assert.equal((await put({ headers })).status, 200);
@@ -218,7 +218,7 @@ describe('PUT /push_notifications/headers', () => {
     assert.equal(arrived[0]?.headers['x-5'], value);
   });
 
-  it('is limited like calls that send something, and needs the scope signing_secrets where the account has it', async () => {
+  it('is limited like calls that send something, and needs the scope signing_secrets if the account has it', async () => {
     const statuses: number[] = [];
     for (let i = 0; i < 6; i++) statuses.push((await put({ headers: {} })).status);
     assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);

@@ -14,7 +14,7 @@ describe('GET /updates', () => {
   let token: string;
 
   before(async () => {
-    // Reads as often as they can, which no customer may.
+    // Tests read more often than a customer may.
     api = await startApi({ env: { ACCOUNT_RATE_PER_SECOND: '10000' } });
   });
   beforeEach(async () => {
@@ -42,7 +42,7 @@ describe('GET /updates', () => {
     const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
     const send = () => fetch(`${at.url}/enrichments`, { method: 'POST', headers, body });
     let answer = await send();
-    // A machine that is busy: the same again.
+    // A busy machine: the same call again.
     while (answer.status === 503) answer = await send();
     assert.equal(answer.status, 202);
     return ((await answer.json()) as { results: Record<string, string>[] }).results;
@@ -57,7 +57,7 @@ describe('GET /updates', () => {
     return fetch(`${api.url}/register_push_notifications?${new URLSearchParams(query)}`, { method: 'POST' });
   };
 
-  it('without a URL: what was published, page by page, and then an empty page with the same place', async () => {
+  it('lists events of a client without a URL page by page, then an empty page with the same place', async () => {
     const empty = (await get()).body;
     assert.deepEqual(empty.updates, []);
     assert.match(empty.next_cursor, /^u[.]\d+[.]0[.]0-0$/);
@@ -83,7 +83,7 @@ describe('GET /updates', () => {
     assert.deepEqual(placeOf(last.body.next_cursor), placeOf(second.body.next_cursor));
   });
 
-  it('with a URL: the id is that of the notification', async () => {
+  it('names the notification if the client has a URL', async () => {
     assert.equal((await register()).status, 200);
     const [published] = await publish(['a']);
     assert.equal(published?.notification, 'queued');
@@ -95,11 +95,11 @@ describe('GET /updates', () => {
   });
 
   for (const hasUrl of [true, false]) {
-    it(`no update is skipped while processes whose clocks differ take in events of a client with${hasUrl ? '' : 'out'} a URL`, async () => {
+    it(`skips no update while processes with different clocks accept events of a client with${hasUrl ? '' : 'out'} a URL`, async () => {
       if (hasUrl) assert.equal((await register()).status, 200);
       const others = await Promise.all([1, 2].map(() => startApi({ prefix: api.prefix })));
       const { now } = Date;
-      // The time of acceptance is a process's own; here it jumps from one event to the next.
+      // Each process has its own time of acceptance; here it changes from one event to the next.
       Date.now = () => now() + (Math.random() < 0.5 ? 200 : 0);
       try {
         const wanted = new Set<string>();
@@ -119,7 +119,7 @@ describe('GET /updates', () => {
         const seen = new Set<string>();
         for (let last = false; ; ) {
           const { status, body } = await get({ after, limit: '40' });
-          // A machine that is busy: the same place again.
+          // A busy machine: the same place again.
           if (status === 503) continue;
           assert.equal(status, 200, `${after}: ${JSON.stringify(body)}`);
           for (const { platform_id } of body.updates) seen.add(platform_id);
@@ -137,7 +137,7 @@ describe('GET /updates', () => {
     });
   }
 
-  it('an after that is none: 400; a place that is no longer kept: 410 cursor_expired', async () => {
+  it('answers 400 for an invalid after, and 410 cursor_expired for a place that is no longer kept', async () => {
     const id = `msg_${'A'.repeat(22)}`;
     for (const after of [
       '',
@@ -167,7 +167,7 @@ describe('GET /updates', () => {
     assert.equal((await get({ cursor: next_cursor })).status, 400, 'it has another name');
   });
 
-  it('an event of a client without a URL is answered once it is on the disk, and so is a page', async () => {
+  it('answers an event of a client without a URL, and a page, only once they are on the disk', async () => {
     const { durability } = api.deps.accepting.deps;
     const { reached } = durability;
     let onDisk: () => void = () => undefined;

@@ -50,7 +50,7 @@ describe('clients/node: updates', () => {
   const assets = (from: number, until: number) =>
     Array.from({ length: until - from }, (_, i) => `vid-${from + i}`);
 
-  it('yields page after page, waits for what comes, and goes on from the cursor that was kept', async () => {
+  it('yields page after page, waits for new updates, and continues from the kept cursor', async () => {
     await publish(25);
     const pages: UpdatePage[] = [];
     for await (const page of open().updates(asked({ limit: 10 }))) {
@@ -69,7 +69,7 @@ describe('clients/node: updates', () => {
     }
   });
 
-  it('asks again while the service is away or its answer is lost, and with a new token where the old one has ended', async () => {
+  it('asks again while the service is unavailable or its answer is lost, and with a new token if the old one has ended', async () => {
     await publish(1);
     const statuses: number[] = [];
     let isLost = false;
@@ -98,7 +98,7 @@ describe('clients/node: updates', () => {
     await pages.return();
   });
 
-  it('throws what asking again cannot mend: a place that is gone, another account’s client, a wrong secret', async () => {
+  it('throws if asking again cannot help: a place that is gone, another account’s client, a wrong secret', async () => {
     const first = (client: UpdatesClient, more = {}) => client.updates(asked(more)).next();
     const refusal = (code: string) => (err: unknown) => err instanceof UpdatesRefused && err.code === code;
     const after = `u.1.1-msg_${'A'.repeat(22)}.0-0`;
@@ -108,7 +108,7 @@ describe('clients/node: updates', () => {
     await assert.rejects(first(open({ clientSecret: 'wrong' })), refusal('invalid_client'));
   });
 
-  it('ends with its signal, while it waits too', async () => {
+  it('ends with its signal, also while it waits', async () => {
     const ending = new AbortController();
     const next = open()
       .updates(asked({ pollEveryMs: 3_600_000, signal: ending.signal }))
@@ -126,7 +126,7 @@ describe('clients/node: updates', () => {
     );
   });
 
-  it('knows the members that the OpenAPI description has, and needs Node alone', async () => {
+  it('knows the members of the OpenAPI description, and needs only Node', async () => {
     await publish(1);
     const { value } = await open().updates(asked()).next();
     const page = value as UpdatePage;

@@ -23,17 +23,17 @@ describe('console: check and replay', () => {
   const secret = async () =>
     String((await scene.call('GET', '/push_notifications/signing_secret')).signing_secret);
 
-  it('check tells what a receiver does well, and what to change', async () => {
+  it('check shows what a receiver does well, and what to change', async () => {
     const { visitor, site, receiver } = scene;
     await scene.register();
     const lax = await visitor.submit(await actions(), `${site}/check`);
     assert.equal(lax.status, 200);
-    assert.match(lax.html, /notice bad[\s\S]*2 checks of 5 did not go well/);
+    assert.match(lax.html, /notice bad[\s\S]*2 checks of 5 failed or need attention/);
     assert.match(
       lax.html,
       /<details open><summary><span class="badge suspended">fail<\/span> A wrong signature: 200/,
     );
-    assert.match(lax.html, /Compare webhook-signature with your secret/);
+    assert.match(lax.html, /Verify webhook-signature with your secret/);
     assert.equal(receiver.received.length, 5);
 
     await freshLimit();
@@ -47,8 +47,8 @@ describe('console: check and replay', () => {
       }
     };
     const good = await visitor.submit(await actions(), `${site}/check`);
-    assert.match(good.html, /notice good[\s\S]*Your receiver does all of it well/);
-    assert.match(good.html, /The first one again: 204 after \d+ ms, then 204 after \d+ ms/);
+    assert.match(good.html, /notice good[\s\S]*Your receiver passes every check/);
+    assert.match(good.html, /A repeat of the first one: 204 after \d+ ms, then 204 after \d+ ms/);
     const { pathname, origin } = new URL(receiver.url);
     const about = { url: origin + pathname };
     assert.deepEqual(await audited(), [
@@ -57,7 +57,7 @@ describe('console: check and replay', () => {
     ]);
   });
 
-  it('check takes a URL where none is registered, is refused as by the API, and hides headers of one’s own', async () => {
+  it('check accepts a URL if none is registered, is refused as by the API, and hides the client’s own headers', async () => {
     const { visitor, site } = scene;
     await scene.call('PUT', '/push_notifications/headers', { headers: { 'X-Key': 'open-sesame' } });
     await freshLimit();
@@ -73,7 +73,7 @@ describe('console: check and replay', () => {
     assert.match(wrong.html, /code url_not_public/);
   });
 
-  it('replay counts first, and then sends as many again, however often it is sent', async () => {
+  it('replay counts first, then sends as many again, once, however often the form is sent', async () => {
     const { visitor, site, receiver } = scene;
     await scene.register();
     for (const asset of ['a', 'b']) await scene.publish(asset, 'delivered');
@@ -95,10 +95,10 @@ describe('console: check and replay', () => {
     assert.equal((await visitor.submit(await actions(), `${site}/replay`, { hours: 'soon' })).status, 400);
   });
 
-  it('replay says where nothing was delivered, and where the list does not reach so far back', async () => {
+  it('replay says if nothing was delivered, and if the list does not reach so far back', async () => {
     const { visitor, site, harness, customer } = scene;
     const none = await visitor.submit(await actions(), `${site}/replay`, { hours: '1' });
-    assert.match(none.html, /Nothing that was delivered in that time has to be sent again/);
+    assert.match(none.html, /No notification of that time has to be sent again/);
     const commands = harness.db.redis.pipeline();
     const keys = harness.db.client(customer.client_token);
     const at = Date.now() - 60_000;
@@ -106,6 +106,6 @@ describe('console: check and replay', () => {
       commands.zadd(keys.notifications, at + i, `msg_${String(i).padStart(22, 'A')}`);
     await commands.exec();
     const short = await visitor.submit(await actions(), `${site}/replay`, { hours: '1' });
-    assert.match(short.html, /Kept are the newest 10,000 notifications, from <time/);
+    assert.match(short.html, /Only the newest 10,000 notifications are kept, from <time/);
   });
 });

@@ -25,7 +25,7 @@ describe('console: the pages of a site', () => {
     assert.match(html, /<td>no URL<\/td><td>active<\/td><td>registered<\/td>/);
   });
 
-  it('names the request headers of the client’s own, without their values', async () => {
+  it('names the client’s own request headers, without their values', async () => {
     const { visitor, site } = scene;
     assert.doesNotMatch((await visitor.get(site)).html, /Headers of your own/);
     const headers = { Authorization: 'Bearer open-sesame', 'X-Key': 'open-sesame' };
@@ -33,7 +33,7 @@ describe('console: the pages of a site', () => {
     const { html } = await visitor.get(site);
     assert.match(
       html,
-      /Headers of your own<\/dt><dd><code>authorization<\/code>, <code>x-key<\/code>, sent along/,
+      /Headers of your own<\/dt><dd><code>authorization<\/code>, <code>x-key<\/code>, sent with each notification/,
     );
     assert.ok(!html.includes('open-sesame'));
     await scene.call('PUT', '/push_notifications/headers', { headers: {} });

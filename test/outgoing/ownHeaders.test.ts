@@ -5,7 +5,7 @@ import { hidden, isReservedHeader, withoutValues } from '../../src/outgoing/ownH
 describe('request headers of a client’s own', () => {
   const own = { authorization: 'Bearer gate-7f3a91', 'x-gateway-key': 'open sesame 42', 'x-env': 'eu' };
 
-  it('none is one that the service sets', () => {
+  it('include none that the service sets', () => {
     const { headers } = notificationRequest(
       { notificationId: 'msg_1', clientToken: 'SITE', platformId: 'vid' },
       ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
@@ -31,11 +31,11 @@ describe('request headers of a client’s own', () => {
     }
   });
 
-  it('are shown by name alone', () => {
+  it('are shown only by name', () => {
     assert.deepEqual(hidden(own), { authorization: '***', 'x-gateway-key': '***', 'x-env': '***' });
   });
 
-  it('a page that shows the request shows no value of them', () => {
+  it('have no value in a page that shows the request', () => {
     for (const [text, safe] of [
       ['{"authorization":"Bearer gate-7f3a91"}', '{"authorization":"***"}'],
       ['Bearer token gate-7f3a91 is not valid', 'Bearer token *** is not valid'],

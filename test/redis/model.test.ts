@@ -84,7 +84,7 @@ class Model {
   /** Events that were published, claimed or not, with the claim number of their asset before. */
   accepted: { event: ArrivedEvent; lookedUpClaim: number }[] = [];
   attempts: Attempt[] = [];
-  /** Assets with new segments since somebody read on who asks for updates at every step; and how far that was. */
+  /** Assets with new segments since the last read of the feed, which every step reads; and the place of that read. */
   untold = new Set<string>();
   place: UpdatePlace | undefined;
 
@@ -251,7 +251,7 @@ const claimAgain = (n: number) =>
     }
   });
 
-/** What a take may answer, and what the model makes of it. `endpoint`: as it was right before. */
+/** The answers that a take may give, and their effect on the model. `endpoint`: its state right before. */
 function isTaken(
   model: Model,
   client: DeliveryClient,
@@ -547,7 +547,7 @@ const operator: Step[] = [
   }),
 ];
 
-/** What lets deliveries go on happens more often than what stops them. */
+/** Steps that let deliveries go on are more frequent than steps that stop them. */
 const putBack = operator.filter((s) => ['unpause', 'register', 'resume'].includes(String(s)));
 
 const cancel = (n: number) =>
@@ -658,7 +658,7 @@ async function holds(model: Model, client: DeliveryClient): Promise<void> {
   }
 }
 
-/** Reads on where the last step ended: no update is skipped, whenever its event was accepted, and claimed. */
+/** Continues where the last step ended: no update is skipped, whenever its event was accepted and claimed. */
 async function readsOn(model: Model, client: DeliveryClient): Promise<void> {
   for (let found = 1; found > 0; ) {
     const options = { limit: 2, ...(model.place && { after: model.place }) };
@@ -737,7 +737,7 @@ const answer = fc.constantFrom<keyof typeof answers>(
 );
 
 let arrivals = 0;
-/** Taken in by one of three processes, whose clocks differ. */
+/** Makes an event that one of three processes with different clocks accepted. */
 const arrived = (client: DeliveryClient, given: Parameters<DeliveryClient['event']>[0]): ArrivedEvent =>
   client.event({ ...given, acceptedAt: client.now() - (arrivals++ % 3) * 40 });
 
@@ -783,7 +783,7 @@ const manyAtOnce = fc
   })
   .map(turn);
 const anyStep: fc.Arbitrary<Step>[] = [
-  // What happens often stands here more than once.
+  // Frequent steps are listed more than once.
   claims,
   takingClaims,
   takingClaims,
@@ -803,10 +803,10 @@ const anyStep: fc.Arbitrary<Step>[] = [
   fc.constantFrom(second, second, leaseMs + second, minute, minute, 5 * hour, 2 * day).map(pass),
 ];
 
-describe('known and owed, under every interleaving', () => {
+describe('known and owed, in every interleaving', () => {
   after(closeDeliveryClients);
 
-  it('say what the model says, and keep its promises', async () => {
+  it('agree with the model and keep its promises', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.commands(anyStep, { maxCommands: 100, size: 'max' }),

@@ -23,7 +23,7 @@ describe('the feed of updates', () => {
     updates.map(({ platformId }) => platformId);
   const key = () => client.db.client(client.clientToken).updates;
 
-  it('an event that is claimed later stands behind what was read, however much earlier it was accepted', async () => {
+  it('lists an event that is claimed later after the place that was read, however early it was accepted', async () => {
     const slow = client.event({ platformId: 'slow', acceptedAt: client.now() - hour });
     await client.owe('first');
     const { end } = await page();
@@ -39,7 +39,7 @@ describe('the feed of updates', () => {
     assert.deepEqual(assetsOf(await page(end)), ['slow', 'last', 'ahead'], 'another reader');
   });
 
-  it('an event of a client without a URL is in it, once; a silent one and one without new segments are not', async () => {
+  it('lists an event of a client without a URL once, but no silent one and none without new segments', async () => {
     await resetRegistration(client.db, client.clientToken);
     const event = client.event({ platformId: 'a' });
     for (let i = 0; i < 2; i++) {
@@ -57,7 +57,7 @@ describe('the feed of updates', () => {
     assert.ok(Math.abs((updates[0]?.updatedAt ?? 0) - client.now()) < 10_000);
   });
 
-  it('an asset stands once on a page, by its newest, and again where another page has a newer one', async () => {
+  it('lists an asset once on a page, by its newest update, and again on a page with a newer one', async () => {
     const at = client.now();
     for (const [i, asset] of ['a', 'b', 'a', 'c', 'b'].entries()) {
       await client.owe(asset, { acceptedAt: at + i });
@@ -70,14 +70,14 @@ describe('the feed of updates', () => {
     assert.deepEqual(assetsOf(await page(second.end, 2)), ['b']);
   });
 
-  it('what follows an empty feed is found from its place on', async () => {
+  it('lists the updates that follow an empty feed after its place', async () => {
     const { updates, end } = await page();
     assert.deepEqual([updates, end.listed.member, end.entry], [[], '', '0-0']);
     await client.owe('a');
     assert.deepEqual(assetsOf(await page(end)), ['a']);
   });
 
-  it('costs nothing for an event that readers find in the list', async () => {
+  it('writes nothing more for an event that readers find in the list', async () => {
     for (let i = 0; i < 3; i++) {
       await client.owe(`vid-${i}`, { acceptedAt: client.now() + i * 10 });
       await page();
@@ -85,7 +85,7 @@ describe('the feed of updates', () => {
     assert.equal(await client.db.redis.exists(key()), 0);
   });
 
-  it('an event made unnecessary by another’s claim is no update', async () => {
+  it('lists no event that another claim made unnecessary', async () => {
     const event = client.event({ platformId: 'a' });
     await client.claim({ ...client.event({ platformId: 'a' }), segments: event.segments });
     assert.equal((await client.claimAgain(event, 0)).kind, 'not_needed');
@@ -96,7 +96,7 @@ describe('the feed of updates', () => {
 
   for (const registered of [true, false]) {
     const client_ = registered ? 'a client' : 'a client without a URL';
-    it(`of ${client_} a place is known until 10,000 are behind it, and then refused`, async () => {
+    it(`accepts a place of ${client_} until 10,000 updates follow it, then refuses it`, async () => {
       if (!registered) await resetRegistration(client.db, client.clientToken);
       const at = client.now();
       let accepted = 0;
@@ -118,7 +118,7 @@ describe('the feed of updates', () => {
         place = found.end;
       }
       assert.equal(seen, keptUpdates - 1);
-      // Redis cuts off a node of a stream at a time, 100 entries by default.
+      // Redis cuts off one node of a stream at a time, by default 100 entries.
       await claim(101);
       assert.equal(await read(end), undefined, 'it is cut off');
       assert.equal(await read(empty), undefined, 'more than 10,000 came after an empty feed');
@@ -127,7 +127,7 @@ describe('the feed of updates', () => {
     });
   }
 
-  it('a place does not age while nothing is new; unused for 14 days it is refused where records have gone', async () => {
+  it('accepts a place of any age while nothing is new, and refuses one unused for 14 days if records are gone', async () => {
     const { redis } = client.db;
     const first = await client.owe('first');
     const { end } = await page();
@@ -143,7 +143,7 @@ describe('the feed of updates', () => {
     assert.deepEqual(assetsOf(await page()), ['there']);
   });
 
-  it('records that are gone, however many, hide nothing behind them', async () => {
+  it('lists the updates after records that are gone, however many', async () => {
     const { redis } = client.db;
     const keys = client.db.client(client.clientToken);
     for (let i = 0; i < 500; i++)
@@ -152,7 +152,7 @@ describe('the feed of updates', () => {
     assert.deepEqual(assetsOf(await page()), ['there']);
   });
 
-  it('a place that Redis has lost is refused: what came in its stead must not be skipped', async () => {
+  it('refuses a place that Redis has lost, so that its successors are not skipped', async () => {
     const { redis } = client.db;
     await client.owe('kept');
     const lost = await client.owe('lost');
@@ -170,14 +170,14 @@ describe('the feed of updates', () => {
     assert.equal(await read(streamed), undefined);
   });
 
-  it('an event claimed again after its claim was lost is in it', async () => {
+  it('lists an event that is claimed again after its claim was lost', async () => {
     const event = client.event({ platformId: 'a' });
     assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
     assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
     assert.deepEqual(assetsOf(await page()), ['a']);
   });
 
-  it('goes with its client', async () => {
+  it('is deleted with its client', async () => {
     await resetRegistration(client.db, client.clientToken);
     await client.claim(client.event({ platformId: 'a' }));
     assert.equal(await client.db.redis.exists(key()), 1);

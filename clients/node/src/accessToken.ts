@@ -5,7 +5,7 @@ export interface Credentials {
   clientSecret: string;
 }
 
-/** An access token with one scope: minted when it is needed, and shared by all who ask. */
+/** An access token with one scope: minted when needed, and shared by all callers. */
 export class AccessToken {
   #held: { token: string; renewAtMs: number } | undefined;
   #minting: Promise<string | Answer> | undefined;
@@ -17,7 +17,7 @@ export class AccessToken {
     private readonly scope: 'enrichments' | 'push_notifications',
   ) {}
 
-  /** Makes a call with the token; where the service does not take it, once more with a new one. */
+  /** Makes a call with the token; if the service refuses the token, once more with a new one. */
   async call(make: (authorization: string) => Promise<Answer>): Promise<Answer> {
     for (let isRenewed = false; ; isRenewed = true) {
       const token = await this.#get();

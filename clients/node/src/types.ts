@@ -1,4 +1,4 @@
-/** What goes to and comes from `POST /enrichments` and `GET /updates`, as `GET /openapi.json` describes it. */
+/** Requests and answers of `POST /enrichments` and `GET /updates`, as `GET /openapi.json` describes them. */
 
 /** Analysis found these segments for this video of this client. */
 export interface EnrichmentEvent {
@@ -48,7 +48,7 @@ export class EventNotAccepted extends Error {
 /** An asset has new segments. */
 export interface Update {
   platform_id: string;
-  /** The `webhook-id` of its notification, where one was made. */
+  /** The `webhook-id` of its notification, if one was made. */
   notification_id: string;
   /** ISO 8601. */
   updated_at: string;
@@ -60,13 +60,13 @@ export interface UpdatePage {
   next_cursor: string;
 }
 
-/** The service refuses to list updates, and would again. */
+/** The service refuses to list updates; asking again does not help. */
 export class UpdatesRefused extends Error {
   override name = 'UpdatesRefused';
 
   /**
-   * @param code of the service's catalogue; `cursor_expired`: updates behind `after` are no longer kept. Begin again without
-   * it, and ask the platform about the assets that do not come
+   * @param code of the service's catalogue; `cursor_expired`: updates after `after` may be gone. Begin again without it, and
+   * ask the platform about the assets that are not listed
    */
   constructor(
     readonly code: string,

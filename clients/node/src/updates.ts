@@ -5,22 +5,22 @@ import { type Update, type UpdatePage, UpdatesRefused } from './types.js';
 export { type Update, type UpdatePage, UpdatesRefused };
 
 export interface UpdatesOptions extends Credentials {
-  /** Where the service is, such as `https://notifications.example.com`. */
+  /** Address of the service, such as `https://notifications.example.com`. */
   url: string;
-  /** What a call may take; 15,000. */
+  /** The longest time of a call; default 15,000. */
   timeoutMs?: number;
-  /** In the place of Node's own, for a proxy or tracing. */
+  /** Replaces Node's own, for a proxy or tracing. */
   fetch?: typeof fetch;
 }
 
 export interface UpdatesAsked {
   /** The client whose updates are read. */
   clientToken: string;
-  /** The `next_cursor` that was kept last; absent: from the oldest update that the service keeps. */
+  /** The `next_cursor` that was kept last; if absent, from the oldest update that the service keeps. */
   after?: string | undefined;
-  /** How many updates a page has at most, 1 to 200; 200. */
+  /** The most updates of a page, 1 to 200; default 200. */
   limit?: number;
-  /** How long to wait once nothing is new; 10,000. */
+  /** How long to wait after an empty page; default 10,000. */
   pollEveryMs?: number;
   /** Ends the iteration. */
   signal?: AbortSignal;
@@ -28,7 +28,7 @@ export interface UpdatesAsked {
 
 const maxBackoffMs = 10_000;
 
-/** Reads the updates of an account's clients: for who would rather ask than be told. */
+/** Reads the updates of an account's clients, for customers who prefer asking to receiving. */
 export class UpdatesClient {
   readonly #url: string;
   readonly #options: UpdatesOptions;
@@ -39,9 +39,9 @@ export class UpdatesClient {
   }
 
   /**
-   * Yields each page that has updates, for as long as it is iterated over. Keep a page's `next_cursor` once you have dealt
-   * with its updates: an iteration that begins with it skips nothing.
-   * @throws UpdatesRefused where asking again cannot help, as with the code `cursor_expired`
+   * Yields each page that has updates, until the caller ends the iteration. Keep a page's `next_cursor` once you have
+   * processed its updates: an iteration that begins with it skips nothing.
+   * @throws UpdatesRefused if asking again cannot help, for instance with the code `cursor_expired`
    */
   async *updates(asked: UpdatesAsked): AsyncGenerator<UpdatePage, void, void> {
     const { fetch: given = fetch, timeoutMs = 15_000 } = this.#options;
@@ -68,7 +68,7 @@ export class UpdatesClient {
   }
 }
 
-/** Asks until there is an answer; undefined where the caller was ended first. @throws UpdatesRefused */
+/** Asks until there is an answer; returns undefined if the caller was ended first. @throws UpdatesRefused */
 async function nextPage(caller: Caller, token: AccessToken, url: string): Promise<UpdatePage | undefined> {
   for (let failures = 0; ; failures++) {
     const answer = await token.call((authorization) =>
@@ -77,7 +77,7 @@ async function nextPage(caller: Caller, token: AccessToken, url: string): Promis
     if (caller.isEnded) return undefined;
     if (answer.status === 200) return answer.body as UpdatePage;
     if (!isPassing(answer)) throw refusedBy(answer);
-    // At least so long, and a little more, so that not all who were refused come back at once.
+    // The wait and up to a quarter more, so that refused callers do not all return at the same time.
     const waitMs = answer.retryAfterMs ?? Math.min(100 * 2 ** failures, maxBackoffMs);
     await caller.wait(waitMs * (1 + Math.random() / 4));
   }

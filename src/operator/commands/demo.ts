@@ -21,7 +21,7 @@ interface Credentials {
 export function addDemoCommand(program: Command, operator: Operator): void {
   program
     .command('demo')
-    .description('the whole flow against the running service, with a receiver of its own')
+    .description('run the whole flow against the running service, with its own receiver')
     .action(async () => {
       const api = operator.api();
       const receiver = await startDemoReceiver();
@@ -34,7 +34,7 @@ export function addDemoCommand(program: Command, operator: Operator): void {
     });
 }
 
-/** @throws Refused where the demo could not go to its end: nothing is made then */
+/** @throws Refused if the demo could not complete; nothing is created then */
 async function checkFirst(operator: Operator, api: string, url: string): Promise<void> {
   await callApi(`${api}/healthz`);
   try {
@@ -42,9 +42,9 @@ async function checkFirst(operator: Operator, api: string, url: string): Promise
   } catch (err) {
     if (!(err instanceof TargetRefused)) throw err;
     throw new Refused(
-      `The service would not take the URL of the demo's receiver, ${url}: ${err.message}.\n` +
-        'Nothing was made. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +
-        'of the service and of this command; "npm start" has both.',
+      `The service refuses the URL of the demo's receiver, ${url}: ${err.message}.\n` +
+        'Nothing was created. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +
+        'for the service and for this command; "npm start" sets both.',
     );
   }
 }
@@ -72,17 +72,19 @@ async function playDemo(
     before: null,
     after: { account_id: publisher.accountId, name: 'Demo site' },
   });
-  step(`An account of a publisher, one of the platform, and a client of the publisher: ${clientToken}`);
+  step(
+    `Created: an account of a publisher, one of the platform, and a client of the publisher, ${clientToken}`,
+  );
 
   const token = await mint(api, publisher.credentials, 'push_notifications');
   step('The publisher asks for an access token: POST /oauth/access_token');
-  detail('200, Bearer, shown to nobody');
+  detail('200, Bearer; the token is not shown');
 
   const secret = await callApi<{ signing_secret: string }>(
     `${api}/push_notifications/signing_secret?client_token=${clientToken}`,
     { headers: { authorization: `Bearer ${token}` } },
   );
-  step('It fetches the signing secret of its client: GET /push_notifications/signing_secret');
+  step('It reads the signing secret of its client: GET /push_notifications/signing_secret');
 
   const query = new URLSearchParams({ client_token: clientToken, url: receiver.url });
   const registered = await callApi<{ url: string }>(`${api}/register_push_notifications?${query}`, {
@@ -121,8 +123,8 @@ async function playDemo(
   for (const name of notificationHeaders) detail(`${name}: ${String(received.headers[name] ?? '')}`);
   detail('');
   detail(received.body);
-  if (!isSigned(received, secret.signing_secret)) throw new Refused('The signature does not fit.');
-  step("The receiver computes the signature itself, with the client's signing secret: it fits.");
+  if (!isSigned(received, secret.signing_secret)) throw new Refused('The signature does not match.');
+  step("The receiver computes the signature itself, with the client's signing secret: it matches.");
 
   const id = published.notification_id;
   const ui = operator.temporalUi();
@@ -168,7 +170,7 @@ const notificationHeaders = [
   'webhook-client-token',
 ] as const;
 
-/** The demo's own account: made by the first run; each later one gives it a new secret. */
+/** Returns the demo's own account: the first run creates it, and each later run gives it a new secret. */
 async function demoAccount(
   operator: Operator,
   name: string,
@@ -208,7 +210,7 @@ async function mint(api: string, credentials: Credentials, scope: string): Promi
   return token.access_token;
 }
 
-/** Standard Webhooks: any one of the signatures has to be ours. */
+/** Standard Webhooks: at least one of the signatures must match. */
 function isSigned(received: Received, secret: string): boolean {
   const { headers, body } = received;
   const timestamp = Number(headers['webhook-timestamp']);

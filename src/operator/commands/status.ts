@@ -14,7 +14,7 @@ const brokenShown = 10;
 export function addStatusCommand(program: Command, operator: Operator): void {
   program
     .command('status')
-    .description('what is owed, since when, to whom: walks all clients; and whether it is us or them')
+    .description('say whether it is us or them, and show owed notifications over all clients')
     .action(async () => {
       const own = await readOwnHealth(operator);
       const tokens: string[] = [];
@@ -87,7 +87,7 @@ function inWords(found: Found): string {
         ? Object.entries(rates)
             .map(([name, rate]) => `${rate} ${name.replaceAll('_', ' ')}`)
             .join(', ')
-        : 'unknown (no metrics to be read)',
+        : 'unknown (no metrics could be read)',
     }),
     '',
     worstTable(clients),
@@ -95,12 +95,12 @@ function inWords(found: Found): string {
 }
 
 function sweepAsFact({ sweep, sweptAt }: OwnHealth): string {
-  const ran = sweptAt === undefined ? 'never ran to its end' : `ran ${fromNow(sweptAt)}`;
+  const ran = sweptAt === undefined ? 'never completed' : `ran ${fromNow(sweptAt)}`;
   if (sweep === undefined) return ran;
   return sweep.kind === 'running' ? ran : `${ran}, ${sweep.kind}`;
 }
 
-/** Of what is tried. */
+/** Returns the client with the oldest owed live notification, except held, paused and suspended ones and those without a URL. */
 function oldestTried(clients: readonly ClientHealth[]): ClientHealth | undefined {
   const tried: readonly Situation[] = ['late', 'draining', 'failing', 'not_before', 'clear'];
   return clients

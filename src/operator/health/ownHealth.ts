@@ -1,4 +1,4 @@
-/** The servers and workers that deliveries need, as they answer now. */
+/** The present state of the servers and workers that deliveries need. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -13,16 +13,16 @@ export interface OwnHealth {
   redisMs: number;
   /** `ok`, or why it could not be asked. */
   temporal: string;
-  /** undefined where Temporal could not be asked. */
+  /** undefined if Temporal could not be asked. */
   workers?: number;
   sweep?: SweepState;
-  /** When a sweep last ran to its end, ms; undefined: never. */
+  /** When a sweep last completed, ms; undefined: never. */
   sweptAt: number | undefined;
 }
 
 /** The service gives up on a command after 1 s. */
 export const slowRedisMs = 500;
-/** Nothing is asked of Temporal for longer: a person waits. */
+/** The longest call to Temporal, because a person waits. */
 export const temporalWithinMs = 5000;
 /** A worker asks again after a minute at most. */
 const polledWithinMs = 90_000;

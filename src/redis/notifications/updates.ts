@@ -1,12 +1,12 @@
 /**
- * The feed of a client's updates, read from two places, so that an event which makes a notification costs nothing more:
+ * Reads the feed of a client's updates from two keys, so that an event that makes a notification adds no write:
  *
- * - the list of notifications, by their time of acceptance. Its readers note how far they have seen.
- * - a stream of what they would not find there: events of a client without a URL, and those that are claimed so late, or by
- *   a process whose clock is so slow, that the list has them in front of what was seen. Redis gives its entries ids that only
- *   rise.
+ * - the list of notifications, by their time of acceptance. Each read stores the latest time that it has seen.
+ * - a stream of the updates that readers would not find there: events of a client without a URL, and events that are claimed
+ *   so late, or by a process whose clock is so slow, that the list has them before the latest time seen. Redis gives the
+ *   entries of the stream ids that only rise.
  *
- * A place is one in each of both. Scripts decide on which side of it an update comes to stand, so none is skipped.
+ * A place has a part in each of the two. Scripts decide to which key an update is added, so none is skipped.
  */
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
@@ -22,25 +22,25 @@ export interface Update {
 }
 
 export interface UpdatePlace {
-  /** The last one of the list; `member` '' at its beginning. */
+  /** The last notification read in the list; `member` '' at its beginning. */
   listed: Place;
-  /** The last entry of the stream; `0-0` at its beginning. */
+  /** The last entry read in the stream; `0-0` at its beginning. */
   entry: string;
-  /** When it was answered, ms. */
+  /** When the page was answered, ms. */
   readAt: number;
 }
 
-/** Of the list and of the stream. */
+/** The most entries of the list, and of the stream. */
 export const keptUpdates = 10_000;
-/** As long as the record of a notification that has ended. */
+/** As long as the record of an ended notification. */
 const keptMs = 14 * 86_400_000;
-/** Looked at in one script, which takes less than a millisecond. */
+/** Entries that one run of the script reads, in less than a millisecond. */
 const atOnce = 200;
 
 /**
- * Returns the next updates behind a place, oldest first, each asset once, by its newest among these; without a place from
- * the oldest that is kept. None where nothing is new.
- * @returns undefined where updates behind the place may be gone: it is no longer kept, was not used for 14 days, or Redis has
+ * Returns the next updates after a place, oldest first, each asset once, with its newest update among these. Without a place
+ * it begins with the oldest kept one. The page is empty if nothing is new.
+ * @returns undefined if updates after the place may be gone: it is no longer kept, was not used for 14 days, or Redis has
  * lost it
  */
 export async function readUpdates(
@@ -54,7 +54,7 @@ export async function readUpdates(
   let listed = await readList(db, clientToken, begin.listed);
   if (after !== undefined && !(streamed.isThere && listed.isThere)) return undefined;
   if (listed.gone > 0 && readAt - begin.readAt > keptMs) return undefined;
-  // Those whose records have gone since may fill a whole page.
+  // Entries whose records are gone may fill a whole page.
   while (listed.found.length === 0 && listed.looked === atOnce) {
     listed = await readList(db, clientToken, listed.end);
   }
@@ -70,10 +70,10 @@ export async function readUpdates(
 
 interface Listed {
   found: (Update & { place: Place })[];
-  /** Whether nothing behind the place was cut off. */
+  /** Whether no entry after the place was cut off. */
   isThere: boolean;
   looked: number;
-  /** How many have no record any more. */
+  /** Number of entries whose record is gone. */
   gone: number;
   end: Place;
 }
@@ -113,7 +113,7 @@ async function readStream(db: Db, clientToken: string, after: string, limit: num
   const { updates } = db.client(clientToken);
   const isStart = after === '0-0';
   const entries = await db.redis.xrange(updates, after, '+', 'COUNT', limit + 1);
-  // The script keeps one more than it must: with so many behind a place, the entry of the place is still there.
+  // The script keeps one entry more, so that the entry of a place exists while 10,000 follow it.
   const isThere = isStart ? (await db.redis.xlen(updates)) <= keptUpdates : entries.shift()?.[0] === after;
   const found = entries.slice(0, limit).map(([entry, fields]) => ({
     ...{ entry, notificationId: fields[1] ?? '', platformId: fields[3] ?? '' },
@@ -125,7 +125,7 @@ async function readStream(db: Db, clientToken: string, after: string, limit: num
 function newestOfEach(updates: readonly Update[]): Update[] {
   const byAsset = new Map<string, Update>();
   for (const update of updates) {
-    // Behind those that came in between.
+    // Moves the asset after those that came in between.
     byAsset.delete(update.platformId);
     byAsset.set(update.platformId, update);
   }

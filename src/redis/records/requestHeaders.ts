@@ -1,7 +1,7 @@
 /**
- * Headers that a client has sent along with each request to its URL: the key of a gateway before its receiver. Their
- * values are secrets, sealed as signing secrets are and in the same hash, `{T}:signing-secrets`: an attempt, an export, an
- * import and a change of keys take both together.
+ * A client's own headers, which each request to its URL carries, such as the key of a gateway in front of its receiver.
+ * Their values are secrets, sealed like signing secrets and in the same hash, `{T}:signing-secrets`: an attempt, an export,
+ * an import and a change of keys handle both together.
  *   header:<name, in lower case>   a sealed value
  */
 import type { Db } from '../connection/db.js';
@@ -14,7 +14,7 @@ export type RequestHeaders = Readonly<Record<string, string>>;
 
 const prefix = 'header:';
 
-/** Puts these in the place of all that the client had. The next attempt that is taken sends them. */
+/** Replaces all of the client's headers. The next attempt that is taken sends them. */
 export async function setRequestHeaders(
   db: Db,
   box: SecretBox,
@@ -27,7 +27,7 @@ export async function setRequestHeaders(
 
 const setScript = script('setRequestHeaders');
 
-/** Reads their names alone, which no key is needed for; sorted. */
+/** Reads only the names, sorted; this needs no key. */
 export async function requestHeaderNames(db: Db, clientToken: string): Promise<string[]> {
   const fields = await db.redis.hkeys(db.client(clientToken).signingSecrets);
   return fields
@@ -41,7 +41,7 @@ export async function requestHeaders(db: Db, box: SecretBox, clientToken: string
   return decodeRequestHeaders(box, await db.redis.hgetall(db.client(clientToken).signingSecrets));
 }
 
-/** Reads the same from the raw fields of the hash. @throws SecretUnreadable */
+/** Reads the headers from the raw fields of the hash. @throws SecretUnreadable */
 export function decodeRequestHeaders(
   box: SecretBox,
   fields: Readonly<Record<string, string>>,

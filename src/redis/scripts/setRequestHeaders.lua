@@ -1,4 +1,4 @@
--- Stores a client's request headers in the place of all before.
+-- Stores a client's request headers and removes all earlier ones.
 -- include: client, table
 -- KEYS: the client's base
 -- Arguments, in q:

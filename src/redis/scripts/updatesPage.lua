@@ -1,13 +1,13 @@
--- Reads a page of the list of notifications, the oldest first, for a reader of the feed, and notes how far readers have
--- seen: a claim that would come to stand before that enters the stream of updates besides (claim.lua).
+-- Reads a page of the list of notifications for a reader of the feed, oldest first, and stores the latest time that readers
+-- have seen: a claim whose place would be before that time is also added to the stream of updates (claim.lua).
 -- include: client, table, endpoint, notification, place
 -- KEYS: the client's base
 -- Arguments, in q:
---   score, member: the place behind which the page begins
---   count: how many to look at
--- Answer: {1 where the place's own member is there, or it is the start and nothing has been cut off, how many were looked at,
---   id and score of the last of them, how many have no record any more, {id, score, asset of each update in turn}}
--- Repeat: safe: it lists the same, and what has come since
+--   score, member: the place after which the page begins
+--   count: how many entries to read
+-- Answer: {1 if the place's own member exists, or if it is the start and nothing was cut off, how many entries were read,
+--   id and score of the last of them, how many records of them are gone, {id, score, asset of each update in turn}}
+-- Repeat: safe: it lists the same entries, and newer ones
 
 local log = base .. 'notifications'
 local is_there

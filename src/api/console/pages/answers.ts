@@ -74,7 +74,7 @@ export const answerTest = (deps: ApiDeps): Middleware[] =>
     },
   });
 
-/** Gives the URL of the form to the steps of a call that takes it as a parameter. */
+/** Passes the URL of the form to a call that reads it as a parameter. */
 export const takeUrl: Step<FormState> = (ctx, next) => {
   const url = ctx.state.form.get('url');
   ctx.state.parameters = new Map(url ? [['url', { value: url, raw: encodeURIComponent(url) }]] : []);

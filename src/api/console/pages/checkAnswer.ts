@@ -17,7 +17,7 @@ interface Check {
 
 const checksOf = (answer: Answer): Check[] => answer.checks as Check[];
 
-/** POST /console/sites/{site}/check: what the receiver made of good and bad notifications, and what to change in it. */
+/** POST /console/sites/{site}/check: shows the receiver's answers to good and bad notifications, and what to change in it. */
 export const answerCheck = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & TestState>(deps, {
     title: 'Check',
@@ -28,7 +28,7 @@ export const answerCheck = (deps: ApiDeps): Middleware[] =>
       const checks = checksOf(answer);
       const wrong = checks.filter(({ verdict }) => verdict !== 'ok').length;
       return [
-        html`<p>${wrong === 0 ? 'Your receiver does all of it well.' : `${count(wrong, 'check')} of ${checks.length} did not go well.`}</p>`,
+        html`<p>${wrong === 0 ? 'Your receiver passes every check.' : `${count(wrong, 'check')} of ${checks.length} failed or need attention.`}</p>`,
         checks.map(oneCheck),
       ];
     },
@@ -38,8 +38,8 @@ const titles: Record<string, string> = {
   good: 'A good notification',
   wrong_signature: 'A wrong signature',
   old_timestamp: 'A timestamp an hour old',
-  twice: 'The first one again',
-  slow: 'A body that comes slowly',
+  twice: 'A repeat of the first one',
+  slow: 'A slow body',
 };
 
 const badges = { ok: 'active', warn: 'failing', fail: 'suspended' } as const;

@@ -10,8 +10,8 @@ import { answerForm, sinceOf } from './answers.js';
 import { count, exactly } from './words.js';
 
 /**
- * POST /console/sites/{site}/replay: counts first, and fixes the end of the time with the count: however often the second
- * form is sent, nothing is owed twice.
+ * POST /console/sites/{site}/replay: counts first. The count fixes the end of the time, so that nothing is owed twice however
+ * often the second form is sent.
  */
 export const answerReplay = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & RecoverState>(deps, {
@@ -31,10 +31,10 @@ export const answerReplay = (deps: ApiDeps): Middleware[] =>
       const assets = count(Number(found), 'asset');
       const short =
         listedSince !== undefined &&
-        html`<p>Kept are the newest 10,000 notifications, from ${exactly(Date.parse(String(listedSince)))} on: what was delivered earlier may be missing.</p>`;
+        html`<p>Only the newest 10,000 notifications are kept, from ${exactly(Date.parse(String(listedSince)))} on: earlier deliveries may be missing.</p>`;
       if (!dryRun) return html`<p>${assets} owed again; sending begins now.</p>${short}`;
       if (found === 0) {
-        return html`<p>Nothing that was delivered in that time has to be sent again.</p>${short}`;
+        return html`<p>No notification of that time has to be sent again.</p>${short}`;
       }
       const fields = html`<input type="hidden" name="since" value="${new Date(since).toISOString()}"><input type="hidden" name="until" value="${new Date(until).toISOString()}">`;
       const action = `${siteUrl(state.client.clientToken)}/replay`;

@@ -45,7 +45,7 @@ function now(health: Endpoint, registration: Registration | undefined, headerNam
   return html`<p class="lead"><span class="badge ${state}">${stateWords[state]}</span> ${owedSentence(health, registration !== undefined)}</p>
 <dl class="facts">
 <dt>Sent to</dt><dd>${registration ? html`<code>${urlWithoutQuery(registration.url)}</code>` : 'nowhere: no URL is registered'}</dd>
-${headerNames.length > 0 && html`<dt>Headers of your own</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent along; their values are not shown</dd>`}
+${headerNames.length > 0 && html`<dt>Headers of your own</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
 ${registration && html`<dt>Registered</dt><dd>${moment(registration.registeredAtMs)}</dd>`}
 ${health.lastChange && html`<dt>In this state</dt><dd>for ${lasting(health.lastChange.atMs)}: ${health.lastChange.why}</dd>`}
 <dt>Last success</dt><dd>${moment(health.lastSuccessAt)}</dd>

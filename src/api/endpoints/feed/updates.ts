@@ -10,7 +10,7 @@ import { readQuery } from '../../steps/readQuery.js';
 import { presentTime } from '../presentTime.js';
 import { readUpdateCursor, updateCursorOf } from './updateCursor.js';
 
-/** GET /updates: lists assets with new segments, oldest first, for who asks rather than be told. */
+/** GET /updates: lists assets with new segments, oldest first, for callers who prefer asking to receiving. */
 export function updatesEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), limitAccount(deps, 'records'), async (ctx) => {
     const { after, limit } = readQuery(ctx, ['after', 'limit']);
@@ -18,7 +18,7 @@ export function updatesEndpoint(deps: ApiDeps): Middleware[] {
       limit: readLimit(limit),
       ...(after !== undefined && { after: readUpdateCursor(after) }),
     });
-    // Else a crash of Redis could undo how far this reader has seen, and let an update come to stand before that.
+    // Without this a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
     await deps.durability.reached();
     if (page === undefined) throw new ApiError('cursor_expired', expired);
     ctx.body = {
@@ -33,5 +33,5 @@ export function updatesEndpoint(deps: ApiDeps): Middleware[] {
 }
 
 const expired =
-  'Updates behind this place are no longer kept: the newest 10,000 of a client are, for 14 days. Begin again without after, ' +
-  'and ask the platform about the assets that are not among them';
+  'Updates after this place are no longer kept: the newest 10,000 of a client are kept for 14 days. Begin again without ' +
+  'after, and ask the platform about the assets that are not listed';

@@ -11,9 +11,9 @@ import type { RequestHeaders } from '../../../redis/records/requestHeaders.js';
 import { shortened } from '../../../shortened.js';
 import { badParameter } from '../../apiError.js';
 
-const badName = 'a name begins with a letter, and has letters, digits and hyphens, 64 at most';
+const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
 
-/** What the body must be; the API's description is made of it. */
+/** The schema of the body, also for the API's description. */
 export const requestHeadersBody = z.strictObject({
   headers: z.record(
     z.string().max(headerNameAtMost).regex(headerNamePattern),
@@ -25,7 +25,7 @@ export const requestHeadersBody = z.strictObject({
   ),
 });
 
-/** Reads `{headers: {name: value}}`; names come out in lower case. No message has a value in it. @throws ApiError 400 */
+/** Reads `{headers: {name: value}}`; the names are returned in lower case. No message contains a value. @throws ApiError 400 */
 export function headersOf(json: unknown): RequestHeaders {
   const parsed = requestHeadersBody.safeParse(json ?? {});
   if (!parsed.success) {
@@ -34,13 +34,14 @@ export function headersOf(json: unknown): RequestHeaders {
     throw badParameter(shortened(`${where}: ${issue?.message ?? 'not valid'}`));
   }
   const entries = Object.entries(parsed.data.headers);
-  if (entries.length > ownHeadersAtMost) throw badParameter(`At most ${ownHeadersAtMost} headers are taken`);
+  if (entries.length > ownHeadersAtMost)
+    throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
   const found = new Map<string, string>();
   for (const [name, value] of entries) {
     if (isReservedHeader(name)) {
-      throw badParameter(`The header ${name} is set by the service or by HTTP itself, and cannot be yours`);
+      throw badParameter(`The header ${name} is reserved for the service, HTTP or proxies`);
     }
-    if (found.has(name.toLowerCase())) throw badParameter(`The header ${name} is there twice`);
+    if (found.has(name.toLowerCase())) throw badParameter(`The header ${name} occurs twice`);
     found.set(name.toLowerCase(), value);
   }
   return Object.fromEntries(found);

@@ -15,7 +15,7 @@ import { limitSends } from '../../steps/sendLimit.js';
 import { requireSigningSecretsScope } from '../signingSecret.js';
 import { headersOf } from './readHeaders.js';
 
-/** GET /push_notifications/headers: names the request headers of a client's own; their values are never shown. */
+/** GET /push_notifications/headers: lists the names of a client's own request headers, never their values. */
 export function requestHeadersEndpoint({ db }: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(db), refuseParameters, async (ctx) => {
     ctx.body = { header_names: await requestHeaderNames(db, ctx.state.client.clientToken) };
@@ -30,7 +30,7 @@ interface SetState extends PublisherState {
 
 const bodyAtMostBytes = 32 * 1024;
 
-/** PUT /push_notifications/headers: stores the headers given, in the place of all before. */
+/** PUT /push_notifications/headers: replaces all of the client's own request headers. */
 export function setRequestHeadersEndpoint(deps: ApiDeps): Middleware[] {
   const { db, secretBox } = deps;
   return endpoint<SetState>(

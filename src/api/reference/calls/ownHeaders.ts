@@ -15,7 +15,7 @@ const limited = {
     headers: {
       ...body.properties.headers,
       maxProperties: ownHeadersAtMost,
-      description: 'The name and the value of each; an empty object for none.',
+      description: 'Names and values; an empty object removes all headers.',
     },
   },
 };
@@ -25,26 +25,26 @@ export const ownHeaderCalls = {
     get: publisherCall({
       operationId: 'getRequestHeaders',
       tag: 'Endpoint',
-      summary: 'Name the request headers of your own',
+      summary: 'List the names of your own request headers',
       description:
-        'Names the headers that are sent to the client’s URL beside those of the service. Values are never shown. Ask for a token with the scope `push_notifications`; any scope of the account is taken.',
+        'Lists the names of the headers that requests to the client’s URL carry in addition to those of the service. Values are never shown. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
       success: { '200': answer('Their names.', named, example) },
       codes: [],
     }),
     put: publisherCall({
       operationId: 'setRequestHeaders',
       tag: 'Endpoint',
-      summary: 'Set request headers of your own',
+      summary: 'Set your own request headers',
       description:
-        'Has up to five headers sent with each notification, test and check, such as the key of a gateway before the receiver. They take the place of all before, and belong to the client: they are there before a URL is and are kept over a change of it. Values are encrypted at rest and shown nowhere. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something. Where the account has the scope `signing_secrets`, ask for a token with it; else any scope of the account is taken.',
+        'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something. If the account has the scope `signing_secrets`, ask for a token with it; else any scope of the account is accepted.',
       body: jsonBody(limited, {
         set: {
           summary: 'Two headers',
           value: { headers: { Authorization: 'Basic Z2F0ZTprZXk', 'X-Gateway-Key': '5f2c81' } },
         },
-        none: { summary: 'None any more', value: { headers: {} } },
+        none: { summary: 'No headers', value: { headers: {} } },
       }),
-      success: { '200': answer('The names of those set.', named, example) },
+      success: { '200': answer('The names of the headers set.', named, example) },
       codes: ['insufficient_scope', 'too_many_requests', 'body_too_long', 'unsupported_media_type'],
     }),
   },

@@ -11,7 +11,7 @@ const update = object({
   platform_id: platformIdText,
   notification_id: {
     ...notificationIdText,
-    description: 'The `webhook-id` of its notification, where the client had a URL and one was made.',
+    description: 'The `webhook-id` of its notification, if one was made.',
   },
   updated_at: time(),
 });
@@ -23,14 +23,18 @@ export const updateCalls = {
       tag: 'Notifications',
       summary: 'List assets with new segments',
       description:
-        'Lists updates oldest first, from behind `after` on: for who would rather ask than be told, with or without a registered URL. Keep `next_cursor` once you have dealt with a page, and ask with it again; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile; an asset may come more than once, and stands once on a page. The newest 10,000 updates of a client are kept, for 14 days. Counts into the account’s rate `records`. Ask for a token with the scope `push_notifications`; any scope of the account is taken.',
+        'Lists the updates after `after`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 10,000 updates of a client are kept for 14 days. Counts towards the account’s rate `records`. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
       parameters: [
-        query('after', 'The next_cursor of the answer before; absent: from the oldest that is kept.', cursor),
-        query('limit', 'At most so many.', limitNumber),
+        query(
+          'after',
+          'The next_cursor of the previous answer; if absent, from the oldest kept update.',
+          cursor,
+        ),
+        query('limit', 'The most entries of a page.', limitNumber),
       ],
       success: {
         '200': answer(
-          'The next updates; none where nothing is new.',
+          'The next updates; none if nothing is new.',
           object({ updates: listOf(update), next_cursor: cursor }),
           {
             updates: [{ platform_id: 'vid-9', notification_id, updated_at: '2026-01-31T12:00:00.000Z' }],
