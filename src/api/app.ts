@@ -10,6 +10,8 @@ import { checkReceiverEndpoint } from './endpoints/checkReceiver.js';
 import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { eventEndpoint } from './endpoints/event.js';
+import { updatesEndpoint } from './endpoints/feed/updates.js';
+import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/headers/requestHeaders.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
 import { noticesSecretEndpoint, rotateNoticesSecretEndpoint } from './endpoints/notices/signingSecret.js';
 import {
@@ -48,6 +50,8 @@ export function createApi(deps: ApiDeps): Koa {
   router.get('/push_notifications', ...pushNotificationsEndpoint(deps));
   router.get('/push_notifications/signing_secret', ...signingSecretEndpoint(deps));
   router.post('/push_notifications/signing_secret', ...rotateSigningSecretEndpoint(deps));
+  router.get('/push_notifications/headers', ...requestHeadersEndpoint(deps));
+  router.put('/push_notifications/headers', ...setRequestHeadersEndpoint(deps));
   router.post('/push_notifications/test', ...testNotificationEndpoint(deps));
   router.post('/push_notifications/check', ...checkReceiverEndpoint(deps));
   router.post('/push_notifications/resume', ...resumeEndpointEndpoint(deps));
@@ -56,6 +60,7 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/notifications/replay', ...replayEndpoint(deps));
   router.get('/notifications/:id', ...notificationEndpoint(deps));
   router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
+  router.get('/updates', ...updatesEndpoint(deps));
   router.put('/notices', ...setNoticesUrlEndpoint(deps));
   router.get('/notices', ...noticesUrlEndpoint(deps));
   router.delete('/notices', ...removeNoticesUrlEndpoint(deps));

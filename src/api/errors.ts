@@ -174,6 +174,12 @@ export const errors = {
       'An operator has cancelled the run of the event. The event was not accepted. In a batch, the entry of that event has the code.',
     remedy: 'Send correct events under another `run_id`.',
   },
+  cursor_expired: {
+    status: 410,
+    meaning:
+      'Updates after this place of the feed are no longer kept: 10,000 followed, it was not used for 14 days, or the store has lost some.',
+    remedy: 'Read the feed again without `after`, and ask the platform about the assets that are not in it.',
+  },
   body_too_long: {
     status: 413,
     meaning: 'The body is longer than the call accepts, compressed or decompressed.',

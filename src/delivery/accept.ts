@@ -60,6 +60,8 @@ export class Accepting {
     }
     if (claim.kind !== 'claimed') {
       ticket?.leave();
+      // Nothing is owed, but the feed has an update of this event: a crash of Redis after the answer must not lose it.
+      if (claim.kind === 'none' && claim.reason === 'not_registered') await durability.reached();
       return claim;
     }
     const { notify: _, group: __, ...rest } = event;

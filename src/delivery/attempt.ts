@@ -1,7 +1,9 @@
 import { notificationRequest } from '../outgoing/notification.js';
+import { withoutValues } from '../outgoing/ownHeaders.js';
 import type { Place, PostResult } from '../outgoing/post.js';
 import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
 import type { Taken } from '../redis/owed/take.js';
+import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 import type { DeliveryDeps } from './deps.js';
 
@@ -77,18 +79,13 @@ async function waitAndPost(
   if (place === undefined) return { kind: 'lost' };
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
-  let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
-  if (secrets.length === 0) {
-    try {
-      secrets = [await createSigningSecret(deps.db, deps.secretBox, item.clientToken)];
-    } catch (err) {
-      place.release();
-      throw err;
-    }
-  }
+  const { secrets, own } = await secretsOf(deps, item, take, at).catch((err: unknown) => {
+    place.release();
+    throw err;
+  });
   const { clientToken, platformId, notificationId } = item;
   // Each field is named: a delivery's own `event` is not the `event` of the body.
-  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
+  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt, own);
   const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
   const url = withoutQuery(take.url);
@@ -97,11 +94,24 @@ async function waitAndPost(
     notificationId,
     taken: take,
     ok: result.ok,
-    attempt: recordOf(at, url, result),
+    attempt: recordOf(at, url, result, own),
     redeliver,
     ...(result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs }),
   };
   return { kind: 'answered', verdict, result, target: url.replace(/^https?:\/\//, '') };
+}
+
+/** Decrypts what the take has read: the signing secrets, one made if there is none, and the client's own request headers. */
+async function secretsOf(
+  { db, secretBox }: DeliveryDeps,
+  { clientToken }: Attemptable,
+  take: Taken,
+  atMs: number,
+): Promise<{ secrets: string[]; own: RequestHeaders }> {
+  const secrets = decodeSigningSecrets(secretBox, take.secrets, atMs);
+  const own = decodeRequestHeaders(secretBox, take.secrets);
+  if (secrets.length > 0) return { secrets, own };
+  return { secrets: [await createSigningSecret(db, secretBox, clientToken)], own };
 }
 
 /** Waits for a connection's place. This time is not the receiver's, so the lease is extended meanwhile. */
@@ -124,7 +134,7 @@ async function placeUnderLease(
   return undefined;
 }
 
-function recordOf(at: number, url: string, result: PostResult): AttemptRecord {
+function recordOf(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {
   return {
     at,
     url,
@@ -132,7 +142,9 @@ function recordOf(at: number, url: string, result: PostResult): AttemptRecord {
     ...(result.status === undefined ? {} : { status: result.status }),
     ...(result.error === undefined ? {} : { error: result.error }),
     ...(result.remoteAddress === undefined ? {} : { remote_address: result.remoteAddress }),
-    ...(result.responseExcerpt === undefined ? {} : { response_excerpt: result.responseExcerpt }),
+    ...(result.responseExcerpt === undefined
+      ? {}
+      : { response_excerpt: withoutValues(result.responseExcerpt, own) }),
   };
 }
 

@@ -10,14 +10,17 @@ export const userAgent: string = readUserAgent();
  * @param n.event `asset-update` unless it is the publisher's test
  * @param secrets as for {@link sign}
  * @param nowMs the time of this attempt
+ * @param own the client's own headers, names in lower case; never one of the service's (ownHeaders.ts)
  */
 export function notificationRequest(
   n: { notificationId: string; clientToken: string; platformId: string; event?: 'asset-update' | 'test' },
   secrets: readonly string[],
   nowMs: number,
+  own: Readonly<Record<string, string>> = {},
 ): { headers: Record<string, string>; body: string } {
   const body = `{"event":"${n.event ?? 'asset-update'}","platform_id":${JSON.stringify(n.platformId)}}`;
-  return webhookRequest({ id: n.notificationId, clientToken: n.clientToken, body }, secrets, nowMs);
+  const request = webhookRequest({ id: n.notificationId, clientToken: n.clientToken, body }, secrets, nowMs);
+  return { ...request, headers: { ...request.headers, ...own } };
 }
 
 /** Signs a body about one client, and makes its headers. */

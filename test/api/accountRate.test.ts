@@ -42,6 +42,7 @@ describe('a rate per account', () => {
       ['GET', '/notifications', client],
       ['GET', '/events/an-1', client],
       ['GET', '/runs/nightly', {}],
+      ['GET', '/updates', client],
       ['POST', '/notifications/recover', client],
       ['POST', '/notifications/replay', client],
     ] as const) {

@@ -20,6 +20,10 @@ describe('docs/reference/limits.md', () => {
     ['a page of', [constant('defaultLimit'), constant('maxLimit')]],
     ['calls that send something', [constant('sendEveryMs') / 1000, constant('sendBurst')]],
     ['previous signing secrets of one client', [previousSigningSecretsAtMost]],
+    [
+      'request headers of a client',
+      [constant('ownHeadersAtMost'), constant('headerNameAtMost'), constant('headerValueAtMost')],
+    ],
     ['calls of the API in the audit', [constant('keptOfAnAccount')]],
     ['body of a token call', [kib(constant('formAtMostBytes'))]],
     ['body of `POST /enrichments`', [constant('eventsAtMost')]],

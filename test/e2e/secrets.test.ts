@@ -77,6 +77,15 @@ describe('No secret, token or signing key is ever visible', () => {
     assert.match(signing_secret, /^whsec_/);
     secrets.set('the signing secret', signing_secret.slice('whsec_'.length));
 
+    const gatewayKey = 'gateway-key-51d0c7';
+    const setHeaders = await fetch(`${service.url}/push_notifications/headers?client_token=${clientToken}`, {
+      method: 'PUT',
+      headers: { ...as(publisherToken), 'content-type': 'application/json' },
+      body: JSON.stringify({ headers: { Authorization: `Bearer ${gatewayKey}` } }),
+    });
+    assert.equal(setHeaders.status, 200);
+    secrets.set('the value of a request header', gatewayKey);
+
     const notices = await fetch(`${service.url}/notices`, {
       method: 'PUT',
       headers: { ...as(publisherToken), 'content-type': 'application/json' },
@@ -105,6 +114,7 @@ describe('No secret, token or signing key is ever visible', () => {
     const good = await publish('good');
     await until('it is delivered', async () => (await show(good)).state === 'delivered');
     assert.equal(receiver.received[0]?.path, `/hook?key=${querySecret}`);
+    assert.equal(receiver.received[0]?.headers.authorization, `Bearer ${gatewayKey}`);
 
     receiver.answer = () => 500;
     const bad = await publish('bad');

@@ -62,7 +62,7 @@ describe('operator at a terminal', () => {
       [
         ['secrets', 'reencrypt'],
         /Reencrypting: \d+ of 12 clients, \d+ s/,
-        /signing secrets are now encrypted with the key/,
+        /signing secrets and request headers are now encrypted with the key/,
       ],
       [['export'], /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
       [

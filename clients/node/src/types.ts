@@ -1,4 +1,4 @@
-/** What goes to and comes from `POST /enrichments`, as `GET /openapi.json` describes it. */
+/** Requests and answers of `POST /enrichments` and `GET /updates`, as `GET /openapi.json` describes them. */
 
 /** Analysis found these segments for this video of this client. */
 export interface EnrichmentEvent {
@@ -42,6 +42,37 @@ export class EventNotAccepted extends Error {
     readonly code: string,
     message: string,
     readonly event: EnrichmentEvent,
+  ) {
+    super(message);
+  }
+}
+
+/** An asset has new segments. */
+export interface Update {
+  platform_id: string;
+  /** The `webhook-id` of its notification, if one was made. */
+  notification_id: string;
+  /** ISO 8601. */
+  updated_at: string;
+}
+
+/** One answer of `GET /updates`, oldest first. */
+export interface UpdatePage {
+  updates: Update[];
+  next_cursor: string;
+}
+
+/** The service refuses to list updates; asking again does not help. */
+export class UpdatesRefused extends Error {
+  override name = 'UpdatesRefused';
+
+  /**
+   * @param code of the service's catalogue; `cursor_expired`: updates after `after` may be gone. Begin again without it, and
+   * ask the platform about the assets that are not listed
+   */
+  constructor(
+    readonly code: string,
+    message: string,
   ) {
     super(message);
   }

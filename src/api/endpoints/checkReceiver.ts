@@ -1,4 +1,5 @@
 import type { Middleware } from 'koa';
+import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { unavailable } from '../apiError.js';
@@ -14,14 +15,18 @@ import { chooseUrl, type TestState } from './testNotification.js';
 
 /** POST /push_notifications/check: sends good and bad notifications and shows the receiver's answers. Changes no state. */
 export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<TestState>(
-    ...publisherSteps(deps.db),
+  return endpoint<TestState>(...publisherSteps(deps.db), ...checkSteps(deps));
+}
+
+/** Returns the steps after the caller and the client are known. */
+export function checkSteps(deps: ApiDeps): Step<TestState>[] {
+  return [
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db, 5),
     auditCall<TestState>(deps, { what: 'check', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
     check(deps),
-  );
+  ];
 }
 
 /** A connection without traffic for 60 s is closed (docs/reference/limits.md). */
@@ -34,11 +39,14 @@ const check =
     const { clientToken } = client;
     await createSigningSecret(db, secretBox, clientToken);
     const secrets = await signingSecrets(db, secretBox, clientToken);
+    const own = await requestHeaders(db, secretBox, clientToken);
     const late = AbortSignal.timeout(answerWithinMs);
     const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
-    const sent = await sendChecks(sender, { url, clientToken, secrets }, signal).catch((err: unknown) => {
-      throw signal.aborted ? unavailable() : err;
-    });
+    const sent = await sendChecks(sender, { url, clientToken, secrets, own }, signal).catch(
+      (err: unknown) => {
+        throw signal.aborted ? unavailable() : err;
+      },
+    );
     if (closing?.aborted) throw unavailable();
     ctx.body = { checks: judge(sent, (config.ATTEMPT_TIMEOUT_SECONDS * 1000) / 2) };
   };

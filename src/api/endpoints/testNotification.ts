@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { Middleware } from 'koa';
 import { idFromBytes } from '../../ids.js';
 import { notificationRequest } from '../../outgoing/notification.js';
+import { hidden } from '../../outgoing/ownHeaders.js';
 import { getRegistration } from '../../redis/records/registrations.js';
+import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { badParameter } from '../apiError.js';
@@ -63,16 +65,18 @@ const sendTest =
     const { clientToken } = ctx.state.client;
     await createSigningSecret(db, secretBox, clientToken);
     const secrets = await signingSecrets(db, secretBox, clientToken);
+    const own = await requestHeaders(db, secretBox, clientToken);
     const request = notificationRequest(
       { notificationId: idFromBytes(randomBytes(16)), clientToken, platformId: 'test', event: 'test' },
       secrets,
       Date.now(),
+      own,
     );
     const result = await sender.post({ url: ctx.state.url, client: clientToken, ...request });
     ctx.body = {
       ...(result.status !== undefined && { status: result.status }),
       milliseconds: Math.round(result.milliseconds),
       ...(result.error !== undefined && { error: result.error }),
-      request,
+      request: { ...request, headers: { ...request.headers, ...hidden(own) } },
     };
   };

@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
 import { notificationRequest } from '../../outgoing/notification.js';
+import { hidden } from '../../outgoing/ownHeaders.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
@@ -25,6 +26,8 @@ export interface Checked {
   clientToken: string;
   /** As for `sign`: the current secret first. */
   secrets: readonly string[];
+  /** The client's own request headers: sent, and hidden wherever a request is shown. */
+  own: Readonly<Record<string, string>>;
 }
 
 /**
@@ -34,7 +37,7 @@ export interface Checked {
  */
 export async function sendChecks(
   sender: Sender,
-  { url, clientToken, secrets }: Checked,
+  { url, clientToken, secrets, own }: Checked,
   signal: AbortSignal,
 ): Promise<Record<Sent, Exchange>> {
   const send = async (id: string, given: { secrets?: string[]; ageMs?: number; inPieces?: true } = {}) => {
@@ -43,12 +46,13 @@ export async function sendChecks(
       { notificationId: id, clientToken, platformId: 'test', event: 'test' },
       given.secrets ?? secrets,
       Date.now() - (given.ageMs ?? 0),
+      own,
     );
     const startedAtMs = performance.now();
     const result = await place
       .post(given.inPieces ? slowly(request) : request)
       .catch(() => tooLate(performance.now() - startedAtMs));
-    return { request, result };
+    return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
   };
   const goodId = newId();
   const good = await send(goodId);

@@ -32,6 +32,8 @@ export const exampleMessages: Record<ErrorCode, string> = {
   method_not_allowed: 'This method is not allowed at this path',
   request_timeout: 'The request took too long',
   run_cancelled: 'An operator has cancelled the run of this event',
+  cursor_expired:
+    'Updates after this place are no longer kept: the newest 10,000 of a client are kept for 14 days. Begin again without after, and ask the platform about the assets that are not listed',
   body_too_long: 'The body is too long',
   unsupported_media_type: 'The body must be application/json',
   expectation_failed: 'The header Expect allows only 100-continue',

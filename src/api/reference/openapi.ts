@@ -4,11 +4,13 @@ import { pageHeaders } from '../pageHeaders.js';
 import { endpointCalls } from './calls/endpoint.js';
 import { noticeCalls } from './calls/notices.js';
 import { notificationCalls } from './calls/notifications.js';
+import { ownHeaderCalls } from './calls/ownHeaders.js';
 import { publishingCalls } from './calls/publishing.js';
 import { receiverCalls } from './calls/receivers.js';
 import { registrationCalls } from './calls/registration.js';
 import { serviceCalls } from './calls/service.js';
 import { tokenCalls } from './calls/tokens.js';
+import { updateCalls } from './calls/updates.js';
 import { noticeWebhooks } from './noticeWebhooks.js';
 import { headers, schemas } from './schemas.js';
 import { webhooks } from './webhook.js';
@@ -46,7 +48,9 @@ export const openapi = {
     ...tokenCalls,
     ...registrationCalls,
     ...endpointCalls,
+    ...ownHeaderCalls,
     ...receiverCalls,
+    ...updateCalls,
     ...notificationCalls,
     ...noticeCalls,
     ...publishingCalls,

@@ -50,7 +50,7 @@ export const webhooks = {
       tags: ['Notifications'],
       summary: 'An asset has new segments',
       description:
-        'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments.',
+        'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
       security: [],
       parameters: headersOfSent(example.headers, 'notification', notificationIdText),
       requestBody: {

@@ -15,7 +15,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
 
   secrets
     .command('reencrypt')
-    .description('encrypt every signing secret with the first key of SECRETS_KEY')
+    .description('encrypt every signing secret and request header with the first key of SECRETS_KEY')
     .action(async () => {
       const keys = operator.config().SECRETS_KEY;
       const [newest] = keys ?? [];
@@ -44,7 +44,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
       operator.answer(
         { key_id: newest.id, reencrypted: counts.reencrypted, unchanged: counts.unchanged },
         () =>
-          `${counts.reencrypted} signing secrets are now encrypted with the key "${newest.id}"; ` +
+          `${counts.reencrypted} signing secrets and request headers are now encrypted with the key "${newest.id}"; ` +
           `${counts.unchanged} were already.`,
       );
     });

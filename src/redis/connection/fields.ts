@@ -32,6 +32,7 @@ export const fields = {
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
    *   recovered_at    when deliveries could last go on again: assets that wait since before drain at a bounded rate
    *   held_runs       number of paused or cancelled runs; absent: no run was ever held, and none of its segments are forgotten
+   *   updates_until   the latest time of acceptance that a reader of the feed has seen in the list (updates.ts)
    *   state_notice, secret_notice   JSON of a notice that has no workflow yet (records/owedNotices.ts)
    */
   endpoint: [
@@ -60,6 +61,7 @@ export const fields = {
     'drain_at',
     'recovered_at',
     'held_runs',
+    'updates_until',
     'state_notice',
     'secret_notice',
   ],

@@ -38,7 +38,8 @@
  *
  * Of one client, `{T}:` before each
  *   client                        hash (fields.ts)
- *   signing-secrets               hash of the client's signing secrets
+ *   signing-secrets               hash of the client's sealed secrets: signing secrets (signingSecrets.ts) and the values of
+ *                                 its request headers (requestHeaders.ts)
  *   registration                  hash (fields.ts)
  *   endpoint                      hash (fields.ts)
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
@@ -60,6 +61,8 @@
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
+ *   updates                       stream: asset and notification id of updates that readers of the feed do not find in the
+ *                                 list of notifications, the newest 10,000 (updates.ts)
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   attempts-by:<hour>            hash: results of that hour's attempts, in 5-minute steps; 26 hours (attemptHistory.ts)
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
@@ -144,6 +147,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     inFlightOfLayout1: `${base}in-flight`,
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
+    updates: `${base}updates`,
     sendLimit: `${base}send-limit`,
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,
     decision: (platformId: string) => `${base}decision:${platformId}`,

@@ -39,7 +39,7 @@ export const previousSecretMs = 24 * 3600 * 1000;
 export const defaultScopes: readonly string[] = ['push_notifications'];
 /** Allows publishing enrichment events. */
 export const platformScope = 'enrichments';
-/** If an account has this scope, only tokens with it read and rotate signing secrets. */
+/** If an account has this scope, only tokens with it read and rotate signing secrets, and set request headers. */
 export const signingSecretsScope = 'signing_secrets';
 
 /** Creates an account. Its secret (256 bits) is only in the answer: Redis keeps its hash. */

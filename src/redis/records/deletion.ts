@@ -59,7 +59,7 @@ export async function clearDeletedClient(
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await resetRegistration(db, clientToken);
-  await db.redis.unlink(keys.signingSecrets);
+  await db.redis.unlink(keys.signingSecrets, keys.updates);
   const cancelled = await repeat(db, cancelOwed, clientToken, onStep);
   await repeat(db, unlinkBeside, clientToken, onStep);
   for (let from = 0; from < buckets; from += keysPerStep) {

@@ -16,7 +16,8 @@ export interface Reencrypted {
 const replace = script('reencrypt');
 
 /**
- * Encrypts every signing secret, also previous ones, with the newest key of `SECRETS_KEY`. Safe to repeat.
+ * Encrypts every signing secret, also previous ones, and every request header with the newest key of `SECRETS_KEY`. Safe to
+ * repeat.
  * @param told called before each client and account with the number done and the number of all
  */
 export async function reencryptSigningSecrets(

@@ -3,6 +3,7 @@
  * encrypted at rest. The hash `{T}:signing-secrets`:
  *   current                  the sealed secret
  *   previous:<until>:<n>     a sealed previous one that still signs until then (ms)
+ *   header:<name>            a sealed request header (requestHeaders.ts)
  */
 import { randomBytes } from 'node:crypto';
 import type { Db } from '../connection/db.js';

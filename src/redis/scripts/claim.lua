@@ -40,6 +40,10 @@ local function add_to_run(e, new, id, before)
   line = line .. ' ' .. its_run
   return keeps and #keeps < 4096 and line .. '\n' .. keeps or line
 end
+-- Adds an update to the feed that its readers would not find in the list (src/redis/notifications/updates.ts).
+local function tell(id, asset)
+  redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
+end
 local has_listed = false
 -- last: the id of the asset's previous claim, as bytes
 local function write_claim(e, claimed, last, segments, new)
@@ -59,6 +63,7 @@ local function write_claim(e, claimed, last, segments, new)
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
+  if tonumber(accepted_at) <= updates_until then tell(id, asset) end
   return {'claimed', claimed, held(), false, replaces and 1}
 end
 local function claim_again(e, claimed, last, segments, new)
@@ -114,6 +119,8 @@ local function claim_event(e)
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
   if run then add_to_run(e, new) end
+  -- A client without a URL may ask for updates.
+  if new ~= '' and not is_silent then tell(id, asset) end
   decide(asset, event, reason)
   return {'none', reason}
 end

@@ -1,4 +1,4 @@
--- Replaces a signing secret with the same one encrypted with another key, unless it was rotated or has ended meanwhile.
+-- Replaces a signing secret or request header with the same one encrypted with another key, unless it changed or ended meanwhile.
 -- include: client
 -- KEYS: the client's base, or that of a recipient of notices
 -- Arguments: name (of the field), before, after (sealed)

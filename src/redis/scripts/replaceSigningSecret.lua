@@ -6,8 +6,12 @@
 -- Repeat: safe: the same secret is stored again
 
 local sealed = ARGV[2]
-redis.call('DEL', base .. 'signing-secrets')
-redis.call('HSET', base .. 'signing-secrets', 'current', sealed)
+local S = base .. 'signing-secrets'
+-- Request headers are in the same hash and stay.
+for _, name in ipairs(redis.call('HKEYS', S)) do
+  if string.find(name, '^previous:') then redis.call('HDEL', S, name) end
+end
+redis.call('HSET', S, 'current', sealed)
 if redis.call('EXISTS', base .. 'client') == 1 then
   owe_notice('secret_notice', 'secret.rotated', 'the signing secret was rotated, earlier ones have ended', failed_so_far(now))
 end

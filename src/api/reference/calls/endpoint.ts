@@ -145,7 +145,7 @@ export const endpointCalls = {
       operationId: 'sendTestNotification',
       tag: 'Endpoint',
       summary: 'Send a test notification',
-      description: `Sends \`{"event":"test","platform_id":"test"}\` now, once, to the registered URL or, before there is one, to \`url\`, and answers the result. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`names\`. ${scope}`,
+      description: `Sends \`{"event":"test","platform_id":"test"}\` now, once, to the registered URL or, before there is one, to \`url\`, and answers the result. The values of your own request headers are shown as \`***\`. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`names\`. ${scope}`,
       parameters: [query('url', 'Where to send it; only before a URL is registered.', urlText)],
       success: {
         '200': answer(

@@ -54,7 +54,7 @@ export const receiverCalls = {
       tag: 'Endpoint',
       summary: 'Check a receiver',
       description:
-        'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and shows the receiver’s answer to each. One call in 25 s for each client, which counts as 5 calls that send something; counts towards the account’s rate `names`. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
+        'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something; counts towards the account’s rate `names`. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
       parameters: [query('url', 'Where to send them; only before a URL is registered.', urlText)],
       success: {
         '200': answer(

@@ -4,14 +4,14 @@
 -- include: client, table, endpoint, notification, known
 
 local needs_wake = 0
--- Reads the facts that all events and attempts of the client share, once in a script. `held_runs` is a variable of its own: one
--- more field would double their table.
-local common_facts, held_runs
+-- Reads the facts that all events and attempts of the client share, once in a script. `held_runs` and
+-- `updates_until` are variables of their own: one more field would double their table.
+local common_facts, held_runs, updates_until
 local function common()
   if common_facts then return common_facts end
   local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at', 'held_runs')
+    'rate_at', 'drain_at', 'recovered_at', 'held_runs', 'updates_until')
   common_facts = {
     is_known = client[1] and not client[2], is_deleted = client[2],
     bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
@@ -20,7 +20,7 @@ local function common()
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = e[9], drain_at = e[10], recovered_at = tonumber(e[11] or '0'),
   }
-  held_runs = e[12]
+  held_runs, updates_until = e[12], tonumber(e[13] or '-1')
   return common_facts
 end
 -- Returns the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
