@@ -61,7 +61,7 @@ describe('operator at a terminal', () => {
     const cases: [args: string[], said: RegExp, left: RegExp][] = [
       [
         ['secrets', 'reencrypt'],
-        /Reencrypting: \d+ of 12 clients, \d+ s/,
+        /Reencrypting: \d+ of 13 clients and accounts, \d+ s/,
         /signing secrets and request headers are now encrypted with the key/,
       ],
       [['export'], /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
