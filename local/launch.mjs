@@ -22,6 +22,9 @@ const [task, ...args] = process.argv.slice(2);
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
 const fuzz = 'test/fuzz/**/*.test.ts';
+const stack = 'test/stack/**/*.test.ts';
+/** Those of the fault suite that know parts by name, whichever servers these are. */
+const stackFaults = ['kill', 'outage', 'soak', 'deploy'].map((name) => `test/faults/${name}.test.ts`);
 
 checkNode();
 switch (task) {
@@ -42,7 +45,7 @@ switch (task) {
     break;
   case 'test':
     prepare();
-    mocha(tests, '--ignore', faults, '--ignore', fuzz);
+    mocha(tests, '--ignore', faults, '--ignore', fuzz, '--ignore', stack);
     break;
   case 'unit':
     prepare([install]);
@@ -55,7 +58,16 @@ switch (task) {
     break;
   case 'faults':
     prepare();
-    mocha(faults);
+    if (takesStack()) mocha(...stackFaults);
+    else mocha(faults);
+    break;
+  case 'stack':
+    if (args[0] === 'up' || !existsSync(join(projectDir, 'dist/local/stack/main.js'))) prepare();
+    await become('dist/local/stack/main.js');
+    break;
+  case 'test:stack':
+    prepare();
+    mocha(stack);
     break;
   case 'fuzz':
     prepare();
@@ -67,6 +79,15 @@ switch (task) {
     break;
   default:
     fail(`launch.mjs: no task ${task}`);
+}
+
+/** `--stack`: on the servers of production, not of development. */
+function takesStack() {
+  const at = args.indexOf('--stack');
+  if (at < 0) return false;
+  args.splice(at, 1);
+  process.env.FAULT_STACK = '1';
+  return true;
 }
 
 /** The files that were named, or all of it: without any mocha would take the whole of `test`. */

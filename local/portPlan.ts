@@ -24,6 +24,13 @@ export class PortPlan {
     return port;
   }
 
+  /** A free one. */
+  async any(): Promise<number> {
+    const port = await this.#another();
+    this.#given.add(port);
+    return port;
+  }
+
   all(): number[] {
     return [...this.#given];
   }

@@ -82,28 +82,35 @@ const limits = [
 /** A worker whose line died without a word is asked sooner than after a minute: until then it is given tasks. */
 const pings = { 'frontend.keepAliveTime': '2s', 'frontend.keepAliveTimeout': '2s' };
 
-/** One bare gRPC call, DescribeNamespace: true when the server answers it with status 0. */
-function hasNamespace(port: number, namespace: string): Promise<boolean> {
+async function hasNamespace(port: number, namespace: string): Promise<boolean> {
+  return (await namespaceStatus(port, namespace)) === '0';
+}
+
+/**
+ * One bare gRPC call, DescribeNamespace, to a server on 127.0.0.1.
+ * @returns gRPC's status: `0` where the namespace is there, `5` where it is not; undefined without an answer within 2 s
+ */
+export function namespaceStatus(port: number, namespace: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const session = connect(`http://127.0.0.1:${port}`);
-    const done = (ok: boolean) => {
-      resolve(ok);
+    const done = (status: unknown) => {
+      resolve(typeof status === 'string' ? status : undefined);
       session.destroy();
     };
-    session.once('error', () => done(false));
+    session.once('error', done);
     const call = session.request({
       ':method': 'POST',
       ':path': '/temporal.api.workflowservice.v1.WorkflowService/DescribeNamespace',
       'content-type': 'application/grpc',
       te: 'trailers',
     });
-    call.setTimeout(2000, () => done(false));
-    call.once('error', () => done(false));
+    call.setTimeout(2000, () => done(undefined));
+    call.once('error', done);
     call.once('response', (headers) => {
-      if (headers['grpc-status'] !== undefined) done(headers['grpc-status'] === '0');
+      if (headers['grpc-status'] !== undefined) done(headers['grpc-status']);
     });
-    call.once('trailers', (trailers) => done(trailers['grpc-status'] === '0'));
-    call.once('close', () => done(false));
+    call.once('trailers', (trailers) => done(trailers['grpc-status']));
+    call.once('close', () => done(undefined));
     call.resume();
     call.end(grpcMessage(namespace));
   });

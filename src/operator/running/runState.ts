@@ -1,4 +1,7 @@
-/** `.data/run.json`: what a running `npm start` tells the operator's commands and the next start. */
+/**
+ * `.data/run.json`: what a running `npm start` tells the operator's commands and the next start;
+ * `.data/stack/run.json` is that of `npm run stack`.
+ */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSameProcess, type ProcessMark } from './processMark.js';
@@ -6,20 +9,33 @@ import { dataDir } from './projectDir.js';
 
 export interface RunState {
   supervisor: ProcessMark;
-  children: ProcessMark[];
+  children: (ProcessMark & { name?: string })[];
   redisUrl?: string;
   temporalAddress?: string;
   /** Absent when TEMPORAL_ADDRESS names the server. */
   temporalUiUrl?: string;
   apiUrl?: string;
+  /** Of what runs, by name. */
+  ports?: Record<string, number>;
   /** The settings that the service runs with, beside those that the operator has given: readConfig takes them. */
   environment?: Record<string, string>;
 }
 
 /** The `npm start` that runs now for this clone, if any. */
 export function readRunState(projectDir?: string): RunState | undefined {
-  const state = read(dataDir(projectDir));
+  return readRunStateIn(dataDir(projectDir));
+}
+
+/** What runs now for this data folder, if anything. */
+export function readRunStateIn(dir: string): RunState | undefined {
+  const state = read(dir);
   return state && isSameProcess(state.supervisor) ? state : undefined;
+}
+
+/** What a supervisor that is gone has left running in this data folder: processes of its own alone. */
+export function readLeftBehind(dir: string): RunState['children'] {
+  const state = read(dir);
+  return state && !isSameProcess(state.supervisor) ? state.children.filter(isSameProcess) : [];
 }
 
 /**

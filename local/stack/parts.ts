@@ -1,0 +1,149 @@
+/** What the stack consists of: how each part is started, in the order in which they need each other. */
+import { join } from 'node:path';
+import type { Config } from '../../src/config.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
+import { answersOk } from '../answersOk.js';
+import { type Child, startChild, waitUntilReady } from '../child.js';
+import { localSettings } from '../localSettings.js';
+import { logFile } from '../logFile.js';
+import { nodeFlags } from '../nodeFlags.js';
+import { startRedis } from '../redis.js';
+import { type StopOrder, serviceGraceMs } from '../supervisor.js';
+import { startBalancer } from './balancer.js';
+import { hasAppendOnlyFile } from './folders.js';
+import { passwordOf, postgresqlUser, startPostgresql } from './postgresql.js';
+import type { Programs } from './programs.js';
+import { startPrometheus } from './prometheus.js';
+import { startTemporalServer, type TemporalPorts } from './temporalServer.js';
+
+export type PartName =
+  | 'redis'
+  | 'replica'
+  | 'postgresql'
+  | 'temporal'
+  | 'service-1'
+  | 'service-2'
+  | 'balancer'
+  | 'prometheus';
+
+/** Callers first: what is under way there is settled in what they call. */
+export const stopOrder: StopOrder = [
+  { name: 'service-1', graceMs: serviceGraceMs },
+  { name: 'service-2', graceMs: serviceGraceMs },
+  { name: 'balancer', graceMs: 5000 },
+  { name: 'prometheus', graceMs: 10_000 },
+  { name: 'temporal', graceMs: 30_000 },
+  { name: 'postgresql', graceMs: 60_000 },
+  { name: 'replica', graceMs: 15_000 },
+  { name: 'redis', graceMs: 15_000 },
+];
+
+export interface StackPorts {
+  /** Of those that have one port. */
+  ports: Readonly<Record<Exclude<PartName, 'temporal'> | 'balancer-health' | 'admin-1' | 'admin-2', number>>;
+  temporal: TemporalPorts;
+}
+
+export interface PartsOptions {
+  dir: string;
+  config: Config;
+  programs: Programs;
+  ports: StackPorts;
+  onStart: (child: Child) => void;
+  say: (line: string) => void;
+}
+
+/** Starts of the parts by name; each resolves once its part can be used. */
+export function partsOf(options: PartsOptions): Record<PartName, () => Promise<unknown>> {
+  const { dir, config, programs, onStart, say } = options;
+  const { ports, temporal } = options.ports;
+  const log = (name: string) => logFile(dir, name);
+  const environment = serviceEnvironment(options);
+
+  const service = (number: 1 | 2) => async () => {
+    const port = ports[`service-${number}`];
+    const child = await startChild({
+      name: `service-${number}`,
+      command: process.execPath,
+      args: [...nodeFlags, join(projectDir, 'dist/src/main.js'), 'all'],
+      env: {
+        ...process.env,
+        ...environment,
+        HOST: '127.0.0.1',
+        PORT: String(port),
+        ADMIN_HOST: '127.0.0.1',
+        ADMIN_PORT: String(ports[`admin-${number}`]),
+      },
+      logFile: log(`service-${number}`),
+      onStart,
+    });
+    await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${port}/readyz`), 60_000);
+  };
+
+  return {
+    async redis() {
+      refuseEmptyPrimary(dir);
+      const own = { dir: join(dir, 'redis'), port: ports.redis, binary: programs.redis };
+      await startRedis({ ...own, logFile: log('redis'), onStart, say });
+    },
+    async replica() {
+      const own = { name: 'replica', dir: join(dir, 'replica'), port: ports.replica, binary: programs.redis };
+      const args = ['--replicaof', '127.0.0.1', String(ports.redis)];
+      await startRedis({ ...own, logFile: log('replica'), onStart, args, say });
+    },
+    postgresql: () =>
+      startPostgresql({
+        ...{ dir: join(dir, 'postgresql'), port: ports.postgresql, bin: programs.postgresqlBin },
+        ...{ logFile: log('postgresql'), onStart },
+      }),
+    temporal: () =>
+      startTemporalServer({
+        ...{ dir, ports: temporal, programs, namespace: config.TEMPORAL_NAMESPACE },
+        postgresql: {
+          port: ports.postgresql,
+          user: postgresqlUser,
+          password: passwordOf(join(dir, 'postgresql')),
+        },
+        ...{ logFile: log('temporal'), onStart },
+      }),
+    'service-1': service(1),
+    'service-2': service(2),
+    balancer: () =>
+      startBalancer({
+        ...{ dir, program: programs.haproxy, logFile: log('balancer'), onStart },
+        ...{ port: ports.balancer, healthPort: ports['balancer-health'] },
+        services: [ports['service-1'], ports['service-2']],
+      }),
+    async prometheus() {
+      if (!programs.prometheus) return;
+      await startPrometheus({
+        ...{ dir: join(dir, 'prometheus'), port: ports.prometheus, program: programs.prometheus },
+        targets: [ports['admin-1'], ports['admin-2']].map((port) => `127.0.0.1:${port}`),
+        ...{ logFile: log('prometheus'), onStart },
+      });
+    },
+  };
+}
+
+/** What both processes of the service are told, and the operator's commands. */
+export function serviceEnvironment({ dir, ports: { ports, temporal } }: Pick<PartsOptions, 'dir' | 'ports'>) {
+  return {
+    REDIS_URL: `redis://127.0.0.1:${ports.redis}`,
+    TEMPORAL_ADDRESS: `127.0.0.1:${temporal.FRONTEND_GRPC_PORT}`,
+    ...localSettings(dir, [...Object.values(ports), ...Object.values(temporal)]),
+    TRUSTED_PROXIES: process.env.TRUSTED_PROXIES || '127.0.0.0/8',
+    // The balancer notices within a second.
+    SHUTDOWN_DELAY_SECONDS: process.env.SHUTDOWN_DELAY_SECONDS || '2',
+    // What is answered survives the loss of either Redis.
+    REDIS_ACK_REPLICAS: process.env.REDIS_ACK_REPLICAS || '1',
+  };
+}
+
+/** An empty primary would make its replica as empty as itself. @throws Error saying what to do */
+function refuseEmptyPrimary(dir: string): void {
+  if (hasAppendOnlyFile(join(dir, 'redis')) || !hasAppendOnlyFile(join(dir, 'replica'))) return;
+  throw new Error(
+    `the folder of redis is empty and that of its replica is not: started so, the replica would follow it and be emptied. ` +
+      `Stop the stack, copy ${join(dir, 'replica')} to ${join(dir, 'redis')}, and start it again; or restore a backup`,
+  );
+}

@@ -1,0 +1,136 @@
+/**
+ * The process behind `npm run stack -- up`: brings the parts up, starts again what ends by itself, and ends all of it in
+ * order when it is told to. What it says goes to its log and, until the stack is up, to the command that started it.
+ */
+import { type Config, readConfig } from '../../src/config.js';
+import { claimFolder } from '../claimFolder.js';
+import { PortPlan } from '../portPlan.js';
+import { step } from '../step.js';
+import { Supervisor, stopOnSignals } from '../supervisor.js';
+import { stackDir } from './folders.js';
+import { type PartName, partsOf, type StackPorts, serviceEnvironment, stopOrder } from './parts.js';
+import { findPrograms } from './programs.js';
+import { isFollowing } from './redisInfo.js';
+import { type TemporalPorts, temporalPortNames } from './temporalServer.js';
+
+/** What it tells the command. */
+export type FromSupervisor = { say: string } | { ready: true };
+
+const dir = stackDir();
+const say = (line: string) => {
+  console.log(line);
+  if (process.connected) process.send?.({ say: line } satisfies FromSupervisor);
+};
+const longestPauseMs = 30_000;
+let isUp = false;
+let parts: Record<string, () => Promise<unknown>> = {};
+const startingAgain = new Set<string>();
+
+try {
+  const config = readConfig();
+  const supervisor = new Supervisor(dir, await claimFolder(dir, say), {
+    order: stopOrder,
+    isReplaced(name) {
+      if (isUp) void startAgain(supervisor, name);
+      return isUp;
+    },
+  });
+  stopOnSignals(supervisor);
+  try {
+    await bringUp(config, supervisor);
+  } catch (err) {
+    say(message(err));
+    await supervisor.stop(message(err), 1);
+  }
+} catch (err) {
+  say(message(err));
+  process.exit(1);
+}
+
+async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
+  const { state } = supervisor;
+  const programs = await findPrograms(say);
+  const ports = await choosePorts();
+  const options = { dir, config, programs, ports, onStart: supervisor.adopt, say };
+  parts = partsOf(options);
+  const environment = serviceEnvironment(options);
+  Object.assign(state, {
+    redisUrl: environment.REDIS_URL,
+    temporalAddress: environment.TEMPORAL_ADDRESS,
+    apiUrl: `http://127.0.0.1:${ports.ports.balancer}`,
+    ports: { ...ports.ports, temporal: ports.temporal.FRONTEND_GRPC_PORT },
+    environment: {
+      ...environment,
+      PORT: String(ports.ports.balancer),
+      ADMIN_PORT: String(ports.ports['admin-1']),
+    },
+  });
+  supervisor.save();
+
+  const start = (name: PartName) =>
+    supervisor.isStopping
+      ? undefined
+      : step(say, name, `127.0.0.1:${state.ports?.[name]}`, parts[name] as () => Promise<unknown>);
+  await Promise.all([
+    Promise.resolve(start('redis')).then(async () => {
+      await start('replica');
+      while (!supervisor.isStopping && !(await isFollowing(ports.ports.replica))) await pause(50);
+    }),
+    Promise.resolve(start('postgresql')).then(() => start('temporal')),
+  ]);
+  await Promise.all([start('service-1'), start('service-2')]);
+  await start('balancer');
+  if (programs.prometheus) await start('prometheus');
+  else say('prometheus is not on PATH: the stack runs without it');
+  isUp = true;
+  if (process.connected) {
+    process.send?.({ ready: true } satisfies FromSupervisor);
+    process.disconnect();
+  }
+}
+
+async function startAgain(supervisor: Supervisor, name: string): Promise<void> {
+  if (startingAgain.has(name)) return;
+  startingAgain.add(name);
+  for (let pauseMs = 250; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
+    await pause(pauseMs);
+    if (supervisor.isStopping) return;
+    try {
+      await parts[name]?.();
+      break;
+    } catch (err) {
+      console.error(`${name} did not start again: ${message(err)}`);
+    }
+  }
+  startingAgain.delete(name);
+  console.log(`${new Date().toISOString()} ${name} was started again`);
+}
+
+/** The usual ports where they are free. */
+async function choosePorts(): Promise<StackPorts> {
+  const plan = new PortPlan(say);
+  const ports: StackPorts['ports'] = {
+    balancer: await plan.preferably('PORT', 3000),
+    'service-1': await plan.preferably('STACK_SERVICE_1_PORT', 3001),
+    'service-2': await plan.preferably('STACK_SERVICE_2_PORT', 3002),
+    'balancer-health': await plan.preferably('STACK_BALANCER_HEALTH_PORT', 8404),
+    'admin-1': await plan.preferably('ADMIN_PORT', 9464),
+    'admin-2': await plan.preferably('STACK_ADMIN_2_PORT', 9465),
+    redis: await plan.preferably('REDIS_PORT', 6379),
+    replica: await plan.preferably('STACK_REPLICA_PORT', 6380),
+    postgresql: await plan.preferably('STACK_POSTGRESQL_PORT', 5432),
+    prometheus: await plan.preferably('STACK_PROMETHEUS_PORT', 9090),
+  };
+  const temporal: Record<string, number> = {};
+  for (const name of temporalPortNames) {
+    temporal[name] =
+      name === 'FRONTEND_GRPC_PORT' ? await plan.preferably('TEMPORAL_PORT', 7233) : await plan.any();
+  }
+  return { ports, temporal: temporal as TemporalPorts };
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function message(err: unknown): string {
+  return err instanceof Error ? err.message : String(err);
+}

@@ -1,0 +1,50 @@
+/** Whose process PostgreSQL is: it refuses to be root's. */
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, statSync } from 'node:fs';
+import { dirname, sep } from 'node:path';
+
+export interface User {
+  name: string;
+  uid: number;
+  gid: number;
+}
+
+/** `postgres` where there is one, else `nobody`; undefined where we are not root and need no other. @throws without either */
+export function unprivilegedUser(): User | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const user = ['postgres', 'nobody'].map(find).find(Boolean);
+  if (!user)
+    throw new Error('PostgreSQL refuses to run as root, and there is neither postgres nor nobody here');
+  return user;
+}
+
+/**
+ * Lets a user reach a folder through those above it: ours get their group, which may pass and not list.
+ *
+ * @param isOurs says which folders may be changed
+ * @throws Error naming a folder of somebody else that is in the way
+ */
+export function letThrough(user: User, folder: string, isOurs: (folder: string) => boolean): void {
+  for (let above = dirname(folder); above !== sep; above = dirname(above)) {
+    const { mode, uid, gid } = statSync(above);
+    const mayPass = uid === user.uid ? mode & 0o100 : gid === user.gid ? mode & 0o010 : mode & 0o001;
+    if (mayPass) continue;
+    if (!isOurs(above)) {
+      throw new Error(
+        `PostgreSQL runs as ${user.name}, who may not pass through ${above}: chmod o+x it, or set DATA_DIR to another folder`,
+      );
+    }
+    chownSync(above, uid, user.gid);
+    chmodSync(above, (mode & 0o7777) | 0o010);
+  }
+}
+
+function find(name: string): User | undefined {
+  try {
+    const id = (flag: string) =>
+      Number(execFileSync('id', [flag, name], { stdio: ['ignore', 'pipe', 'ignore'] }));
+    return { name, uid: id('-u'), gid: id('-g') };
+  } catch {
+    return undefined;
+  }
+}
