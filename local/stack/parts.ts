@@ -11,10 +11,11 @@ import { startRedis } from '../redis.js';
 import { type StopOrder, serviceGraceMs } from '../supervisor.js';
 import { startBalancer } from './balancer.js';
 import { hasAppendOnlyFile } from './folders.js';
+import type { StackPorts } from './ports.js';
 import { passwordOf, postgresqlUser, startPostgresql } from './postgresql.js';
 import type { Programs } from './programs.js';
 import { startPrometheus } from './prometheus.js';
-import { startTemporalServer, type TemporalPorts } from './temporalServer.js';
+import { startTemporalServer } from './temporalServer.js';
 
 export type PartName =
   | 'redis'
@@ -38,18 +39,14 @@ export const stopOrder: StopOrder = [
   { name: 'redis', graceMs: 15_000 },
 ];
 
-export interface StackPorts {
-  /** Of those that have one port. */
-  ports: Readonly<Record<Exclude<PartName, 'temporal'> | 'balancer-health' | 'admin-1' | 'admin-2', number>>;
-  temporal: TemporalPorts;
-}
-
 export interface PartsOptions {
   dir: string;
-  config: Config;
+  config: Pick<Config, 'TEMPORAL_NAMESPACE'>;
   programs: Programs;
   ports: StackPorts;
   onStart: (child: Child) => void;
+  /** Added to the command line of the primary Redis. */
+  redisArgs?: readonly string[];
   say: (line: string) => void;
 }
 
@@ -84,7 +81,7 @@ export function partsOf(options: PartsOptions): Record<PartName, () => Promise<u
     async redis() {
       refuseEmptyPrimary(dir);
       const own = { dir: join(dir, 'redis'), port: ports.redis, binary: programs.redis };
-      await startRedis({ ...own, logFile: log('redis'), onStart, say });
+      await startRedis({ ...own, logFile: log('redis'), onStart, args: options.redisArgs ?? [], say });
     },
     async replica() {
       const own = { name: 'replica', dir: join(dir, 'replica'), port: ports.replica, binary: programs.redis };

@@ -8,10 +8,10 @@ import { PortPlan } from '../portPlan.js';
 import { step } from '../step.js';
 import { Supervisor, stopOnSignals } from '../supervisor.js';
 import { stackDir } from './folders.js';
-import { type PartName, partsOf, type StackPorts, serviceEnvironment, stopOrder } from './parts.js';
+import { type PartName, partsOf, serviceEnvironment, stopOrder } from './parts.js';
+import { chooseStackPorts } from './ports.js';
 import { findPrograms } from './programs.js';
 import { isFollowing } from './redisInfo.js';
-import { type TemporalPorts, temporalPortNames } from './temporalServer.js';
 
 /** What it tells the command. */
 export type FromSupervisor = { say: string } | { ready: true };
@@ -50,7 +50,7 @@ try {
 async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   const { state } = supervisor;
   const programs = await findPrograms(say);
-  const ports = await choosePorts();
+  const ports = await chooseStackPorts(new PortPlan(say));
   const options = { dir, config, programs, ports, onStart: supervisor.adopt, say };
   parts = partsOf(options);
   const environment = serviceEnvironment(options);
@@ -104,29 +104,6 @@ async function startAgain(supervisor: Supervisor, name: string): Promise<void> {
   }
   startingAgain.delete(name);
   console.log(`${new Date().toISOString()} ${name} was started again`);
-}
-
-/** The usual ports where they are free. */
-async function choosePorts(): Promise<StackPorts> {
-  const plan = new PortPlan(say);
-  const ports: StackPorts['ports'] = {
-    balancer: await plan.preferably('PORT', 3000),
-    'service-1': await plan.preferably('STACK_SERVICE_1_PORT', 3001),
-    'service-2': await plan.preferably('STACK_SERVICE_2_PORT', 3002),
-    'balancer-health': await plan.preferably('STACK_BALANCER_HEALTH_PORT', 8404),
-    'admin-1': await plan.preferably('ADMIN_PORT', 9464),
-    'admin-2': await plan.preferably('STACK_ADMIN_2_PORT', 9465),
-    redis: await plan.preferably('REDIS_PORT', 6379),
-    replica: await plan.preferably('STACK_REPLICA_PORT', 6380),
-    postgresql: await plan.preferably('STACK_POSTGRESQL_PORT', 5432),
-    prometheus: await plan.preferably('STACK_PROMETHEUS_PORT', 9090),
-  };
-  const temporal: Record<string, number> = {};
-  for (const name of temporalPortNames) {
-    temporal[name] =
-      name === 'FRONTEND_GRPC_PORT' ? await plan.preferably('TEMPORAL_PORT', 7233) : await plan.any();
-  }
-  return { ports, temporal: temporal as TemporalPorts };
 }
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,0 +1,31 @@
+import type { PortPlan } from '../portPlan.js';
+import type { PartName } from './parts.js';
+import { type TemporalPorts, temporalPortNames } from './temporalServer.js';
+
+export interface StackPorts {
+  /** Of those that have one port, and further ones of theirs. */
+  ports: Readonly<Record<Exclude<PartName, 'temporal'> | 'balancer-health' | 'admin-1' | 'admin-2', number>>;
+  temporal: TemporalPorts;
+}
+
+/** The usual ports where the plan has them. */
+export async function chooseStackPorts(plan: Pick<PortPlan, 'preferably' | 'any'>): Promise<StackPorts> {
+  const ports: StackPorts['ports'] = {
+    balancer: await plan.preferably('PORT', 3000),
+    'service-1': await plan.preferably('STACK_SERVICE_1_PORT', 3001),
+    'service-2': await plan.preferably('STACK_SERVICE_2_PORT', 3002),
+    'balancer-health': await plan.preferably('STACK_BALANCER_HEALTH_PORT', 8404),
+    'admin-1': await plan.preferably('ADMIN_PORT', 9464),
+    'admin-2': await plan.preferably('STACK_ADMIN_2_PORT', 9465),
+    redis: await plan.preferably('REDIS_PORT', 6379),
+    replica: await plan.preferably('STACK_REPLICA_PORT', 6380),
+    postgresql: await plan.preferably('STACK_POSTGRESQL_PORT', 5432),
+    prometheus: await plan.preferably('STACK_PROMETHEUS_PORT', 9090),
+  };
+  const temporal: Record<string, number> = {};
+  for (const name of temporalPortNames) {
+    temporal[name] =
+      name === 'FRONTEND_GRPC_PORT' ? await plan.preferably('TEMPORAL_PORT', 7233) : await plan.any();
+  }
+  return { ports, temporal: temporal as TemporalPorts };
+}
