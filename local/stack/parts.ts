@@ -11,21 +11,11 @@ import { startRedis } from '../redis.js';
 import { type StopOrder, serviceGraceMs } from '../supervisor.js';
 import { startBalancer } from './balancer.js';
 import { hasAppendOnlyFile } from './folders.js';
-import type { StackPorts } from './ports.js';
+import type { PartName, StackPorts } from './ports.js';
 import { passwordOf, postgresqlUser, startPostgresql } from './postgresql.js';
 import type { Programs } from './programs.js';
 import { startPrometheus } from './prometheus.js';
 import { startTemporalServer } from './temporalServer.js';
-
-export type PartName =
-  | 'redis'
-  | 'replica'
-  | 'postgresql'
-  | 'temporal'
-  | 'service-1'
-  | 'service-2'
-  | 'balancer'
-  | 'prometheus';
 
 /** Callers first: what is under way there is settled in what they call. */
 export const stopOrder: StopOrder = [

@@ -1,6 +1,15 @@
 import type { PortPlan } from '../portPlan.js';
-import type { PartName } from './parts.js';
 import { type TemporalPorts, temporalPortNames } from './temporalServer.js';
+
+export type PartName =
+  | 'redis'
+  | 'replica'
+  | 'postgresql'
+  | 'temporal'
+  | 'service-1'
+  | 'service-2'
+  | 'balancer'
+  | 'prometheus';
 
 export interface StackPorts {
   /** Of those that have one port, and further ones of theirs. */

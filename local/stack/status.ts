@@ -5,7 +5,7 @@ import { answersOk } from '../answersOk.js';
 import { answersPing } from '../redis.js';
 import { namespaceStatus } from '../temporal.js';
 import { stackDir } from './folders.js';
-import type { PartName } from './parts.js';
+import type { PartName } from './ports.js';
 import { takesConnections } from './postgresql.js';
 import { findPostgresql } from './programs.js';
 import { isFollowing } from './redisInfo.js';

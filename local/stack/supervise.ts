@@ -8,8 +8,8 @@ import { PortPlan } from '../portPlan.js';
 import { step } from '../step.js';
 import { Supervisor, stopOnSignals } from '../supervisor.js';
 import { stackDir } from './folders.js';
-import { type PartName, partsOf, serviceEnvironment, stopOrder } from './parts.js';
-import { chooseStackPorts } from './ports.js';
+import { partsOf, serviceEnvironment, stopOrder } from './parts.js';
+import { chooseStackPorts, type PartName } from './ports.js';
 import { findPrograms } from './programs.js';
 import { isFollowing } from './redisInfo.js';
 

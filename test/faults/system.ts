@@ -6,8 +6,8 @@ import { type Child, logTail, startChild, waitUntilReady } from '../../local/chi
 import { nodeFlags } from '../../local/nodeFlags.js';
 import { freePort } from '../../local/ports.js';
 import { startRedis } from '../../local/redis.js';
-import { type PartName, partsOf } from '../../local/stack/parts.js';
-import { chooseStackPorts } from '../../local/stack/ports.js';
+import { partsOf } from '../../local/stack/parts.js';
+import { chooseStackPorts, type PartName } from '../../local/stack/ports.js';
 import { takesConnections } from '../../local/stack/postgresql.js';
 import { findPostgresql, findPrograms } from '../../local/stack/programs.js';
 import { startTemporal } from '../../local/temporal.js';

@@ -1,0 +1,2 @@
+/** Whether the stack can run here. */
+export function isComplete(): boolean;

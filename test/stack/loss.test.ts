@@ -1,0 +1,119 @@
+/** Backup, restore and the loss of a store, with the commands of docs/guides/disaster.md. */
+import assert from 'node:assert/strict';
+import { cp, readdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import type { Cast } from '../faults/cast.js';
+import { isComplete } from './isComplete.mjs';
+import { StartedStack } from './startedStack.js';
+
+describe('npm run stack: the loss of a store', function () {
+  this.timeout(900_000);
+  let stack: StartedStack;
+  let cast: Cast;
+
+  before(async function () {
+    if (!isComplete()) return this.skip();
+    this.timeout(1_800_000);
+    stack = await StartedStack.inNewFolder();
+    await stack.run(['up']);
+    cast = await stack.createCast(2);
+  });
+  after(() => stack?.remove());
+
+  /** While the receiver is away: each is owed. */
+  async function owe(...assets: string[]): Promise<string[]> {
+    await (await stack.receiver()).breakOff();
+    return Promise.all(assets.map((asset, i) => stack.publish(cast, i % 2, asset)));
+  }
+
+  it('Redis gone, its replica there: up refuses an empty primary; with the copy of the replica nothing acknowledged is lost', async () => {
+    const delivered = await stack.publish(cast, 0, 'delivered-before');
+    await stack.received([delivered]);
+    const owed = await owe('owed-1', 'owed-2', 'owed-3');
+    await stack.run(['down']);
+    await rm(join(stack.dir, 'redis'), { recursive: true });
+
+    assert.match(await stack.run(['up'], 1), /the folder of redis is empty and that of its replica is not/);
+    assert.ok((await readdir(join(stack.dir, 'replica', 'appendonlydir'))).length > 0);
+    await cp(join(stack.dir, 'replica'), join(stack.dir, 'redis'), { recursive: true });
+    const receiver = await stack.receiver();
+    await receiver.open();
+    await stack.run(['up']);
+    await stack.received(owed);
+    assert.equal(
+      await stack.tryToPublish(cast, 0, 'delivered-before'),
+      delivered,
+      'a repeat makes nothing new',
+    );
+    assert.equal(receiver.arrivals.get(delivered)?.length, 1);
+  });
+
+  it('PostgreSQL gone: what is owed lies in Redis, and is sent with an empty Temporal', async () => {
+    const owed = await owe('owed-4', 'owed-5');
+    await stack.run(['down']);
+    await rm(join(stack.dir, 'postgresql'), { recursive: true });
+    await (await stack.receiver()).open();
+    await stack.run(['up']);
+    await stack.received([...owed, await stack.publish(cast, 0, 'after-postgresql')]);
+  });
+
+  it('both gone: a backup made under way brings back what was acknowledged before its end', async () => {
+    const receiver = await stack.receiver();
+    const known = await stack.publish(cast, 0, 'known');
+    await stack.received([known]);
+    const owed = await owe('owed-6', 'owed-7', 'owed-8');
+    // Left to catch-up alone: no workflow of the copy would bring it back.
+    await stack.withDb((db) => pauseEndpoint(db, cast.clientTokens[1] ?? ''));
+    const paused = await stack.publish(cast, 1, 'paused');
+    const folder = join(stack.dataDir, 'copy');
+    // Acknowledged while it is made: in the copy or not, and safe to send again.
+    const copying = stack.run(['backup', folder]);
+    const meanwhile: string[] = [];
+    for (let i = 0, done = false; !done; i++) {
+      meanwhile.push(await stack.publish(cast, 0, `meanwhile-${i}`));
+      done = await Promise.race([
+        copying.then(() => true),
+        new Promise<false>((next) => setTimeout(next, 50, false)),
+      ]);
+    }
+    assert.match(await copying, /postgresql {2}as of .*\n {2}redis {7}as of /);
+    const record = JSON.parse(await readFile(join(folder, 'backup.json'), 'utf8'));
+    assert.ok(record.postgresql.to <= record.redis.from, 'Redis last');
+    const since = await stack.publish(cast, 0, 'since-the-copy');
+
+    assert.match(await stack.run(['restore', folder], 1), /the stack runs/);
+    await stack.run(['down']);
+    for (const store of ['redis', 'replica', 'postgresql'])
+      await rm(join(stack.dir, store), { recursive: true });
+    assert.match(await stack.run(['restore', folder]), /redis is that of .*\npostgresql is that of /);
+    await receiver.open();
+    await stack.run(['up']);
+    await stack.received(owed);
+    await stack.operator('registration', 'resume', cast.clientTokens[1] ?? '');
+    await stack.received([paused]);
+
+    // The platform sends again what it sent since the copy began: each under the id that it had.
+    for (const [i, id] of meanwhile.entries())
+      assert.equal(await stack.publish(cast, 0, `meanwhile-${i}`), id);
+    assert.equal(await stack.publish(cast, 0, 'since-the-copy'), since);
+    await stack.received([...meanwhile, since]);
+    assert.equal(await stack.tryToPublish(cast, 0, 'known'), known);
+    assert.equal(
+      receiver.arrivals.get(known)?.length,
+      1,
+      'what was delivered before the copy is not sent again',
+    );
+  });
+
+  it('a backup that is not whole is not restored, and what is there stays', async () => {
+    await stack.run(['down']);
+    const folder = join(stack.dataDir, 'copy');
+    await rm(join(folder, 'postgresql', 'data', 'PG_VERSION'));
+    assert.match(await stack.run(['restore', folder], 1), /PG_VERSION/);
+    await rm(join(folder, 'backup.json'));
+    assert.match(await stack.run(['restore', folder, '--only', 'redis'], 1), /is no backup/);
+    await stack.run(['up']);
+    await stack.received([await stack.publish(cast, 0, 'last')]);
+  });
+});
