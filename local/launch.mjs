@@ -67,6 +67,7 @@ switch (task) {
     break;
   case 'test:stack':
     prepare();
+    process.env.FAULT_STACK = '1';
     mocha(stack);
     break;
   case 'fuzz':

@@ -43,7 +43,7 @@ describe('npm run stack', function () {
     assert.match(await stack.run(['up']), /it runs already/);
   });
 
-  it('keeps 64 history shards in PostgreSQL, as docker-compose.yml has them', async () => {
+  it('has as many history shards as docker-compose.yml', async () => {
     const compose = await readFile('docker-compose.yml', 'utf8');
     const started = await readFile('local/stack/temporalServer.ts', 'utf8');
     assert.equal(/NUM_HISTORY_SHARDS: (\d+)/.exec(compose)?.[1], /historyShards = (\d+)/.exec(started)?.[1]);
