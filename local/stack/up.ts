@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { dataDir } from '../../src/operator/running/projectDir.js';
 import { readRunStateIn } from '../../src/operator/running/runState.js';
 import { logFile } from '../logFile.js';
 import { stackDir } from './folders.js';
+import { findPrograms } from './programs.js';
 import { status } from './status.js';
 import type { FromSupervisor } from './supervise.js';
 
@@ -18,6 +18,8 @@ export async function up(): Promise<void> {
     return;
   }
   const begun = Date.now();
+  // Here, where Ctrl-C ends a build, too.
+  await findPrograms((line) => console.log(`  ${line}`));
   mkdirSync(join(dir, 'logs'), { recursive: true, mode: 0o700 });
   const log = openSync(logFile(dir, 'stack'), 'a', 0o600);
   const program = join(dirname(fileURLToPath(import.meta.url)), 'supervise.js');
@@ -49,6 +51,6 @@ up after ${((Date.now() - begun) / 1000).toFixed(1)} s
   logs, data   ${dir}
 
   npm run stack -- status | down | backup | restore FOLDER
-  DATA_DIR=${dir} npm run -s operator -- demo     any command of the operator's${process.env.DATA_DIR ? `\n  (DATA_DIR is ${dataDir()} for npm run stack)` : ''}`);
+  DATA_DIR=${dir} npm run -s operator -- demo     any command of the operator's`);
   process.exit(0);
 }

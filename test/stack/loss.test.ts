@@ -106,6 +106,22 @@ describe('npm run stack: the loss of a store', function () {
     );
   });
 
+  it('Redis and its replica gone: the backup’s Redis beside the Temporal of now; what came since is sent again', async () => {
+    const owed = await owe('owed-9', 'owed-10');
+    const folder = join(stack.dataDir, 'copy-2');
+    await stack.run(['backup', folder]);
+    // Its workflow still runs and knows what it claimed: it claims again.
+    const since = await stack.publish(cast, 0, 'since-the-second-copy');
+    await stack.run(['down']);
+    for (const store of ['redis', 'replica']) await rm(join(stack.dir, store), { recursive: true });
+    assert.match(await stack.run(['restore', folder, '--only', 'redis']), /^redis is that of [^\n]*\nnpm/m);
+    await (await stack.receiver()).open();
+    await stack.run(['up']);
+    await stack.received(owed);
+    assert.equal(await stack.publish(cast, 0, 'since-the-second-copy'), since);
+    await stack.received([since]);
+  });
+
   it('a backup that is not whole is not restored, and what is there stays', async () => {
     await stack.run(['down']);
     const folder = join(stack.dataDir, 'copy');
