@@ -106,7 +106,9 @@ async function startAgain(supervisor: Supervisor, name: string): Promise<void> {
   console.log(`${new Date().toISOString()} ${name} was started again`);
 }
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
 
 function message(err: unknown): string {
   return err instanceof Error ? err.message : String(err);
