@@ -87,10 +87,22 @@ async function hasNamespace(port: number, namespace: string): Promise<boolean> {
 }
 
 /**
- * One bare gRPC call, DescribeNamespace, to a server on 127.0.0.1.
+ * DescribeNamespace of a server on 127.0.0.1.
  * @returns gRPC's status: `0` where the namespace is there, `5` where it is not; undefined without an answer within 2 s
  */
 export function namespaceStatus(port: number, namespace: string): Promise<string | undefined> {
+  return callStatus(port, 'DescribeNamespace', grpcField(1, Buffer.from(namespace)));
+}
+
+/** Whether the history service behind a frontend on 127.0.0.1 answers: it knows that there is no such workflow. */
+export async function answersForWorkflows(port: number, namespace: string): Promise<boolean> {
+  const execution = grpcField(1, Buffer.from('is-anybody-there'));
+  const request = Buffer.concat([grpcField(1, Buffer.from(namespace)), grpcField(2, execution)]);
+  return (await callStatus(port, 'DescribeWorkflowExecution', request)) === '5';
+}
+
+/** One bare gRPC call. */
+function callStatus(port: number, method: string, request: Buffer): Promise<string | undefined> {
   return new Promise((resolve) => {
     const session = connect(`http://127.0.0.1:${port}`);
     const done = (status: unknown) => {
@@ -100,7 +112,7 @@ export function namespaceStatus(port: number, namespace: string): Promise<string
     session.once('error', done);
     const call = session.request({
       ':method': 'POST',
-      ':path': '/temporal.api.workflowservice.v1.WorkflowService/DescribeNamespace',
+      ':path': `/temporal.api.workflowservice.v1.WorkflowService/${method}`,
       'content-type': 'application/grpc',
       te: 'trailers',
     });
@@ -112,14 +124,16 @@ export function namespaceStatus(port: number, namespace: string): Promise<string
     call.once('trailers', (trailers) => done(trailers['grpc-status']));
     call.once('close', () => done(undefined));
     call.resume();
-    call.end(grpcMessage(namespace));
+    call.end(grpcMessage(request));
   });
 }
 
-/** A length-prefixed message whose only field, number 1, is a string. */
-function grpcMessage(text: string): Buffer {
-  const value = Buffer.from(text);
-  const message = Buffer.concat([Buffer.from([0x0a, value.length]), value]);
+/** A field of bytes or text, shorter than 128. */
+function grpcField(number: number, value: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value]);
+}
+
+function grpcMessage(message: Buffer): Buffer {
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(message.length, 1);
   return Buffer.concat([prefix, message]);

@@ -3,7 +3,7 @@ import { type RunState, readLeftBehind, readRunStateIn } from '../../src/operato
 import { table } from '../../src/operator/terminal/table.js';
 import { answersOk } from '../answersOk.js';
 import { answersPing } from '../redis.js';
-import { namespaceStatus } from '../temporal.js';
+import { answersForWorkflows } from '../temporal.js';
 import { stackDir } from './folders.js';
 import type { PartName } from './ports.js';
 import { takesConnections } from './postgresql.js';
@@ -78,7 +78,7 @@ async function isWell(name: PartName, port: number, ports: RunState['ports']): P
     case 'postgresql':
       return takesConnections(findPostgresql() ?? '', port);
     case 'temporal':
-      return (await namespaceStatus(port, process.env.TEMPORAL_NAMESPACE || 'default')) === '0';
+      return answersForWorkflows(port, process.env.TEMPORAL_NAMESPACE || 'default');
     case 'service-1':
     case 'service-2':
       return answersOk(`http://127.0.0.1:${port}/readyz`);

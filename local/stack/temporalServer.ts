@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type Child, startChild, waitUntilReady } from '../child.js';
-import { namespaceStatus } from '../temporal.js';
+import { answersForWorkflows, namespaceStatus } from '../temporal.js';
 import type { PostgresqlServer } from './postgresql.js';
 import type { Programs } from './programs.js';
 
@@ -89,7 +89,8 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
     90_000,
   );
   if ((await namespaceStatus(port, namespace)) !== '0') await makeNamespace(path, port, namespace);
-  await waitUntilReady(child, async () => (await namespaceStatus(port, namespace)) === '0', 60_000);
+  // Its frontend answers some seconds before its history service does.
+  await waitUntilReady(child, () => answersForWorkflows(port, namespace), 90_000);
   return child;
 }
 

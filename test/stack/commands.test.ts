@@ -37,7 +37,7 @@ describe('npm run stack', function () {
       await Promise.all(['run.json', 'secrets-key', 'postgresql/password'].map(mode)),
       [0o600, 0o600, 0o600],
     );
-    assert.match(await stack.operator('demo'), /delivered/);
+    assert.match(await stack.operator('demo'), /it fits/);
     const cast = await stack.createCast(1);
     await stack.received([await stack.publish(cast, 0, 'a-video')]);
     assert.match(await stack.run(['up']), /it runs already/);
