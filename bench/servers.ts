@@ -43,7 +43,7 @@ export async function startServers(dir: string, redisArgs: readonly string[]): P
 export async function startProductionServers(dir: string, redisArgs: readonly string[]): Promise<Servers> {
   const children: Child[] = [];
   const pids: Record<string, number> = {};
-  const ports = await chooseStackPorts({ preferably: freePort, any: freePort });
+  const ports = await chooseStackPorts({ preferably: freePort, any: freePort }, dir);
   const options = {
     ...{ dir, ports, redisArgs, config: { TEMPORAL_NAMESPACE: 'default' } },
     programs: await findPrograms((line) => console.error(line)),

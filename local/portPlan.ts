@@ -24,9 +24,10 @@ export class PortPlan {
     return port;
   }
 
-  /** A free one. */
-  async any(): Promise<number> {
-    const port = await this.#another();
+  /** The one of before where it is free, else another. */
+  async any(before?: number): Promise<number> {
+    const isFree = before !== undefined && !this.#given.has(before) && !(await isPortTaken(before));
+    const port = isFree ? before : await this.#another();
     this.#given.add(port);
     return port;
   }

@@ -32,7 +32,7 @@ export async function startBalancer(options: BalancerOptions): Promise<Child> {
     logFile,
     ...(onStart ? { onStart } : {}),
   });
-  await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${options.healthPort}/`), 30_000);
+  await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${options.healthPort}/`), 180_000);
   return child;
 }
 

@@ -64,7 +64,7 @@ export function partsOf(options: PartsOptions): Record<PartName, () => Promise<u
       logFile: log(`service-${number}`),
       onStart,
     });
-    await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${port}/readyz`), 60_000);
+    await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${port}/readyz`), 180_000);
   };
 
   return {

@@ -1,3 +1,5 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { PortPlan } from '../portPlan.js';
 import { type TemporalPorts, temporalPortNames } from './temporalServer.js';
 
@@ -17,8 +19,15 @@ export interface StackPorts {
   temporal: TemporalPorts;
 }
 
-/** The usual ports where the plan has them. */
-export async function chooseStackPorts(plan: Pick<PortPlan, 'preferably' | 'any'>): Promise<StackPorts> {
+/**
+ * The usual ports where the plan has them.
+ * @param dir keeps those by which Temporal's services know each other: with others a next start would take a minute, in
+ * which they look for those of before
+ */
+export async function chooseStackPorts(
+  plan: Pick<PortPlan, 'preferably' | 'any'>,
+  dir: string,
+): Promise<StackPorts> {
   const ports: StackPorts['ports'] = {
     balancer: await plan.preferably('PORT', 3000),
     'service-1': await plan.preferably('STACK_SERVICE_1_PORT', 3001),
@@ -31,10 +40,15 @@ export async function chooseStackPorts(plan: Pick<PortPlan, 'preferably' | 'any'
     postgresql: await plan.preferably('STACK_POSTGRESQL_PORT', 5432),
     prometheus: await plan.preferably('STACK_PROMETHEUS_PORT', 9090),
   };
+  const file = join(dir, 'temporal-ports.json');
+  const before = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Partial<TemporalPorts>) : {};
   const temporal: Record<string, number> = {};
   for (const name of temporalPortNames) {
     temporal[name] =
-      name === 'FRONTEND_GRPC_PORT' ? await plan.preferably('TEMPORAL_PORT', 7233) : await plan.any();
+      name === 'FRONTEND_GRPC_PORT'
+        ? await plan.preferably('TEMPORAL_PORT', 7233)
+        : await plan.any(before[name]);
   }
+  writeFileSync(file, `${JSON.stringify(temporal, null, 2)}\n`);
   return { ports, temporal: temporal as TemporalPorts };
 }

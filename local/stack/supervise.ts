@@ -50,7 +50,7 @@ try {
 async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   const { state } = supervisor;
   const programs = await findPrograms(say);
-  const ports = await chooseStackPorts(new PortPlan(say));
+  const ports = await chooseStackPorts(new PortPlan(say), dir);
   const options = { dir, config, programs, ports, onStart: supervisor.adopt, say };
   parts = partsOf(options);
   const environment = serviceEnvironment(options);

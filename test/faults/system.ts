@@ -84,7 +84,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
   const dir = await mkdtemp(join(projectDir, '.data', 'faults-'));
   // A copy: a build that is made meanwhile changes nothing here.
   await cp(join(projectDir, 'dist'), join(dir, 'dist'), { recursive: true });
-  const stackPorts = await chooseStackPorts({ preferably: freePort, any: freePort });
+  const stackPorts = await chooseStackPorts({ preferably: freePort, any: freePort }, dir);
   const ports: Record<Part | 'receiver', number> = {
     ...stackPorts.ports,
     temporal: stackPorts.temporal.FRONTEND_GRPC_PORT,
@@ -178,6 +178,12 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       })
     : undefined;
 
+  /** As in docker-compose.yml the service starts after the namespace was made, once. */
+  let namespaceMade: () => void = () => undefined;
+  const hasNamespace = new Promise<void>((resolve) => {
+    namespaceMade = resolve;
+  });
+
   /** Both may be started at once. */
   async function postgresqlAnswers(): Promise<void> {
     const bin = findPostgresql() ?? '';
@@ -205,6 +211,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       if (stack && part in stack) {
         if (part === 'temporal') await postgresqlAnswers();
         await stack[part as PartName]();
+        if (part === 'temporal') namespaceMade();
         return;
       }
       switch (part) {
@@ -219,6 +226,8 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
           return;
         case 'api':
         case 'api2':
+          if (stack) await hasNamespace;
+          return startService(part);
         case 'worker':
         case 'worker2':
           return startService(part);

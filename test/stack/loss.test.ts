@@ -89,9 +89,9 @@ describe('npm run stack: the loss of a store', function () {
     assert.match(await stack.run(['restore', folder]), /redis is that of .*\npostgresql is that of /);
     await receiver.open();
     await stack.run(['up']);
-    await stack.received(owed);
+    await stack.received(owed.filter((_, i) => i % 2 === 0));
     await stack.operator('registration', 'resume', cast.clientTokens[1] ?? '');
-    await stack.received([paused]);
+    await stack.received([...owed, paused]);
 
     // The platform sends again what it sent since the copy began: each under the id that it had.
     for (const [i, id] of meanwhile.entries())
