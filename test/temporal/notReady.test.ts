@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { startService } from '../e2e/service.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
-import { servers } from '../servers.js';
+import { servers, uniquePrefix } from '../servers.js';
 
 describe('A Temporal whose frontend answers and whose history service does not yet', () => {
   it('a process with a worker waits for it, and says so', async () => {
@@ -20,5 +20,10 @@ describe('A Temporal whose frontend answers and whose history service does not y
     } finally {
       await proxy.close();
     }
+  });
+
+  it('a namespace that is not there ends a process with a worker, which says so', async () => {
+    const nowhere = startService({ TEMPORAL_NAMESPACE: uniquePrefix() });
+    await assert.rejects(nowhere, /the service ended: [\s\S]*not found/i);
   });
 });
