@@ -100,7 +100,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       // The limits are looked at on every request all the same.
       TOKEN_RATE_PER_SECOND: '1000000',
       ACCOUNT_RATE_PER_SECOND: '1000000',
-      ...(options.production ? { REDIS_ACK_REPLICAS: '1', TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
+      ...(options.production ? { TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
       ...options.settings,
     };
     const config = readConfig(env);

@@ -121,8 +121,6 @@ export function serviceEnvironment({ dir, ports: { ports, temporal } }: Pick<Par
     TRUSTED_PROXIES: process.env.TRUSTED_PROXIES || '127.0.0.0/8',
     // The balancer notices within a second.
     SHUTDOWN_DELAY_SECONDS: process.env.SHUTDOWN_DELAY_SECONDS || '2',
-    // What is answered survives the loss of either Redis.
-    REDIS_ACK_REPLICAS: process.env.REDIS_ACK_REPLICAS || '1',
   };
 }
 

@@ -124,7 +124,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
     OWN_PORTS: [ports.redis, ports.temporal, ports.api, ports.api2, ...Object.values(adminPorts)].join(','),
     ACCESS_TOKEN_TTL_SECONDS: '86400',
-    ...(onStack ? { REDIS_ACK_REPLICAS: '1', TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
+    ...(onStack ? { TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
     RETRY_SCHEDULE_SECONDS: '0.5,1,2,4',
     PROBE_SCHEDULE_SECONDS: '0.5,1,2',
     // The registrar's clients are all of one account.

@@ -177,6 +177,8 @@ export class StartedStack {
 }
 
 const quickly = {
+  // Of what was answered nothing is lost with the primary.
+  REDIS_ACK_REPLICAS: '1',
   RETRY_SCHEDULE_SECONDS: '0.5,1,2,4',
   PROBE_SCHEDULE_SECONDS: '0.5,1,2',
   ATTEMPT_TIMEOUT_SECONDS: '2',
