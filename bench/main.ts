@@ -32,7 +32,10 @@ const program = new Command('bench')
   .option('--concurrency <n>', 'requests at any time', positive)
   .option('--rate <n>', 'requests per second, whatever the answers do', positive)
   .option('--receiver-latency <ms>', 'before the receiver answers', zeroOrMore, 0)
-  .option('--stack', 'on the servers of npm run stack: two processes of both in one behind its balancer')
+  .option(
+    '--stack',
+    'on the servers of npm run stack: two processes of API and worker in one behind its balancer',
+  )
   .option('--split', 'API and worker as two processes')
   .option(
     '--apis <n>',
@@ -74,7 +77,7 @@ interface Options {
 
 async function run(named: string[], options: Options): Promise<void> {
   if (options.stack && (options.split || options.apis > 1))
-    program.error('--stack has processes of its own: leave out --split and --apis', { exitCode: 2 });
+    program.error('--stack sets its own processes: leave out --split and --apis', { exitCode: 2 });
   const report: Report = { ...beginRunRecord(), results: [] };
   const out = await resultsFolder(report, options.out);
   const chosen = choose(named).map((scenario) => changed(scenario, options));
@@ -130,7 +133,8 @@ function changed(scenario: Scenario, options: Options): Scenario {
   return {
     ...scenario,
     endpoints: options.endpoints ?? scenario.endpoints,
-    batchSize: options.batch ?? scenario.batchSize,
+    // The client makes its own batches.
+    batchSize: scenario.throughClient ? 1 : (options.batch ?? scenario.batchSize),
     pace: options.rate
       ? { kind: 'rate', requestsPerSecond: options.rate }
       : options.concurrency

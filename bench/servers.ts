@@ -7,17 +7,17 @@ import { chooseStackPorts, type PartName } from '../local/stack/ports.js';
 import { findPrograms } from '../local/stack/programs.js';
 import { startTemporal } from '../local/temporal.js';
 
-/** Redis and Temporal that a benchmark starts for itself; absent where the environment names one. */
+/** Redis and Temporal that a benchmark starts for itself; absent if the environment names one. */
 export interface Servers {
   redis?: { url: string; port: number };
   temporal?: { address: string; port: number };
   pids: Record<string, number>;
-  /** Puts a balancer before processes of the service that are ready; its URL. */
+  /** Starts a balancer in front of ready processes of the service. @returns its URL */
   balance?: (ports: readonly [number, number]) => Promise<string>;
   stop(): Promise<void>;
 }
 
-/** Those of development, unless REDIS_URL or TEMPORAL_ADDRESS names another. */
+/** Starts the servers of development, unless REDIS_URL or TEMPORAL_ADDRESS names another. */
 export async function startServers(dir: string, redisArgs: readonly string[]): Promise<Servers> {
   const redis = process.env.REDIS_URL
     ? undefined
@@ -39,7 +39,7 @@ export async function startServers(dir: string, redisArgs: readonly string[]): P
   };
 }
 
-/** Those of `npm run stack`. */
+/** Starts the servers of `npm run stack`. */
 export async function startProductionServers(dir: string, redisArgs: readonly string[]): Promise<Servers> {
   const children: Child[] = [];
   const pids: Record<string, number> = {};

@@ -17,7 +17,7 @@ import type { Pids } from './processUsage.js';
 import { startProductionServers, startServers } from './servers.js';
 
 export interface StackOptions {
-  /** On the servers of `npm run stack`: two processes of both in one behind a balancer. */
+  /** On the servers of `npm run stack`: two processes of API and worker in one behind a balancer. */
   production?: boolean;
   /** API and worker as two processes instead of one. */
   split: boolean;

@@ -1,8 +1,8 @@
 /**
- * A child process that never outlives its parent, however that ends.
+ * A child process that never outlives its parent.
  *
- * It leads a process group of its own, so that Ctrl-C reaches only the parent, which then stops its children in
- * order. Beside it waits a shell whose standard input is a pipe from the parent: when the parent is killed the pipe
+ * It leads its own process group, so that Ctrl-C reaches only the parent, which then stops its children in
+ * order. A shell waits beside it with a pipe from the parent as standard input: when the parent is killed, the pipe
  * closes and the shell ends the child.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -14,15 +14,15 @@ export interface ChildOptions {
   name: string;
   command: string;
   args: readonly string[];
-  /** Takes its standard output and error; appended to. */
+  /** The file to which its standard output and error are appended. */
   logFile: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** Whose process it becomes: another user than that of the parent, who must be root. */
+  /** The user that the process runs as. Only a parent that is root may name another one than its own. */
   user?: { uid: number; gid: number } | undefined;
-  /** Asks it to end; SIGTERM by default. */
+  /** The signal that asks it to end; SIGTERM by default. */
   stopSignal?: 'SIGTERM' | 'SIGINT';
-  /** Told at once, long before the child is ready. */
+  /** Called immediately, long before the child is ready. */
   onStart?: ((child: Child) => void) | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface Child {
   stop(graceMs?: number): Promise<void>;
 }
 
-/** @throws Error when it could not be started at all */
+/** @throws Error if it could not be started at all */
 export async function startChild(options: ChildOptions): Promise<Child> {
   mkdirSync(dirname(options.logFile), { recursive: true });
   const log = openSync(options.logFile, 'a', 0o600);
@@ -99,7 +99,7 @@ export async function waitUntilReady(
   }
 }
 
-/** An answer that never comes must hide neither that the child has ended nor that it is too late. */
+/** An answer that never arrives must not hide the end of the child or the timeout. */
 async function answersInTime(child: Child, check: () => Promise<boolean>): Promise<boolean> {
   return (await withTimeout(Promise.race([check(), child.exited]), answerWithinMs, () => false)) === true;
 }

@@ -1,9 +1,9 @@
 import { secretsKey } from './secretsKey.js';
 
-/** Where what runs on this machine, and only that, lets notifications go beside public addresses. */
+/** Further targets that only `npm start` and `npm run stack` allow beside public addresses. */
 export const loopback = '127.0.0.0/8,::1/128';
 
-/** The service's settings for trying it out on this machine, beside those that the environment has. */
+/** Returns the service's settings for trying it out on this machine, added to those of the environment. */
 export function localSettings(dir: string, ownPorts: readonly number[]): Record<string, string> {
   return {
     ALLOW_HTTP_TARGETS: 'true',

@@ -1,7 +1,7 @@
 import { existsSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** One log per server of a data folder, the earlier one kept beside it once it is long. */
+/** Returns the one log file of a server of a data folder; renames it first if it is long. */
 export function logFile(dir: string, name: string): string {
   const file = join(dir, 'logs', `${name}.log`);
   const longBytes = 32 * 1024 * 1024;

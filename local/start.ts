@@ -1,7 +1,7 @@
 /**
  * `npm start`: everything on this machine. Brings up Temporal, Redis and the service, one line of progress each, and
- * ends all of it in order when it is told to, or when one of them ends. With `--watch` (`npm run dev`) it starts the
- * service again at every change of the code; with `--inspect` the service waits for a debugger.
+ * stops all of it in order when it is told to, or when one of them ends. With `--watch` (`npm run dev`) it restarts the
+ * service at every change of the code; with `--inspect` the service accepts a debugger.
  */
 import { join } from 'node:path';
 import { type Config, ConfigError, isTemporalGiven, readConfig } from '../src/config.js';
@@ -27,7 +27,7 @@ const dir = dataDir();
 const isWatching = process.argv.includes('--watch');
 const inspectFlags = process.argv.filter((arg) => arg.startsWith('--inspect'));
 
-// A closed terminal must not keep the servers from being stopped.
+// A closed terminal must not prevent that the servers are stopped.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
@@ -119,7 +119,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
   });
 }
 
-/** API and worker in one process: a workflow that is started here can begin here, without a way through the server. */
+/** API and worker in one process: a workflow started here can begin here, without a round trip through the server. */
 async function service(
   supervisor: Supervisor,
   environment: Record<string, string>,
@@ -143,11 +143,11 @@ async function demo(apiUrl: string, environment: Record<string, string>): Promis
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
     return (toConsole ?? '') + linesToPaste(apiUrl, account);
   } catch (err) {
-    return `The demo account could not be made: ${message(err)}`;
+    return `The demo account could not be created: ${message(err)}`;
   }
 }
 
-/** A killed npm sends no signal: without this its servers would run on. */
+/** A killed npm sends no signal: without this its servers would keep running. */
 function stopWithoutParent(supervisor: Supervisor): void {
   const parent = process.ppid;
   setInterval(() => {

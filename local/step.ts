@@ -1,4 +1,4 @@
-/** Does a step of a start, then says it with where to find it and how long it took. */
+/** Runs a step of a start, then prints its address and how long it took. */
 export async function step<T>(
   say: (line: string) => void,
   name: string,

@@ -3,13 +3,13 @@ import { type RunState, removeRunState, writeRunState } from '../src/operator/ru
 import type { Child } from './child.js';
 import { logTail } from './child.js';
 
-/** Above the service's own forced end (25 s), see the worker's shutdown times. */
+/** More than the service's own forced end (25 s), see the worker's shutdown times. */
 export const serviceGraceMs = 40_000;
 
-/** What ends in which order, and how long each may take. */
+/** The order in which children are ended, and how long each may take. */
 export type StopOrder = readonly { name: string; graceMs: number }[];
 
-/** The service first: the POSTs in flight are settled in the two others. */
+/** The service first, because its POSTs in flight are settled in the other two. */
 export const orderOfStart: StopOrder = [
   { name: 'service', graceMs: serviceGraceMs },
   { name: 'temporal', graceMs: 15_000 },
@@ -18,7 +18,7 @@ export const orderOfStart: StopOrder = [
 
 export interface Custody {
   order: StopOrder;
-  /** Told of a child that ended by itself. Where it answers true the others run on, and it is started again. */
+  /** Called for a child that ended by itself. True leaves the others running, because the child is started again. */
   isReplaced: (name: string) => boolean;
 }
 
@@ -53,7 +53,7 @@ export class Supervisor {
     if (this.#stopping) void child.stop();
   };
 
-  /** Ends a child, then starts another in its place. @throws what `start` throws: then there is none */
+  /** Ends a child, then starts another instead. @throws errors of `start`: then there is none */
   async replace(name: string, start: () => Promise<void>): Promise<void> {
     this.#replacing = name;
     try {
@@ -68,13 +68,13 @@ export class Supervisor {
     writeRunState(this.dir, this.state);
   }
 
-  /** Ends the process: 0 where the stop was asked for, 1 where something broke. */
+  /** Ends the process: 0 if the stop was asked for, 1 after a failure. */
   stop(reason: string, status: 0 | 1): Promise<void> {
     this.#stopping ??= this.#stopAll(reason, status);
     return this.#stopping;
   }
 
-  /** For whoever does not want to wait. */
+  /** For a second Ctrl-C: kills without waiting. */
   kill(): void {
     for (const child of this.#children.values())
       if (child.ended === undefined) process.kill(child.pid, 'SIGKILL');
@@ -96,7 +96,7 @@ export class Supervisor {
   }
 }
 
-/** Ends all of it in order at the first signal, at once at the second. */
+/** Stops every child in order at the first signal; kills them at the second. */
 export function stopOnSignals(supervisor: Supervisor): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {

@@ -1,7 +1,7 @@
 /**
- * A copy of both stores of the running stack. PostgreSQL first, Redis last: what is owed lies in Redis, so that the copy
- * has everything that was acknowledged until its end. A workflow that is in Redis' copy alone is made again by the sweep;
- * an event that was in Temporal's copy alone would be lost once its workflow has ended.
+ * Copies both stores of the running stack: PostgreSQL first, Redis last. Owed assets are in Redis, so the backup has every
+ * event that was acknowledged before the copy of Redis began. The sweep starts a workflow again that only the copy of Redis
+ * knows of; an event that is only in the copy of Temporal would be lost once its workflow has ended.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -18,20 +18,20 @@ import { redisInfo, withRedis } from './redisInfo.js';
 
 const run = promisify(execFile);
 
-/** What lies beside the copies, in `backup.json`. */
+/** The content of `backup.json`, beside the copies. */
 export interface BackupRecord {
-  /** ISO 8601. The copy of PostgreSQL is of its end, that of Redis of its beginning. */
+  /** ISO 8601. The copy of PostgreSQL has the state at its end, the copy of Redis at least the state at its beginning. */
   postgresql: { from: string; to: string; version: string };
   redis: { from: string; to: string };
 }
 
-/** @throws Error where the stack does not run, a store does not answer, or a copy is not whole */
+/** @throws Error if the stack does not run, a store does not answer, or a copy is incomplete */
 export async function backUp(folder?: string): Promise<void> {
   const state = readRunStateIn(stackDir());
-  if (!state?.ports) throw new Error('the stack does not run: npm run stack -- up');
+  if (!state?.ports) throw new Error('the stack does not run; start it with npm run stack -- up');
   const named = new Date().toISOString().slice(0, 19).replaceAll(':', '-');
   const target = resolve(folder ?? join(dataDir(), 'stack-backups', named));
-  if (existsSync(target)) throw new Error(`${target} is there already`);
+  if (existsSync(target)) throw new Error(`${target} exists already`);
   const making = `${target}.unfinished`;
   await rm(making, { recursive: true, force: true });
   await mkdir(making, { recursive: true, mode: 0o700 });
@@ -44,16 +44,16 @@ export async function backUp(folder?: string): Promise<void> {
   console.log(`backup in ${target}
   postgresql  as of ${record.postgresql.to}
   redis       as of ${record.redis.from}
-not in it: SECRETS_KEY, under which signing secrets are stored (${keyPlace(state)}). Keep it elsewhere.`);
+SECRETS_KEY, which encrypts the signing secrets, is not in it (${keyPlace(state)}). Store it elsewhere.`);
 }
 
-/** Both of Temporal's databases as of one moment, the end of the copy. */
+/** Copies both of Temporal's databases with their state at one moment, the end of the copy. */
 async function copyPostgresql(
   ports: Record<string, number>,
   target: string,
 ): Promise<BackupRecord['postgresql']> {
   const bin = findPostgresql();
-  if (!bin) throw new Error("PostgreSQL's programs are gone");
+  if (!bin) throw new Error("PostgreSQL's programs are missing: name their folder in POSTGRESQL_BIN");
   const password = passwordOf(join(stackDir(), 'postgresql'));
   const from = new Date().toISOString();
   await mkdir(target, { mode: 0o700 });
@@ -78,7 +78,7 @@ async function copyPostgresql(
   return { from, to, version: stdout.trim() };
 }
 
-/** Its append-only folder, while no rewrite can change which files that is. */
+/** Copies the append-only folder while no rewrite can change it. */
 async function copyRedis(ports: Record<string, number>, target: string): Promise<BackupRecord['redis']> {
   return withRedis(ports.redis ?? 0, async (redis) => {
     const percentage = await rewritePercentage(redis);
@@ -97,14 +97,16 @@ async function copyRedis(ports: Record<string, number>, target: string): Promise
   });
 }
 
-/** A backup that was killed has left 0: then Redis' own default. */
+/** Returns the present percentage, or Redis' default if a killed backup left 0. */
 async function rewritePercentage(redis: Redis): Promise<string> {
   const [, value = '100'] = (await redis.config('GET', 'auto-aof-rewrite-percentage')) as string[];
   return value === '0' ? '100' : value;
 }
 
 function keyPlace({ environment }: RunState): string {
-  return process.env.SECRETS_KEY || !environment ? 'the environment has it' : join(stackDir(), 'secrets-key');
+  return process.env.SECRETS_KEY || !environment
+    ? 'it is in the environment'
+    : join(stackDir(), 'secrets-key');
 }
 
 const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));

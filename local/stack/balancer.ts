@@ -7,20 +7,20 @@ import { type Child, startChild, waitUntilReady } from '../child.js';
 export interface BalancerPorts {
   port: number;
   healthPort: number;
-  /** Of the processes behind it. */
+  /** Ports of the processes behind it. */
   services: readonly number[];
 }
 
 export interface BalancerOptions extends BalancerPorts {
-  /** Holds its configuration. */
+  /** The folder of its configuration. */
   dir: string;
-  /** HAProxy. */
+  /** Path of HAProxy. */
   program: string;
   logFile: string;
   onStart?: (child: Child) => void;
 }
 
-/** HAProxy with the configuration of the Docker stack; resolves once a process behind it is ready. */
+/** Starts HAProxy with the configuration of the Docker stack; resolves once a process behind it is ready. */
 export async function startBalancer(options: BalancerOptions): Promise<Child> {
   const { dir, program, logFile, onStart } = options;
   const file = join(dir, 'haproxy.cfg');
@@ -36,7 +36,7 @@ export async function startBalancer(options: BalancerOptions): Promise<Child> {
   return child;
 }
 
-/** `deploy/haproxy/haproxy.cfg` for processes of this machine in the place of Docker's names. */
+/** Returns `deploy/haproxy/haproxy.cfg` with processes of this machine instead of Docker's names. */
 export function balancerConfig({ port, healthPort, services }: BalancerPorts): string {
   const servers = services.map((one, i) => `server service-${i + 1} 127.0.0.1:${one}`).join('\n    ');
   return readFileSync(join(projectDir, 'deploy/haproxy/haproxy.cfg'), 'utf8')

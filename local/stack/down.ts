@@ -4,8 +4,8 @@ import { stackDir } from './folders.js';
 import { stopOrder } from './parts.js';
 
 /**
- * Ends the supervisor, which ends its parts in order; where it was killed, what is still there of its processes. A process
- * that only has the pid of one of these is left alone. @throws Error where they do not end
+ * Ends the supervisor, which ends its parts in order. If the supervisor was killed, ends the processes that it left running.
+ * A process that only has the pid of one of these is left alone. @throws Error if they do not end
  */
 export async function down(): Promise<void> {
   const dir = stackDir();
@@ -25,15 +25,15 @@ export async function down(): Promise<void> {
     while (isSameProcess(state.supervisor) && Date.now() < end) await pause(50);
     if (isSameProcess(state.supervisor)) await endProcess(state.supervisor, 0);
   }
-  // Also what the supervisor could not end in its time.
+  // Includes processes that the supervisor could not end in its time.
   const others = state ? state.children.filter(isSameProcess) : left;
-  if (others.length > 0) console.log(`ending ${others.length} processes that were left behind`);
+  if (others.length > 0) console.log(`ending ${others.length} processes that an earlier start left behind`);
   for (const { name, graceMs } of stopOrder) {
     const mark = others.find((one) => one.name === name);
     if (mark) await endProcess(mark, graceMs);
   }
   removeRunState(dir);
-  console.log('down; what it holds is kept');
+  console.log('down; its data is kept');
 }
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

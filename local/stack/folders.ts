@@ -2,15 +2,15 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { dataDir } from '../../src/operator/running/projectDir.js';
 
-/** Where the stack keeps its state: `stack` in the data folder. */
+/** Returns the folder of the stack's state: `stack` in the data folder. */
 export function stackDir(): string {
   return join(dataDir(), 'stack');
 }
 
-/** Of the parts that hold data, by their name. */
+/** Names of the parts that hold data. */
 export const stores = ['redis', 'replica', 'postgresql'] as const;
 
-/** Says whether a Redis' folder holds what it has been told. */
+/** Checks that the folder of a Redis has an append-only file. */
 export function hasAppendOnlyFile(dir: string): boolean {
   return existsSync(join(dir, 'appendonlydir'));
 }

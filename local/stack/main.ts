@@ -10,27 +10,30 @@ const program = new Command('npm run stack --').description(
   "The production topology on this machine: Temporal's server on PostgreSQL, Redis with a replica, two processes of the service behind a balancer, Prometheus.",
 );
 
-program.command('up').description('brings it up, and goes on with what it kept').action(up);
+program.command('up').description('starts the stack with the data of its last run').action(up);
 program
   .command('status')
-  .description('each process with its port, health and pid; exit status 1 where one is not well')
+  .description('prints each process with its port, health and pid; exit status 1 if one is not healthy')
   .option('--json', 'as JSON')
   .action(async (options: { json?: true }) => {
     process.exitCode = (await status(options.json ?? false)) ? 0 : 1;
   });
-program.command('down').description('ends it in order; what it holds is kept').action(down);
+program.command('down').description('stops the stack in order; its data is kept').action(down);
 program
   .command('backup')
-  .description('copies both stores while it runs')
-  .argument('[folder]', 'a new one; without it one named after the time, in stack-backups of the data folder')
+  .description('copies both stores while the stack runs')
+  .argument(
+    '[folder]',
+    'a new folder; default: one named after the time, in stack-backups of the data folder',
+  )
   .action(backUp);
 program
   .command('restore')
   .description(
-    'puts a backup in the place of what the stack holds, which is set aside; the stack must be down',
+    'replaces the data of the stack with a backup, and keeps the replaced data aside; the stack must be down',
   )
-  .argument('<folder>', 'of a backup')
-  .addOption(new Option('--only <store>', 'one of both stores').choices(['redis', 'postgresql']))
+  .argument('<folder>', 'the folder of a backup')
+  .addOption(new Option('--only <store>', 'restores only this store').choices(['redis', 'postgresql']))
   .action(restore);
 
 try {

@@ -1,4 +1,4 @@
-/** What the stack consists of: how each part is started, in the order in which they need each other. */
+/** The parts of the stack: how each is started, and the order in which they are stopped. */
 import { join } from 'node:path';
 import type { Config } from '../../src/config.js';
 import { projectDir } from '../../src/operator/running/projectDir.js';
@@ -17,7 +17,7 @@ import type { Programs } from './programs.js';
 import { startPrometheus } from './prometheus.js';
 import { startTemporalServer } from './temporalServer.js';
 
-/** Callers first: what is under way there is settled in what they call. */
+/** Callers first, because their work under way is settled in the parts that they call. */
 export const stopOrder: StopOrder = [
   { name: 'service-1', graceMs: serviceGraceMs },
   { name: 'service-2', graceMs: serviceGraceMs },
@@ -40,7 +40,7 @@ export interface PartsOptions {
   say: (line: string) => void;
 }
 
-/** Starts of the parts by name; each resolves once its part can be used. */
+/** Returns a start function for each part; it resolves once its part can be used. */
 export function partsOf(options: PartsOptions): Record<PartName, () => Promise<unknown>> {
   const { dir, config, programs, onStart, say } = options;
   const { ports, temporal } = options.ports;
@@ -112,7 +112,7 @@ export function partsOf(options: PartsOptions): Record<PartName, () => Promise<u
   };
 }
 
-/** What both processes of the service are told, and the operator's commands. */
+/** Returns the settings of both processes of the service, and of the operator's commands. */
 export function serviceEnvironment({ dir, ports: { ports, temporal } }: Pick<PartsOptions, 'dir' | 'ports'>) {
   return {
     REDIS_URL: `redis://127.0.0.1:${ports.redis}`,
@@ -124,11 +124,11 @@ export function serviceEnvironment({ dir, ports: { ports, temporal } }: Pick<Par
   };
 }
 
-/** An empty primary would make its replica as empty as itself. @throws Error saying what to do */
+/** Refuses to start an empty primary, because it would empty its replica. @throws Error with what to do */
 function refuseEmptyPrimary(dir: string): void {
   if (hasAppendOnlyFile(join(dir, 'redis')) || !hasAppendOnlyFile(join(dir, 'replica'))) return;
   throw new Error(
-    `the folder of redis is empty and that of its replica is not: started so, the replica would follow it and be emptied. ` +
-      `Stop the stack, copy ${join(dir, 'replica')} to ${join(dir, 'redis')}, and start it again; or restore a backup`,
+    `the folder of redis is empty, but the folder of its replica is not. A replica that follows an empty primary is emptied. ` +
+      `Stop the stack, copy ${join(dir, 'replica')} to ${join(dir, 'redis')}, and start it again, or restore a backup`,
   );
 }

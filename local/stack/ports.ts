@@ -14,15 +14,15 @@ export type PartName =
   | 'prometheus';
 
 export interface StackPorts {
-  /** Of those that have one port, and further ones of theirs. */
+  /** Ports of every part but Temporal, and further ports of the balancer and the service. */
   ports: Readonly<Record<Exclude<PartName, 'temporal'> | 'balancer-health' | 'admin-1' | 'admin-2', number>>;
   temporal: TemporalPorts;
 }
 
 /**
- * The usual ports where the plan has them.
- * @param dir keeps those by which Temporal's services know each other: with others a next start would take a minute, in
- * which they look for those of before
+ * Chooses the usual ports if they are free.
+ * @param dir keeps the ports by which Temporal's services know each other. With other ports the next start would take a minute,
+ * in which the services look for the earlier ones
  */
 export async function chooseStackPorts(
   plan: Pick<PortPlan, 'preferably' | 'any'>,

@@ -1,4 +1,4 @@
-/** PostgreSQL for Temporal: one cluster in a folder, on 127.0.0.1, as an unprivileged user where we are root. */
+/** PostgreSQL for Temporal: one cluster in a folder, on 127.0.0.1, as an unprivileged user if this process is root. */
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -37,10 +37,10 @@ export interface PostgresqlServer {
   child: Child;
 }
 
-/** As in `docker-compose.yml`; may do everything. */
+/** The superuser, named as in `docker-compose.yml`. */
 export const postgresqlUser = 'temporal';
 
-/** Makes the cluster where there is none; resolves once it takes connections. */
+/** Creates the cluster if there is none, and starts it; resolves once it accepts connections. */
 export async function startPostgresql(options: PostgresqlOptions): Promise<PostgresqlServer> {
   const user = prepareFolder(options.dir);
   const data = join(options.dir, 'data');
@@ -51,7 +51,7 @@ export async function startPostgresql(options: PostgresqlOptions): Promise<Postg
       const child = await start(options, user);
       return { port: options.port, user: postgresqlUser, password: passwordOf(options.dir), child };
     } catch (err) {
-      // After a kill its processes take a moment to notice that the first of them is gone.
+      // After a kill its other processes take a moment to notice that the first one is gone.
       const mayFollow =
         err instanceof Error && /is still in use|lock file .* already exists/.test(err.message);
       if (!mayFollow || Date.now() - started > 30_000) throw err;
@@ -60,12 +60,12 @@ export async function startPostgresql(options: PostgresqlOptions): Promise<Postg
   }
 }
 
-/** Of the folder of a cluster. */
+/** Reads the password in the folder of a cluster. */
 export function passwordOf(dir: string): string {
   return readFileSync(join(dir, 'password'), 'utf8').trim();
 }
 
-/** Whether it takes connections. */
+/** Checks that a server on 127.0.0.1 accepts connections. */
 export async function takesConnections(bin: string, port: number): Promise<boolean> {
   const asked = run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]);
   return asked.then(
@@ -74,7 +74,7 @@ export async function takesConnections(bin: string, port: number): Promise<boole
   );
 }
 
-/** Gives a folder and what is in it to the user whose process PostgreSQL is. */
+/** Gives a folder and its content to the user that PostgreSQL runs as. */
 export async function giveToPostgresql(folder: string): Promise<void> {
   const user = unprivilegedUser();
   if (user) await run('chown', ['-R', `${user.uid}:${user.gid}`, folder]);
@@ -107,7 +107,7 @@ async function makeCluster({ dir, bin }: PostgresqlOptions, user: User | undefin
     ],
     { cwd: making, env: environment(), ...idsOf(user) },
   );
-  // Root's again: the server knows its own as a hash.
+  // Root's again: the server keeps only a hash of it.
   if (user) chownSync(passwordFile, 0, 0);
   renameSync(passwordFile, join(dir, 'password'));
   renameSync(data, join(dir, 'data'));
@@ -148,7 +148,7 @@ async function start(
   return child;
 }
 
-/** Nothing of ours: `PG*` variables would steer it. */
+/** Returns an environment without `PG*` variables, which would change its settings. */
 function environment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, LC_ALL: 'C' };
 }

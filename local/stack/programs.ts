@@ -1,4 +1,4 @@
-/** Which programs the stack runs: those on PATH; Temporal's server is built by Go where it is not there. */
+/** Finds the programs of the stack on PATH; Go builds Temporal's server if it is missing. */
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { projectDir } from '../../src/operator/running/projectDir.js';
@@ -9,18 +9,18 @@ type Say = (line: string) => void;
 
 export interface Programs {
   redis: string;
-  /** The command line, which makes the namespace. */
+  /** Temporal's command line, which creates the namespace. */
   temporalCli: string;
   temporalServer: string;
   temporalSqlTool: string;
-  /** The folder of PostgreSQL's programs, all of one version. */
+  /** The folder of PostgreSQL's programs, which all have one version. */
   postgresqlBin: string;
   haproxy: string;
-  /** Undefined where there is none: the stack runs without. */
+  /** Undefined if it is missing: the stack runs without it. */
   prometheus: string | undefined;
 }
 
-/** @throws Error with a line for each that is missing, and what to install */
+/** @throws Error with a line for each missing program, and how to install it */
 export async function findPrograms(say: Say): Promise<Programs> {
   const missing: string[] = [];
   const found = async <T>(find: () => T | undefined | Promise<T | undefined>, install: string) => {
@@ -34,7 +34,7 @@ export async function findPrograms(say: Say): Promise<Programs> {
   const haproxy = await found(() => findOnPath('haproxy'), installHaproxy);
   const canMakeTemporal = onPath() ?? findOnPath('go');
   if (!canMakeTemporal) missing.push(installTemporal());
-  // Downloads and the build come last: a minute's wait must not end with a package that is missing.
+  // Downloads and the build come last, so that a missing package is reported before them.
   if (!postgresqlBin || !haproxy || !canMakeTemporal) throw new MissingPrograms(missing);
   const temporal = await temporalServer(say);
   return {
@@ -58,10 +58,10 @@ const installPostgresql =
   'PostgreSQL 13 or newer is missing: apt-get install postgresql, brew install postgresql, or name the folder of its programs in POSTGRESQL_BIN';
 const installHaproxy = 'HAProxy is missing: apt-get install haproxy, or brew install haproxy';
 const installTemporal = () =>
-  `Temporal's server is missing: install Go (https://go.dev/dl), which builds ${temporalVersion()} once in some minutes, ` +
+  `Temporal's server is missing: install Go (https://go.dev/dl), which builds ${temporalVersion()} once, which takes minutes, ` +
   'or put temporal-server and temporal-sql-tool on PATH';
 
-/** That of the Docker stack. */
+/** Returns the version in the Docker stack. */
 export function temporalVersion(): string {
   const compose = readFileSync(join(projectDir, 'docker-compose.yml'), 'utf8');
   const version = /temporalio\/server:(\d+\.\d+\.\d+)/.exec(compose)?.[1];
@@ -76,7 +76,7 @@ async function temporalServer(say: Say): Promise<TemporalPrograms> {
   if (there) return there;
   const version = temporalVersion();
   const timer = setTimeout(
-    () => say(`building Temporal's server ${version} with Go: some minutes, the first time`),
+    () => say(`building Temporal's server ${version} with Go: this takes minutes, the first time only`),
     500,
   );
   try {
@@ -95,7 +95,7 @@ function onPath(): TemporalPrograms | undefined {
 
 const ofPostgresql = ['postgres', 'initdb', 'pg_isready', 'pg_basebackup', 'pg_verifybackup'];
 
-/** `POSTGRESQL_BIN`, that of `postgres` on PATH, or the newest of Debian's or Homebrew's folders; with all that is needed in it. */
+/** Returns `POSTGRESQL_BIN`, the folder of `postgres` on PATH, or the newest of Debian's or Homebrew's that has every needed program. */
 export function findPostgresql(): string | undefined {
   const given = process.env.POSTGRESQL_BIN;
   const isWhole = (bin: string) => ofPostgresql.every((name) => isExecutable(join(bin, name)));
@@ -112,7 +112,7 @@ export function findPostgresql(): string | undefined {
   ].find(isWhole);
 }
 
-/** The newest first. */
+/** Lists the folders of versions, the newest first. */
 function versionsIn(folder: string, pattern: RegExp): string[] {
   const version = (name: string) => Number(pattern.exec(name)?.[1] ?? 0);
   try {

@@ -5,22 +5,22 @@ import { answersOk } from '../answersOk.js';
 import { type Child, startChild, waitUntilReady } from '../child.js';
 
 export interface PrometheusOptions {
-  /** Holds its configuration and what it has scraped. */
+  /** The folder of its configuration and its data. */
   dir: string;
   port: number;
   program: string;
-  /** Where the processes of the service have their metrics. */
+  /** Addresses of the service's metrics: `host:port`. */
   targets: readonly string[];
   logFile: string;
   onStart?: (child: Child) => void;
 }
 
-/** Prometheus with the rules of `deploy/prometheus`; resolves once it is ready. */
+/** Starts Prometheus with the rules of `deploy/prometheus`; resolves once it is ready. */
 export async function startPrometheus(options: PrometheusOptions): Promise<Child> {
   const { dir, port, program, targets, logFile, onStart } = options;
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const file = join(dir, 'prometheus.yml');
-  // JSON is YAML, too.
+  // JSON is valid YAML.
   const config = {
     global: { scrape_interval: '5s', evaluation_interval: '15s' },
     rule_files: [join(projectDir, 'deploy/prometheus/alerts.yml')],

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 
-/** Calls a Redis of this machine over a connection of its own. @throws where it does not answer within 2 s */
+/** Calls a Redis of this machine over a new connection. @throws if it does not answer within 2 s */
 export async function withRedis<T>(port: number, call: (redis: Redis) => Promise<T>): Promise<T> {
   const redis = new Redis({
     ...{ host: '127.0.0.1', port, lazyConnect: true, maxRetriesPerRequest: 0 },
@@ -15,7 +15,7 @@ export async function withRedis<T>(port: number, call: (redis: Redis) => Promise
   }
 }
 
-/** The fields of a section of `INFO`. */
+/** Returns the fields of a section of `INFO`. */
 export async function redisInfo(redis: Redis, section: string): Promise<Record<string, string>> {
   const lines = (await redis.info(section)).split('\r\n').filter((line) => line.includes(':'));
   return Object.fromEntries(
@@ -23,7 +23,7 @@ export async function redisInfo(redis: Redis, section: string): Promise<Record<s
   );
 }
 
-/** Whether a replica follows its primary. */
+/** Checks that a replica follows its primary. */
 export async function isFollowing(port: number): Promise<boolean> {
   const link = await withRedis(port, (redis) => redisInfo(redis, 'replication')).catch(() => undefined);
   return link?.master_link_status === 'up';

@@ -12,13 +12,13 @@ import { findPostgresql } from './programs.js';
 type Store = 'redis' | 'postgresql';
 
 /**
- * Puts a backup in the place of what the stack holds. What was there is set aside, never deleted; the replica starts empty
- * and copies the primary. @throws Error while the stack runs, or where the backup is not whole: then nothing was changed
+ * Replaces the data of the stack with a backup. The replaced data is kept aside, never deleted; the replica starts empty
+ * and copies the primary. @throws Error while the stack runs, or if the backup is incomplete: then nothing was changed
  */
 export async function restore(folder: string, options: { only?: Store } = {}): Promise<void> {
   const dir = stackDir();
   if (readRunStateIn(dir) || readLeftBehind(dir).length > 0) {
-    throw new Error('the stack runs: npm run stack -- down, then restore');
+    throw new Error('the stack runs; stop it first with npm run stack -- down');
   }
   const from = resolve(folder);
   const record = await readRecord(from);
@@ -39,14 +39,14 @@ export async function restore(folder: string, options: { only?: Store } = {}): P
     await rename(`${target}.restoring`, target);
   }
   const asOf = { redis: record.redis.from, postgresql: record.postgresql.to };
-  console.log(chosen.map((store) => `${store} is that of ${asOf[store]}`).join('\n'));
-  if (existsSync(aside)) console.log(`what was there lies in ${aside}`);
-  console.log('npm run stack -- up goes on with it');
+  console.log(chosen.map((store) => `${store} has its state of ${asOf[store]}`).join('\n'));
+  if (existsSync(aside)) console.log(`the replaced data is in ${aside}`);
+  console.log('start the stack with npm run stack -- up');
 }
 
 async function readRecord(from: string): Promise<BackupRecord> {
   const text = await readFile(join(from, 'backup.json'), 'utf8').catch(() => undefined);
-  if (text === undefined) throw new Error(`${from} is no backup: it has no backup.json`);
+  if (text === undefined) throw new Error(`${from} is not a backup: it has no backup.json`);
   return JSON.parse(text);
 }
 

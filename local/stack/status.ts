@@ -23,7 +23,7 @@ const names: readonly PartName[] = [
   'prometheus',
 ];
 
-/** Prints each process with its port, health and pid. @returns whether all are well */
+/** Prints each process with its port, health and pid. @returns true if all are healthy */
 export async function status(asJson: boolean): Promise<boolean> {
   const state = readRunStateIn(stackDir());
   const parts = state ? await Promise.all(present(state).map((name) => look(state, name))) : [];
@@ -39,16 +39,20 @@ export async function status(asJson: boolean): Promise<boolean> {
   if (!state) {
     console.log('the stack does not run');
     if (left.length > 0)
-      console.log(`${left.length} of its processes do, left behind: npm run stack -- down`);
+      console.log(
+        `${left.length} processes of an earlier start still run; stop them with npm run stack -- down`,
+      );
     return false;
   }
   const rows = parts.map(({ name, port, health, pid, note }) => [name, port, health, pid, note]);
-  console.log(table(['part', 'port', 'health', 'pid', ''], rows, 'nothing runs yet'));
-  console.log(`\nsupervisor ${state.supervisor.pid}, API ${state.apiUrl ?? '(not yet)'}, ${stackDir()}`);
+  console.log(table(['part', 'port', 'health', 'pid', ''], rows, 'no process runs yet'));
+  console.log(
+    `\nsupervisor ${state.supervisor.pid}, API ${state.apiUrl ?? '(not started yet)'}, ${stackDir()}`,
+  );
   return isWell;
 }
 
-/** Prometheus only where it was started. */
+/** Names the parts to show: Prometheus only if it was started. */
 function present({ children, ports }: RunState): PartName[] {
   if (!ports) return [];
   return names.filter((name) => name !== 'prometheus' || children.some((child) => child.name === name));

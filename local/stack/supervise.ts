@@ -1,6 +1,6 @@
 /**
- * The process behind `npm run stack -- up`: brings the parts up, starts again what ends by itself, and ends all of it in
- * order when it is told to. What it says goes to its log and, until the stack is up, to the command that started it.
+ * The process behind `npm run stack -- up`: starts the parts, restarts a part that ends by itself, and stops all of them in
+ * order on a signal. Its messages go to its log and, until the stack is up, to the command that started it.
  */
 import { type Config, readConfig } from '../../src/config.js';
 import { claimFolder } from '../claimFolder.js';
@@ -13,7 +13,7 @@ import { chooseStackPorts, type PartName } from './ports.js';
 import { findPrograms } from './programs.js';
 import { isFollowing } from './redisInfo.js';
 
-/** What it tells the command. */
+/** Messages to the command. */
 export type FromSupervisor = { say: string } | { ready: true };
 
 const dir = stackDir();
@@ -81,7 +81,7 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   await Promise.all([start('service-1'), start('service-2')]);
   await start('balancer');
   if (programs.prometheus) await start('prometheus');
-  else say('prometheus is not on PATH: the stack runs without it');
+  else say('prometheus is not on PATH; the stack runs without it');
   isUp = true;
   if (process.connected) {
     process.send?.({ ready: true } satisfies FromSupervisor);
@@ -99,11 +99,11 @@ async function startAgain(supervisor: Supervisor, name: string): Promise<void> {
       await parts[name]?.();
       break;
     } catch (err) {
-      console.error(`${name} did not start again: ${message(err)}`);
+      console.error(`${name} could not be restarted: ${message(err)}`);
     }
   }
   startingAgain.delete(name);
-  console.log(`${new Date().toISOString()} ${name} was started again`);
+  console.log(`${new Date().toISOString()} ${name} was restarted`);
 }
 
 function pause(ms: number): Promise<void> {

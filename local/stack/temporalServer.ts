@@ -1,4 +1,4 @@
-/** Temporal's production server on PostgreSQL, all its services in one process, made ready by the scripts of `deploy/temporal`. */
+/** Temporal's production server on PostgreSQL, all its services in one process, prepared by the scripts of `deploy/temporal`. */
 import { execFile } from 'node:child_process';
 import { mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -12,7 +12,7 @@ import type { Programs } from './programs.js';
 const run = promisify(execFile);
 const scripts = join(projectDir, 'deploy/temporal');
 
-/** Those of the server's services: for calls, and for finding each other. */
+/** Ports of the server's services: for calls, and to find each other. */
 export const temporalPortNames = [
   'FRONTEND_GRPC_PORT',
   'FRONTEND_HTTP_PORT',
@@ -28,7 +28,7 @@ export const temporalPortNames = [
 export type TemporalPorts = Readonly<Record<(typeof temporalPortNames)[number], number>>;
 
 export interface TemporalServerOptions {
-  /** Holds links to programs, under the names that the scripts call. */
+  /** The folder for links to programs, under the names that the scripts call. */
   dir: string;
   ports: TemporalPorts;
   postgresql: Pick<PostgresqlServer, 'port' | 'user' | 'password'>;
@@ -38,10 +38,10 @@ export interface TemporalServerOptions {
   onStart?: (child: Child) => void;
 }
 
-/** As in docker-compose.yml; settled for good by the first start. */
+/** As in docker-compose.yml. The first start fixes it for good. */
 const historyShards = 64;
 
-/** Makes schema and namespace where they are missing; resolves once the namespace can be used. */
+/** Starts the server, and creates schema and namespace if they are missing; resolves once the namespace can be used. */
 export async function startTemporalServer(options: TemporalServerOptions): Promise<Child> {
   const { dir, ports, postgresql, programs, namespace, logFile, onStart } = options;
   const path = pathWith(dir, {
@@ -62,7 +62,7 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
     name: 'temporal',
     command: programs.temporalServer,
     args: ['--allow-no-auth', 'start'],
-    // The settings of its container in docker-compose.yml, and a port of its own for each service.
+    // The settings of its container in docker-compose.yml, and a separate port for each service.
     env: {
       PATH: process.env.PATH,
       DB: 'postgres12',
@@ -89,7 +89,7 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
     90_000,
   );
   if ((await namespaceStatus(port, namespace)) !== '0') await makeNamespace(path, port, namespace);
-  // Its frontend answers some seconds before its history service does.
+  // Its frontend answers some seconds before its history service.
   await waitUntilReady(child, () => answersForWorkflows(port, namespace), 90_000);
   return child;
 }
@@ -105,7 +105,7 @@ async function makeNamespace(path: string, port: number, namespace: string): Pro
   });
 }
 
-/** A PATH on which these names lead to these programs. */
+/** Returns a PATH on which these names lead to these programs. */
 function pathWith(dir: string, programs: Record<string, string>): string {
   const bin = join(dir, 'bin');
   mkdirSync(bin, { recursive: true, mode: 0o700 });

@@ -1,4 +1,4 @@
-/** Whose process PostgreSQL is: it refuses to be root's. */
+/** The user that PostgreSQL runs as, because it refuses to run as root. */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, statSync } from 'node:fs';
 import { dirname, sep } from 'node:path';
@@ -9,20 +9,22 @@ export interface User {
   gid: number;
 }
 
-/** `postgres` where there is one, else `nobody`; undefined where we are not root and need no other. @throws without either */
+/** Returns `postgres`, else `nobody`; undefined if this process is not root and needs no other user. @throws without either */
 export function unprivilegedUser(): User | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const user = ['postgres', 'nobody'].map(find).find(Boolean);
   if (!user)
-    throw new Error('PostgreSQL refuses to run as root, and there is neither postgres nor nobody here');
+    throw new Error(
+      'PostgreSQL refuses to run as root, and this system has neither a user postgres nor nobody',
+    );
   return user;
 }
 
 /**
- * Lets a user reach a folder through those above it: ours get their group, which may pass and not list.
+ * Lets a user reach a folder through the folders above it: the group of those of ours becomes the user's, which may pass but not list them.
  *
  * @param isOurs says which folders may be changed
- * @throws Error naming a folder of somebody else that is in the way
+ * @throws Error naming a folder above that the user may not pass and that is not ours
  */
 export function letThrough(user: User, folder: string, isOurs: (folder: string) => boolean): void {
   for (let above = dirname(folder); above !== sep; above = dirname(above)) {

@@ -9,16 +9,16 @@ import { findPrograms } from './programs.js';
 import { status } from './status.js';
 import type { FromSupervisor } from './supervise.js';
 
-/** Starts the supervisor in the background, says how far it is, and returns once the stack can be used. @throws Error when it cannot */
+/** Starts the supervisor in the background, prints its progress, and returns once the stack can be used. @throws Error if the start fails */
 export async function up(): Promise<void> {
   const dir = stackDir();
   if (readRunStateIn(dir)) {
-    console.log('it runs already:\n');
+    console.log('it already runs:\n');
     await status(false);
     return;
   }
   const begun = Date.now();
-  // Here, where Ctrl-C ends a build, too.
+  // In this process, so that Ctrl-C also ends a build.
   await findPrograms((line) => console.log(`  ${line}`));
   mkdirSync(join(dir, 'logs'), { recursive: true, mode: 0o700 });
   const log = openSync(logFile(dir, 'stack'), 'a', 0o600);
@@ -51,6 +51,6 @@ up after ${((Date.now() - begun) / 1000).toFixed(1)} s
   logs, data   ${dir}
 
   npm run stack -- status | down | backup | restore FOLDER
-  DATA_DIR=${dir} npm run -s operator -- demo     any command of the operator's`);
+  DATA_DIR=${dir} npm run -s operator -- demo     or any other operator command`);
   process.exit(0);
 }

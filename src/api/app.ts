@@ -11,6 +11,12 @@ import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { eventEndpoint } from './endpoints/event.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
+import { noticesSecretEndpoint, rotateNoticesSecretEndpoint } from './endpoints/notices/signingSecret.js';
+import {
+  noticesUrlEndpoint,
+  removeNoticesUrlEndpoint,
+  setNoticesUrlEndpoint,
+} from './endpoints/notices/url.js';
 import { notificationEndpoint } from './endpoints/notification.js';
 import { notificationsEndpoint } from './endpoints/notifications.js';
 import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
@@ -29,9 +35,9 @@ import { nameRequest } from './requestId.js';
 
 export type { ApiDeps } from './deps.js';
 
-/** Builds the HTTP edge: every path with its endpoint, and what happens to each request around it. */
+/** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
 export function createApi(deps: ApiDeps): Koa {
-  // A path in another case is another path: what a proxy in front knows by its path is no other here.
+  // A path in another case is another path, so that rules of a proxy by path hold here too.
   const router = new Router({ sensitive: true });
   router.post('/oauth/access_token', ...accessTokenEndpoint(deps));
   router.post('/register_push_notifications', ...registerPushNotificationsEndpoint(deps));
@@ -48,6 +54,11 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/notifications/replay', ...replayEndpoint(deps));
   router.get('/notifications/:id', ...notificationEndpoint(deps));
   router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
+  router.put('/notices', ...setNoticesUrlEndpoint(deps));
+  router.get('/notices', ...noticesUrlEndpoint(deps));
+  router.delete('/notices', ...removeNoticesUrlEndpoint(deps));
+  router.get('/notices/signing_secret', ...noticesSecretEndpoint(deps));
+  router.post('/notices/signing_secret', ...rotateNoticesSecretEndpoint(deps));
   router.get('/assets/:platformId', ...assetEndpoint(deps));
   router.get('/events/:eventId', ...eventEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);
@@ -65,7 +76,7 @@ export function createApi(deps: ApiDeps): Koa {
   app.use(literalRoutes(router));
   app.use(router.routes());
   app.use(router.allowedMethods());
-  // What happens after the answer was handed over, such as a caller that hung up.
+  // Errors after the answer was handed over, such as a caller that hung up.
   app.on('error', (err: NodeJS.ErrnoException) => deps.log.debug({ reason: err.code }, 'connection error'));
   return app;
 }

@@ -5,7 +5,7 @@ import type { Taken } from '../redis/owed/take.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 import type { DeliveryDeps } from './deps.js';
 
-/** What a POST needs to know of a notification. */
+/** The parts of a notification that a POST needs. */
 export interface Attemptable {
   clientToken: string;
   platformId: string;
@@ -14,9 +14,9 @@ export interface Attemptable {
 
 export type Attempted =
   | Answered
-  /** This process could not make it. It says nothing of the receiver: nothing is settled. */
+  /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
   | { kind: 'own_failure'; cause: string }
-  /** Its lease ended while it waited for a connection. */
+  /** The lease ended while the attempt waited for a connection. */
   | { kind: 'lost' };
 
 /** The receiver answered, or failed to. */
@@ -29,9 +29,9 @@ export interface Answered {
 }
 
 /**
- * Makes one attempt, and counts it; logs one that this process could not make.
+ * Makes one attempt and counts it. Logs an own failure.
  * @param redeliver sends an ended notification again
- * @param extendLease extends the lease of the take; false where the attempt no longer held it
+ * @param extendLease extends the lease of the take; false if the attempt no longer held it
  */
 export async function makeAttempt(
   deps: DeliveryDeps,
@@ -57,14 +57,14 @@ export async function makeAttempt(
   if (attempted.kind === 'own_failure') {
     const { cause } = attempted;
     metrics.ownFailure(cause);
-    log.warn({ notification_id, cause }, 'an attempt could not be made, for a reason of this process');
+    log.warn({ notification_id, cause }, 'an attempt could not be made because of an own failure');
   }
   return attempted;
 }
 
 /**
  * Waits for a connection's place, then POSTs. The registration and its secrets are those of the take.
- * @throws what Redis throws where the client's first signing secret cannot be stored
+ * @throws errors of Redis, if the client's first signing secret cannot be stored
  */
 async function waitAndPost(
   deps: DeliveryDeps,
@@ -87,7 +87,7 @@ async function waitAndPost(
     }
   }
   const { clientToken, platformId, notificationId } = item;
-  // Named one by one: a delivery's own `event` is not the body's.
+  // Each field is named: a delivery's own `event` is not the `event` of the body.
   const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
   const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
@@ -104,7 +104,7 @@ async function waitAndPost(
   return { kind: 'answered', verdict, result, target: url.replace(/^https?:\/\//, '') };
 }
 
-/** Waits for a connection's place. That is this service's own time: it extends the lease for as long as it takes. */
+/** Waits for a connection's place. This time is not the receiver's, so the lease is extended meanwhile. */
 async function placeUnderLease(
   { sender, delivery }: DeliveryDeps,
   { clientToken }: Attemptable,
@@ -118,7 +118,7 @@ async function placeUnderLease(
   }, delivery.leaseMs / 3);
   const place = await sender.place(take.url, clientToken);
   clearInterval(timer);
-  // The whole of an attempt's time lies under its lease.
+  // The lease covers the whole time of an attempt.
   if (!hasWaited || (await extendLease())) return place;
   place.release();
   return undefined;

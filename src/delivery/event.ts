@@ -16,14 +16,14 @@ const plainText = (maxLength: number) =>
       abort: true,
     })
     .refine(noControl, 'must not have control characters')
-    // The refinements as JSON Schema has them, for the API's description.
+    // The refinements in JSON Schema's terms, for the API's description.
     .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
 
 const platformId = plainText(256);
 
 export const isPlatformId = (value: string): boolean => platformId.safeParse(value).success;
 
-/** What an event must be; the API's description is made of it. */
+/** The schema of an event; the API's description is generated from it. */
 export const enrichmentEvent = z.strictObject({
   event_id: z.string().regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
   client_token: z.string().regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
@@ -35,7 +35,7 @@ export const enrichmentEvent = z.strictObject({
 
 /**
  * Checks an enrichment event as the platform sends it (contract, section 4).
- * @returns the event with its ids, or what is wrong with it, the path named from `at` on
+ * @returns the event with its ids, or its problem, with the path from `at` on
  */
 export function readEnrichmentEvent(
   raw: unknown,

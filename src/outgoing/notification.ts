@@ -17,15 +17,24 @@ export function notificationRequest(
   nowMs: number,
 ): { headers: Record<string, string>; body: string } {
   const body = `{"event":"${n.event ?? 'asset-update'}","platform_id":${JSON.stringify(n.platformId)}}`;
+  return webhookRequest({ id: n.notificationId, clientToken: n.clientToken, body }, secrets, nowMs);
+}
+
+/** Signs a body about one client, and makes its headers. */
+export function webhookRequest(
+  { id, clientToken, body }: { id: string; clientToken: string; body: string },
+  secrets: readonly string[],
+  nowMs: number,
+): { headers: Record<string, string>; body: string } {
   const timestampSeconds = Math.floor(nowMs / 1000);
   return {
     headers: {
       'content-type': 'application/json',
       'user-agent': userAgent,
-      'webhook-id': n.notificationId,
+      'webhook-id': id,
       'webhook-timestamp': String(timestampSeconds),
-      'webhook-signature': sign(secrets, n.notificationId, timestampSeconds, body),
-      'webhook-client-token': n.clientToken,
+      'webhook-signature': sign(secrets, id, timestampSeconds, body),
+      'webhook-client-token': clientToken,
     },
     body,
   };

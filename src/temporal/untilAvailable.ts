@@ -3,8 +3,8 @@ import type { Logger } from '../log.js';
 import { isTemporalUnavailable } from './unavailable.js';
 
 /**
- * Repeats a call of the start while Temporal is away or not ready yet: its frontend answers some seconds before its history
- * service does. @throws any other failure of the call
+ * Repeats a call at the start of a process while Temporal is unavailable or not ready: its frontend answers some seconds before
+ * its history service. @throws any other failure of the call
  */
 export async function untilAvailable(call: () => Promise<void>, log: Logger): Promise<void> {
   for (let told = false; ; told = true) {

@@ -65,7 +65,7 @@ describe('console: the pages of a site', () => {
     );
     assert.match(await ask('vid-none'), /Nothing is known about the asset <code>vid-none<\/code>/);
     await harness.publish({ client: customer.client_token, asset: 'vid-quiet', notify: false });
-    assert.match(await ask('vid-quiet'), /the platform asked for silence/);
+    assert.match(await ask('vid-quiet'), /The last event notified nobody: the platform asked for silence/);
   });
 
   it('a page with 10,000 notifications is bounded; what lies further back is behind a link', async () => {

@@ -37,7 +37,7 @@ type Answer = number | 'hang' | { status: number; headers: Record<string, string
 export interface Receiver {
   url: string;
   received: Received[];
-  /** What the next requests are answered; `hang` never is. */
+  /** The answers to the next requests; `hang` is never answered. */
   answer: (request: Received) => Answer | Promise<Answer>;
   /** Each answer is given so much later. */
   delayMs: number;
@@ -101,7 +101,7 @@ export interface Harness {
   /** @param clientToken of another installation's client; a new one without it */
   newClient(url?: string, clientToken?: string): Promise<string>;
   registerUrl(client: string, url: string): Promise<void>;
-  /** What the API does with an event. */
+  /** Accepts an event as the API does. */
   publish(
     event: Partial<EventGiven> & { client: string; asset: string },
   ): Promise<{ id: string; kind: string }>;
@@ -179,6 +179,7 @@ export async function startHarness(
     ownFailure() {},
     started() {},
     withoutWorkflow() {},
+    noticeEnded() {},
     ...given.metrics,
   };
   const parts = { config, db, temporal, sender, secretBox, log, metrics };

@@ -14,12 +14,12 @@ describe('docs/reference/limits.md', () => {
     ['tokens minted', [config.TOKEN_RATE_PER_SECOND]],
     ['failed token calls', [constant('failuresAllowed'), 'a minute']],
     [
-      'calls of one account that look a host name up',
+      'calls of one account that look up a host name',
       [config.ACCOUNT_RATE_PER_SECOND, constant('windowSeconds')],
     ],
     ['a page of', [constant('defaultLimit'), constant('maxLimit')]],
     ['calls that send something', [constant('sendEveryMs') / 1000, constant('sendBurst')]],
-    ['signing secrets of one client', [previousSigningSecretsAtMost]],
+    ['previous signing secrets of one client', [previousSigningSecretsAtMost]],
     ['calls of the API in the audit', [constant('keptOfAnAccount')]],
     ['body of a token call', [kib(constant('formAtMostBytes'))]],
     ['body of `POST /enrichments`', [constant('eventsAtMost')]],
@@ -30,7 +30,7 @@ describe('docs/reference/limits.md', () => {
       'time for the headers',
       [seconds('headersTimeoutMs'), seconds('requestTimeoutMs'), seconds('checkEveryMs')],
     ],
-    ['a connection on which nothing moves', [seconds('silenceMs')]],
+    ['a connection without traffic', [seconds('silenceMs')]],
     ['a connection between two requests', [seconds('keepAliveTimeoutMs')]],
     ['connections', [connectionLimits.connections]],
   ]);

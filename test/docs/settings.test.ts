@@ -41,7 +41,7 @@ describe('docs/reference/settings.md', () => {
     assert.deepEqual(named.sort(), [...portsAndPrograms('local'), 'DATA_DIR'].sort());
   });
 
-  it('names for the stack each variable that it alone reads', () => {
+  it('names for the stack each variable that only the stack reads', () => {
     const named = rowsOf(section(page, 'Production stack')).map(([name]) => codeOf(name));
     const ofStart = ['REDIS_PORT', 'TEMPORAL_PORT'];
     const alone = portsAndPrograms('local/stack').filter((name) => !ofStart.includes(name));
@@ -56,7 +56,7 @@ describe('docs/reference/settings.md', () => {
   });
 });
 
-/** What the files of a folder ask for beside the service's settings. */
+/** Returns the variables that the files of a folder read beside the service's settings. */
 function portsAndPrograms(folder: string): string[] {
   const code = readdirSync(join(root, folder), { withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -42,7 +42,7 @@ describe('export and import restore a working service on empty servers', () => {
     return await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
   }
 
-  it('client secrets mint, registrations deliver, signing secrets sign, pauses hold; access tokens are not carried', async () => {
+  it('client secrets mint, registrations deliver, signing secrets sign and pauses hold; access tokens are not imported', async () => {
     const account = await oldCli.json('account', 'create', '--name', 'Acme');
     for (const client of ['MOVED', 'PAUSED']) {
       await oldCli.json(

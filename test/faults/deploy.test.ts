@@ -21,7 +21,7 @@ describe('a rolling restart', function () {
       ...(onStack ? {} : { parts: ['redis', 'temporal', 'api', 'api2', 'worker', 'worker2'] }),
       chooseApi: (system) => balancer?.choose() ?? system.apiUrl,
       assetsPerClient: 1000,
-      // HAProxy asks twice a second and believes the second no.
+      // HAProxy checks twice a second, and removes a server after two failures.
       env: { SHUTDOWN_DELAY_SECONDS: onStack ? '2' : '1' },
       ...(old === undefined ? {} : { builds: { worker2: old } }),
     });
@@ -32,7 +32,7 @@ describe('a rolling restart', function () {
     await run?.stop();
   });
 
-  it('of APIs and workers under load: each ends with 0, no call fails, nothing is sent twice', async () => {
+  it('of APIs and workers under load ends each process with 0, fails no call and sends nothing twice', async () => {
     const { system, publisher } = run;
     if (old !== undefined) await enough(200);
     const restarted = onStack ? (['api2', 'api'] as const) : (['worker', 'worker2', 'api2', 'api'] as const);
@@ -66,7 +66,7 @@ describe('a rolling restart', function () {
     while (run.publisher.acknowledged.length < wanted) await pause(20);
   }
 
-  /** The balancer sends callers there again. */
+  /** Waits until the balancer sends callers there again. */
   async function untilCalled(part: 'api' | 'api2'): Promise<void> {
     if (!onStack) {
       while (!balancer?.isReady(run.system.apiUrlOf(part))) await pause(20);

@@ -8,7 +8,7 @@ export interface Fault {
   inject(system: System): Promise<number>;
 }
 
-/** Of the production stack, of which every part is killed. */
+/** Kills of every part of the production stack. */
 const killsOfStack: readonly Fault[] = [
   killOf('one of two services', ['api']),
   killOf('both services', ['api', 'api2']),
@@ -52,7 +52,7 @@ export const killsTogether: readonly Fault[] = onStack
       killOfAll('all at once, in one process', partsTogether),
     ];
 
-/** The same under the load of the second part of the suite. */
+/** Returns the same fault for the load of the suite's second part. */
 function heavy(fault: Fault): Fault {
   return { ...fault, name: `${fault.name}, heavy load` };
 }

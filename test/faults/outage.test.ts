@@ -17,7 +17,7 @@ import { onStack } from './system.js';
 
 const badForMs = 3000;
 const drainPerSecond = 20;
-/** Those of the stack that have no line to spoil between the service and themselves. */
+/** Parts of the stack without a connection to the service that can be disturbed. */
 const awayOnly = onStack ? (['postgresql', 'balancer'] as const) : [];
 
 describe('outages', function () {
@@ -40,7 +40,7 @@ describe('outages', function () {
     const outages = form.outagesSeconds.map((seconds) => away(part, seconds));
     const isLine = part !== 'postgresql' && part !== 'balancer';
     for (const fault of [...outages, ...(isLine ? badLines(part, badForMs) : [])]) {
-      it(`${fault.name}: goes on by itself`, async () => {
+      it(`${fault.name}: recovers by itself`, async () => {
         await pause(500);
         const back = await run.inject(fault);
         const answers = run.publisher.answers[injected++];
@@ -52,7 +52,7 @@ describe('outages', function () {
     }
   }
 
-  it('what piled up while the receiver was away is sent at a bounded rate', async () => {
+  it('the backlog of the receiver’s outage is sent at a bounded rate', async () => {
     const { system, cast, db } = run;
     const { clientToken } = await createClient(db, {
       accountId: cast.publisher.account_id,
@@ -88,7 +88,7 @@ describe('outages', function () {
     reportFigure(
       `${piledUp} notifications that one client was owed when its receiver came back arrived at up to ${most} in a second (\`DRAIN_PER_SECOND\` was ${drainPerSecond}).`,
     );
-    // What is in flight may arrive with what follows it, and places that were not used are kept for a tenth of a second.
+    // Requests in flight may arrive together with later ones, and unused places are kept for a tenth of a second.
     const allowed = 1.1 * drainPerSecond + inFlightPerClient;
     assert.ok(most <= allowed, `${most} in one second`);
   });
@@ -99,7 +99,7 @@ describe('outages', function () {
     assertKept(account);
     // A line that hangs holds back POSTs that the service has long given up, and lets them through all at once.
     reportFigure(
-      `At most ${run.system.receiver.mostAtOnce} POSTs of one client were at the receiver at once.`,
+      `At most ${run.system.receiver.mostInFlight} POSTs of one client were at the receiver at the same time.`,
     );
   });
 });

@@ -2,7 +2,7 @@ import type { Fault } from './faults.js';
 import { pause } from './pause.js';
 import type { System } from './system.js';
 
-/** What the service reaches by a line of its own. */
+/** Parts that the service reaches through a proxy. */
 type Line = keyof NonNullable<System['proxies']>;
 type Away = Line | 'postgresql' | 'balancer';
 const titles: Record<Away, string> = {
@@ -23,7 +23,7 @@ export function away(part: Away, seconds: number): Fault {
   };
 }
 
-/** What the line to each of them can suffer; for `ms`. */
+/** The faults of the connection to each of them, for `ms`. */
 export function badLines(part: Line, ms: number): Fault[] {
   const lineOf = (system: System) => {
     if (!system.proxies) throw new Error('this system has no proxies');

@@ -38,7 +38,7 @@ export function reportFigure(figure: string): void {
   figures.push(figure);
 }
 
-/** What one run found. */
+/** The findings of one run. */
 interface Run {
   command: string;
   rows: Row[];
@@ -57,7 +57,7 @@ after('the table', async () => {
     ...runs.flatMap((one) => one.figures.map((figure) => `- ${figure}`)),
   ].join('\n');
   console.log(`\n${text}\n`);
-  // The page is about the servers of development; docs/guides/stack.md has a table of its own.
+  // The page covers the servers of development; docs/guides/stack.md has its own table.
   if (process.env.FAULT_REPORT === '1' && !onStack)
     await writeReport(
       runs.map((one) => one.command),

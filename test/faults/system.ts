@@ -16,24 +16,24 @@ import { type Proxy as Line, startProxy } from '../proxy.js';
 import { pause } from './pause.js';
 import { createReceiver, type Receiver } from './receiver.js';
 
-/** Of the production stack alone: Temporal's store, Redis' replica, what callers reach. */
+/** Parts of the production stack only: Temporal's store, Redis' replica, and the balancer that callers reach. */
 type StackPart = 'postgresql' | 'replica' | 'balancer';
 export type Part = 'redis' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2' | StackPart;
 
 /**
- * With `npm run test:faults -- --stack` a system is that of `npm run stack`: Temporal's production server on PostgreSQL, Redis
- * with a replica, two processes of API and worker in one behind HAProxy.
+ * With `npm run test:faults -- --stack` a system has the parts of `npm run stack`: Temporal's production server on PostgreSQL,
+ * Redis with a replica, two processes of API and worker in one behind HAProxy.
  */
 export const onStack = process.env.FAULT_STACK === '1';
 const partsOfStack: readonly Part[] = [
   ...(['redis', 'replica', 'postgresql', 'temporal', 'api', 'api2', 'balancer'] as const),
 ];
-/** What a system usually consists of. */
+/** The usual parts of a system. */
 export const parts: readonly Part[] = onStack ? partsOfStack : ['redis', 'temporal', 'api', 'worker'];
 /** Of one whose API and worker are one process. */
 export const partsTogether: readonly Part[] = onStack ? partsOfStack : ['redis', 'temporal', 'api'];
 
-/** The service as it ships, in processes of its own, each of which can be killed and started again. */
+/** The service as it ships, in separate processes, each of which can be killed and started again. */
 export interface System {
   dir: string;
   apiUrl: string;
@@ -56,7 +56,7 @@ export interface System {
   useThisBuild(part: Part): void;
   pidOf(part: Part): number | undefined;
   logOf(part: Part): string;
-  /** What ended without having been killed, with the end of its log. */
+  /** Processes that ended without being killed, with the end of their log. */
   brokenOff: string[];
   stop(): Promise<void>;
 }
@@ -72,7 +72,7 @@ export interface SystemOptions {
   builds?: Partial<Record<Part, string>>;
 }
 
-/** Its folder, where it is a server of development. */
+/** Returns the folder of a server of development, else nothing. */
 const ofServer = (part: Part): string => (part === 'redis' || part === 'temporal' ? part : '');
 
 /** The longest a killed worker's attempt keeps its asset is this and 5 s. */
@@ -178,13 +178,13 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       })
     : undefined;
 
-  /** As in docker-compose.yml the service starts after the namespace was made, once. */
+  /** As in docker-compose.yml, the first start of the service waits until the namespace exists. */
   let namespaceMade: () => void = () => undefined;
   const hasNamespace = new Promise<void>((resolve) => {
     namespaceMade = resolve;
   });
 
-  /** Both may be started at once. */
+  /** Waits for PostgreSQL, because both may be started at the same time. */
   async function postgresqlAnswers(): Promise<void> {
     const bin = findPostgresql() ?? '';
     while (!(await takesConnections(bin, ports.postgresql))) await pause(100);
@@ -232,7 +232,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
         case 'worker2':
           return startService(part);
         default:
-          throw new Error(`${part} is a part of the stack alone`);
+          throw new Error(`${part} exists only on the stack`);
       }
     },
     async kill(part) {

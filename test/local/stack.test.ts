@@ -1,4 +1,4 @@
-/** What `npm run stack` says where it cannot run, or does not; test/stack runs it. */
+/** Messages of `npm run stack` if it cannot run, or does not run; test/stack runs it. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { temporalVersion } from '../../local/stack/programs.js';
 import { projectDir } from '../../src/operator/running/projectDir.js';
 
-describe('npm run stack, where it does not run', () => {
+describe('npm run stack while it does not run', () => {
   let dir: string;
   let bin: string;
 
@@ -28,7 +28,7 @@ describe('npm run stack, where it does not run', () => {
     return { status, output: stdout + stderr };
   }
 
-  it('up names each program that is missing, says what to install, and leaves nothing running', () => {
+  it('up names each missing program and how to install it, and leaves nothing running', () => {
     const { status, output } = stack('up');
     assert.equal(status, 1, output);
     assert.match(output, /POSTGRESQL_BIN names no folder with postgres, initdb/);
@@ -40,20 +40,20 @@ describe('npm run stack, where it does not run', () => {
     assert.equal(existsSync(join(dir, 'stack', 'run.json')), false);
   });
 
-  it('status and backup fail, and down is content', () => {
+  it('status and backup fail, and down succeeds', () => {
     assert.deepEqual(
       [stack('status'), stack('backup'), stack('down')].map(({ status, output }) => [status, output.trim()]),
       [
         [1, 'the stack does not run'],
-        [1, 'the stack does not run: npm run stack -- up'],
+        [1, 'the stack does not run; start it with npm run stack -- up'],
         [0, 'the stack does not run'],
       ],
     );
   });
 
-  it('restore takes nothing for a backup that is none', () => {
+  it('restore refuses a folder without backup.json', () => {
     const { status, output } = stack('restore', bin);
     assert.equal(status, 1);
-    assert.match(output, /is no backup: it has no backup.json/);
+    assert.match(output, /is not a backup: it has no backup.json/);
   });
 });

@@ -245,7 +245,7 @@ const claimAgain = (n: number) =>
     }
   });
 
-/** What a take may answer, and what the model makes of it. `endpoint`: as it was right before. */
+/** The answers that a take may give, and their effect on the model. `endpoint`: its state right before. */
 function isTaken(
   model: Model,
   client: DeliveryClient,
@@ -541,7 +541,7 @@ const operator: Step[] = [
   }),
 ];
 
-/** What lets deliveries go on happens more often than what stops them. */
+/** Steps that let deliveries go on are more frequent than steps that stop them. */
 const putBack = operator.filter((s) => ['unpause', 'register', 'resume'].includes(String(s)));
 
 const cancel = (n: number) =>
@@ -755,7 +755,7 @@ const manyAtOnce = fc
   })
   .map(turn);
 const anyStep: fc.Arbitrary<Step>[] = [
-  // What happens often stands here more than once.
+  // Frequent steps are listed more than once.
   claims,
   takingClaims,
   takingClaims,
@@ -775,10 +775,10 @@ const anyStep: fc.Arbitrary<Step>[] = [
   fc.constantFrom(second, second, leaseMs + second, minute, minute, 5 * hour, 2 * day).map(pass),
 ];
 
-describe('known and owed, under every interleaving', () => {
+describe('known and owed, in every interleaving', () => {
   after(closeDeliveryClients);
 
-  it('say what the model says, and keep its promises', async () => {
+  it('agree with the model and keep its promises', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.commands(anyStep, { maxCommands: 100, size: 'max' }),

@@ -1,10 +1,10 @@
-/** `npm run stack`: up, status and down on the servers of production. */
+/** `npm run stack`: up, status and down with the servers of production. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { markProcess } from '../../src/operator/running/processMark.js';
-import { isComplete } from './isComplete.mjs';
+import { runsHere } from './runsHere.mjs';
 import { StartedStack } from './startedStack.js';
 
 describe('npm run stack', function () {
@@ -12,15 +12,15 @@ describe('npm run stack', function () {
   let stack: StartedStack;
 
   before(async function () {
-    if (!isComplete()) return this.skip();
-    // The first one builds Temporal's server.
+    if (!runsHere()) return this.skip();
+    // The first run builds Temporal's server.
     this.timeout(1_800_000);
     stack = await StartedStack.inNewFolder();
     await stack.run(['up']);
   });
   after(() => stack?.remove());
 
-  it('up brings up the servers of production, which deliver an event; status shows each with port, health and pid', async () => {
+  it('up starts the servers of production, which deliver an event, and status shows the port, health and pid of each', async () => {
     const parts = await stack.parts();
     const names = ['balancer', 'service-1', 'service-2', 'temporal', 'postgresql', 'redis', 'replica'];
     assert.deepEqual(
@@ -37,10 +37,10 @@ describe('npm run stack', function () {
       await Promise.all(['run.json', 'secrets-key', 'postgresql/password'].map(mode)),
       [0o600, 0o600, 0o600],
     );
-    assert.match(await stack.operator('demo'), /it fits/);
+    assert.match(await stack.operator('demo'), /it matches/);
     const cast = await stack.createCast(1);
     await stack.received([await stack.publish(cast, 0, 'a-video')]);
-    assert.match(await stack.run(['up']), /it runs already/);
+    assert.match(await stack.run(['up']), /it already runs/);
   });
 
   it('has as many history shards as docker-compose.yml', async () => {
@@ -49,7 +49,7 @@ describe('npm run stack', function () {
     assert.equal(/NUM_HISTORY_SHARDS: (\d+)/.exec(compose)?.[1], /historyShards = (\d+)/.exec(started)?.[1]);
   });
 
-  it('starts again what is killed, under the same port', async () => {
+  it('restarts a killed part on the same port', async () => {
     const before = await stack.parts();
     for (const name of ['postgresql', 'temporal', 'service-1', 'balancer', 'redis', 'replica']) {
       const killed = before.find((part) => part.name === name);
@@ -65,13 +65,13 @@ describe('npm run stack', function () {
     await stack.received([await stack.publish(cast, 0, 'a-video')]);
   });
 
-  it('down ends all of it; the next up goes on with what it kept', async () => {
+  it('down stops every part and keeps the data for the next up', async () => {
     const cast = await stack.createCast(1);
     const receiver = await stack.receiver();
     await receiver.breakOff();
     const owed = await stack.publish(cast, 0, 'owed');
     const down = await stack.run(['down']);
-    assert.match(down, /down; what it holds is kept/);
+    assert.match(down, /down; its data is kept/);
     assert.deepEqual(stack.stillRunning(), []);
     assert.match(await stack.run(['status'], 1), /the stack does not run/);
     await receiver.open();
@@ -80,7 +80,7 @@ describe('npm run stack', function () {
     assert.equal(await stack.tryToPublish(cast, 0, 'owed'), owed, 'it is known');
   });
 
-  it('down ends what a killed supervisor left, and nothing that only has the pid of one of its processes', async () => {
+  it('down ends the processes that a killed supervisor left running, but no other process with one of their pids', async () => {
     const { supervisor } = await stack.state();
     process.kill(supervisor.pid, 'SIGKILL');
     await stack.until('the supervisor is gone', async () => markProcess(supervisor.pid) === undefined);
@@ -92,7 +92,7 @@ describe('npm run stack', function () {
     await stack.run(['down']);
     assert.deepEqual(stack.stillRunning(), []);
     assert.equal(stranger.exitCode, null);
-    assert.ok(markProcess(stranger.pid ?? 0), 'the stranger runs on');
+    assert.ok(markProcess(stranger.pid ?? 0), 'the stranger still runs');
     stranger.kill();
     assert.match(await stack.run(['down']), /does not run/);
   });

@@ -4,16 +4,16 @@ import { cp, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import type { Cast } from '../faults/cast.js';
-import { isComplete } from './isComplete.mjs';
+import { runsHere } from './runsHere.mjs';
 import { StartedStack } from './startedStack.js';
 
-describe('npm run stack: the loss of a store', function () {
+describe('npm run stack: the loss', function () {
   this.timeout(900_000);
   let stack: StartedStack;
   let cast: Cast;
 
   before(async function () {
-    if (!isComplete()) return this.skip();
+    if (!runsHere()) return this.skip();
     this.timeout(1_800_000);
     stack = await StartedStack.inNewFolder();
     await stack.run(['up']);
@@ -21,20 +21,23 @@ describe('npm run stack: the loss of a store', function () {
   });
   after(() => stack?.remove());
 
-  /** While the receiver is away: each is owed. */
+  /** Publishes while the receiver is down, so that each asset is owed. */
   async function owe(...assets: string[]): Promise<string[]> {
     await (await stack.receiver()).breakOff();
     return Promise.all(assets.map((asset, i) => stack.publish(cast, i % 2, asset)));
   }
 
-  it('Redis gone, its replica there: up refuses an empty primary; with the copy of the replica nothing acknowledged is lost', async () => {
+  it('of Redis makes up refuse an empty primary, and loses nothing acknowledged once the replica is copied', async () => {
     const delivered = await stack.publish(cast, 0, 'delivered-before');
     await stack.received([delivered]);
     const owed = await owe('owed-1', 'owed-2', 'owed-3');
     await stack.run(['down']);
     await rm(join(stack.dir, 'redis'), { recursive: true });
 
-    assert.match(await stack.run(['up'], 1), /the folder of redis is empty and that of its replica is not/);
+    assert.match(
+      await stack.run(['up'], 1),
+      /the folder of redis is empty, but the folder of its replica is not/,
+    );
     assert.ok((await readdir(join(stack.dir, 'replica', 'appendonlydir'))).length > 0);
     await cp(join(stack.dir, 'replica'), join(stack.dir, 'redis'), { recursive: true });
     const receiver = await stack.receiver();
@@ -44,12 +47,12 @@ describe('npm run stack: the loss of a store', function () {
     assert.equal(
       await stack.tryToPublish(cast, 0, 'delivered-before'),
       delivered,
-      'a repeat makes nothing new',
+      'a repeat makes no notification',
     );
     assert.equal(receiver.arrivals.get(delivered)?.length, 1);
   });
 
-  it('PostgreSQL gone: what is owed lies in Redis, and is sent with an empty Temporal', async () => {
+  it('of PostgreSQL loses no owed asset: an empty Temporal delivers them', async () => {
     const owed = await owe('owed-4', 'owed-5');
     await stack.run(['down']);
     await rm(join(stack.dir, 'postgresql'), { recursive: true });
@@ -58,16 +61,16 @@ describe('npm run stack: the loss of a store', function () {
     await stack.received([...owed, await stack.publish(cast, 0, 'after-postgresql')]);
   });
 
-  it('both gone: a backup made under way brings back what was acknowledged before its end', async () => {
+  it('of both stores is repaired by a backup, which restores every event acknowledged before it began to copy Redis', async () => {
     const receiver = await stack.receiver();
     const known = await stack.publish(cast, 0, 'known');
     await stack.received([known]);
     const owed = await owe('owed-6', 'owed-7', 'owed-8');
-    // Left to catch-up alone: no workflow of the copy would bring it back.
+    // Only catch-up delivers it: no workflow of the copy would.
     await stack.withDb((db) => pauseEndpoint(db, cast.clientTokens[1] ?? ''));
     const paused = await stack.publish(cast, 1, 'paused');
     const folder = join(stack.dataDir, 'copy');
-    // Acknowledged while it is made: in the copy or not, and safe to send again.
+    // Acknowledged during the copy: in it or not, and safe to send again.
     const copying = stack.run(['backup', folder]);
     const meanwhile: string[] = [];
     for (let i = 0, done = false; !done; i++) {
@@ -86,14 +89,17 @@ describe('npm run stack: the loss of a store', function () {
     await stack.run(['down']);
     for (const store of ['redis', 'replica', 'postgresql'])
       await rm(join(stack.dir, store), { recursive: true });
-    assert.match(await stack.run(['restore', folder]), /redis is that of .*\npostgresql is that of /);
+    assert.match(
+      await stack.run(['restore', folder]),
+      /redis has its state of .*\npostgresql has its state of /,
+    );
     await receiver.open();
     await stack.run(['up']);
     await stack.received(owed.filter((_, i) => i % 2 === 0));
     await stack.operator('registration', 'resume', cast.clientTokens[1] ?? '');
     await stack.received([...owed, paused]);
 
-    // The platform sends again what it sent since the copy began: each under the id that it had.
+    // The platform sends the events since the beginning of the copy again: each keeps its id.
     for (const [i, id] of meanwhile.entries())
       assert.equal(await stack.publish(cast, 0, `meanwhile-${i}`), id);
     assert.equal(await stack.publish(cast, 0, 'since-the-copy'), since);
@@ -102,19 +108,22 @@ describe('npm run stack: the loss of a store', function () {
     assert.equal(
       receiver.arrivals.get(known)?.length,
       1,
-      'what was delivered before the copy is not sent again',
+      'an event delivered before the copy is not sent again',
     );
   });
 
-  it('Redis and its replica gone: the backup’s Redis beside the Temporal of now; what came since is sent again', async () => {
+  it('of Redis and its replica is repaired by the Redis of a backup and by sending the later events again', async () => {
     const owed = await owe('owed-9', 'owed-10');
     const folder = join(stack.dataDir, 'copy-2');
     await stack.run(['backup', folder]);
-    // Its workflow still runs and knows what it claimed: it claims again.
+    // Its workflow still runs and knows its claims: it claims again.
     const since = await stack.publish(cast, 0, 'since-the-second-copy');
     await stack.run(['down']);
     for (const store of ['redis', 'replica']) await rm(join(stack.dir, store), { recursive: true });
-    assert.match(await stack.run(['restore', folder, '--only', 'redis']), /^redis is that of [^\n]*\nnpm/m);
+    assert.match(
+      await stack.run(['restore', folder, '--only', 'redis']),
+      /^redis has its state of [^\n]*\nstart the stack/m,
+    );
     await (await stack.receiver()).open();
     await stack.run(['up']);
     await stack.received(owed);
@@ -122,13 +131,13 @@ describe('npm run stack: the loss of a store', function () {
     await stack.received([since]);
   });
 
-  it('a backup that is not whole is not restored, and what is there stays', async () => {
+  it('is not repaired by an incomplete backup, which changes nothing', async () => {
     await stack.run(['down']);
     const folder = join(stack.dataDir, 'copy');
     await rm(join(folder, 'postgresql', 'data', 'PG_VERSION'));
     assert.match(await stack.run(['restore', folder], 1), /PG_VERSION/);
     await rm(join(folder, 'backup.json'));
-    assert.match(await stack.run(['restore', folder, '--only', 'redis'], 1), /is no backup/);
+    assert.match(await stack.run(['restore', folder, '--only', 'redis'], 1), /is not a backup/);
     await stack.run(['up']);
     await stack.received([await stack.publish(cast, 0, 'last')]);
   });

@@ -22,7 +22,7 @@ export interface Part {
   health: 'ok' | 'away' | 'ended';
 }
 
-/** `npm run stack` with a data folder of its own, an account with clients, and their receiver. */
+/** `npm run stack` with its own data folder, an account with clients, and their receiver. */
 export class StartedStack {
   #seen: ProcessMark[] = [];
   #receiver: Receiver | undefined;
@@ -30,17 +30,17 @@ export class StartedStack {
   private constructor(readonly dataDir: string) {}
 
   static async inNewFolder(): Promise<StartedStack> {
-    // In the project folder: on a temporary file system a flush to disk may mean nothing.
+    // In the project folder, because a temporary file system may ignore a flush to disk.
     await mkdir(join(projectDir, '.data'), { recursive: true });
     return new StartedStack(await mkdtemp(join(projectDir, '.data', 'stack-test-')));
   }
 
-  /** Its own folder. */
+  /** The folder of the stack's state. */
   get dir(): string {
     return join(this.dataDir, 'stack');
   }
 
-  /** @returns what it printed. @throws where it ends otherwise than expected */
+  /** Runs a command of the stack. @returns its output. @throws if it ends with another status */
   async run(args: readonly string[], expectedStatus = 0): Promise<string> {
     const { status, output } = await this.call(['local/launch.mjs', 'stack', ...args]);
     if (args[0] === 'up' && status === 0) {
@@ -51,7 +51,7 @@ export class StartedStack {
     return output;
   }
 
-  /** A command of the operator's. */
+  /** Runs a command of the operator. */
   async operator(...args: string[]): Promise<string> {
     const { status, output } = await this.call(['dist/src/operator/main.js', ...args], {
       DATA_DIR: this.dir,
@@ -70,13 +70,13 @@ export class StartedStack {
   }
 
   async untilWell(): Promise<void> {
-    await this.until('all is well', async () => {
+    await this.until('every part is healthy', async () => {
       const parts = await this.parts();
       return parts.length > 0 && parts.every(({ health }) => health === 'ok');
     });
   }
 
-  /** Accounts and clients in its Redis, registered at a receiver that is open. */
+  /** Creates an account with clients, registered at the open receiver. */
   async createCast(clients: number): Promise<Cast> {
     const { apiUrl = '', environment } = await this.state();
     const box = createSecretBox(readConfig({ SECRETS_KEY: environment?.SECRETS_KEY ?? '' }).SECRETS_KEY);
@@ -103,7 +103,7 @@ export class StartedStack {
     return this.#receiver;
   }
 
-  /** An event; what was answered `queued` as its notification's id, else the status. */
+  /** Publishes an event. @returns its notification's id or the reason for none if it is accepted, else the status */
   async tryToPublish(cast: Cast, client: number, asset: string): Promise<string | number> {
     const { apiUrl = '' } = await this.state();
     const response = await fetch(`${apiUrl}/enrichments`, {
@@ -122,7 +122,7 @@ export class StartedStack {
     return answer.notification_id ?? answer.reason ?? '';
   }
 
-  /** @throws where it is not accepted */
+  /** Publishes an event. @throws if it is not accepted */
   async publish(cast: Cast, client: number, asset: string): Promise<string> {
     const id = await this.tryToPublish(cast, client, asset);
     assert.equal(typeof id, 'string', `${asset}: ${id}`);
@@ -147,7 +147,7 @@ export class StartedStack {
     }
   }
 
-  /** Of every process of every start so far. */
+  /** Returns the processes of all starts that still run. */
   stillRunning(): ProcessMark[] {
     return this.#seen.filter(isSameProcess);
   }
@@ -177,7 +177,7 @@ export class StartedStack {
 }
 
 const quickly = {
-  // Of what was answered nothing is lost with the primary.
+  // No answered event is lost with the primary.
   REDIS_ACK_REPLICAS: '1',
   RETRY_SCHEDULE_SECONDS: '0.5,1,2,4',
   PROBE_SCHEDULE_SECONDS: '0.5,1,2',

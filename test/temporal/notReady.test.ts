@@ -3,10 +3,10 @@ import { startService } from '../e2e/service.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
 import { servers, uniquePrefix } from '../servers.js';
 
-describe('A Temporal whose frontend answers and whose history service does not yet', () => {
-  it('a process with a worker waits for it, and says so', async () => {
+describe('a process with a worker', () => {
+  it('waits, and says so, while Temporal answers only with its frontend', async () => {
     const unavailable = 14;
-    // More than the client makes of one call by itself.
+    // More than the attempts that the client makes by itself for one call.
     const refused = 11;
     let asked = 0;
     const proxy = await startGrpcProxy(servers().temporalAddress);
@@ -22,7 +22,7 @@ describe('A Temporal whose frontend answers and whose history service does not y
     }
   });
 
-  it('a namespace that is not there ends a process with a worker, which says so', async () => {
+  it('ends with a message if its namespace does not exist', async () => {
     const nowhere = startService({ TEMPORAL_NAMESPACE: uniquePrefix() });
     await assert.rejects(nowhere, /the service ended: [\s\S]*not found/i);
   });

@@ -12,7 +12,7 @@ import { publisherSteps } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { chooseUrl, type TestState } from './testNotification.js';
 
-/** POST /push_notifications/check: tells what a receiver makes of good and bad notifications. It counts for nothing else. */
+/** POST /push_notifications/check: sends good and bad notifications and shows the receiver's answers. Changes no state. */
 export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(
     ...publisherSteps(deps.db),
@@ -24,7 +24,7 @@ export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
   );
 }
 
-/** An answer that is silent for 60 s is cut off (docs/reference/limits.md). */
+/** A connection without traffic for 60 s is closed (docs/reference/limits.md). */
 const answerWithinMs = 50_000;
 
 const check =
@@ -52,7 +52,7 @@ function judge(sent: Record<Sent, Exchange>, slowMs: number) {
       [wrong_signature],
       judgeRefused(
         wrong_signature.result,
-        'Compare webhook-signature with your secret and answer 401 where none of it fits: anybody can send you such a notification.',
+        'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.',
       ),
     ),
     present(
@@ -60,7 +60,7 @@ function judge(sent: Record<Sent, Exchange>, slowMs: number) {
       [old_timestamp],
       judgeRefused(
         old_timestamp.result,
-        'Answer 401 to a webhook-timestamp that is more than 5 minutes away from your clock: who recorded a notification can send it again.',
+        'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.',
       ),
     ),
     present('twice', [good, twice], judgeRepeat(good.result, twice.result)),

@@ -12,7 +12,7 @@ import { presentTime } from './presentTime.js';
 import { bodyAtMostBytes, type RecoverState, readRange, sayRange } from './recover.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/replay: owes again what was delivered in a time. */
+/** POST /notifications/replay: makes assets owed again that had a notification delivered in a span of time. */
 export function replayEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
     ...publisherSteps(deps.db),

@@ -15,7 +15,7 @@ import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
 
-/** POST /push_notifications/test: sends one test notification now and tells how it went. It counts for nothing else. */
+/** POST /push_notifications/test: sends one test notification now and answers its result. Changes no state. */
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(...publisherSteps(deps.db), ...testSteps(deps));
 }
@@ -35,7 +35,7 @@ export interface TestState extends PublisherState {
   url: string;
 }
 
-/** Takes the registered URL; before there is one the parameter `url`, which is checked. */
+/** Returns the registered URL or, before there is one, the parameter `url`, which is checked. */
 export const chooseUrl =
   (deps: ApiDeps): Step<TestState> =>
   async (ctx, next) => {

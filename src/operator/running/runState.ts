@@ -1,6 +1,6 @@
 /**
- * `.data/run.json`: what a running `npm start` tells the operator's commands and the next start;
- * `.data/stack/run.json` is that of `npm run stack`.
+ * `.data/run.json`: information of a running `npm start` for the operator's commands and the next start.
+ * `.data/stack/run.json` is the same for `npm run stack`.
  */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,24 +15,24 @@ export interface RunState {
   /** Absent when TEMPORAL_ADDRESS names the server. */
   temporalUiUrl?: string;
   apiUrl?: string;
-  /** Of what runs, by name. */
+  /** Ports of the running parts, by name. */
   ports?: Record<string, number>;
-  /** The settings that the service runs with, beside those that the operator has given: readConfig takes them. */
+  /** The settings of the running service, without those that the operator has given: input for readConfig. */
   environment?: Record<string, string>;
 }
 
-/** The `npm start` that runs now for this clone, if any. */
+/** Returns the `npm start` that runs now for this clone, if any. */
 export function readRunState(projectDir?: string): RunState | undefined {
   return readRunStateIn(dataDir(projectDir));
 }
 
-/** What runs now for this data folder, if anything. */
+/** Returns the supervisor that runs now for this data folder, if any. */
 export function readRunStateIn(dir: string): RunState | undefined {
   const state = read(dir);
   return state && isSameProcess(state.supervisor) ? state : undefined;
 }
 
-/** What a supervisor that is gone has left running in this data folder: processes of its own alone. */
+/** Returns the processes that a dead supervisor of this data folder left running: only its own. */
 export function readLeftBehind(dir: string): RunState['children'] {
   const state = read(dir);
   return state && !isSameProcess(state.supervisor) ? state.children.filter(isSameProcess) : [];
@@ -40,7 +40,7 @@ export function readLeftBehind(dir: string): RunState['children'] {
 
 /**
  * Makes this process the one supervisor of the data folder.
- * @returns what a dead one left behind, whose children may still run, or the one that is alive
+ * @returns the state of a dead one, whose children may still run, or the one that is alive
  */
 export function claimRunState(
   dir: string,
@@ -75,7 +75,7 @@ export function removeRunState(dir: string): void {
 
 const file = (dir: string) => join(dir, 'run.json');
 
-/** For the owner only: the settings hold the key of the signing secrets. */
+/** Readable by the owner only, because the settings hold the key of the signing secrets. */
 function writeDraft(dir: string, state: RunState): string {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const draft = `${file(dir)}.${process.pid}`;

@@ -13,15 +13,15 @@ export interface ArrivedEvent {
   segments: readonly string[];
   notificationId: string;
   priority: 'live' | 'backfill';
-  /** False: its segments are recorded as had, and nothing is sent. */
+  /** False: its segments are recorded as known, and nothing is sent. */
   notify: boolean;
   /** ms */
   acceptedAt: number;
-  /** Names the workflow that it will share with others; absent: it has one of its own. */
+  /** The name of the workflow that it will share with others; absent: it has its own. */
   group?: string;
 }
 
-/** Stands for the group of an event that has no workflow. */
+/** The group of an event that has no workflow. */
 export const withoutWorkflow = '-';
 
 /** An event whose asset is owed, as its workflow carries it. */
@@ -30,7 +30,7 @@ export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   claim: number;
 }
 
-/** An event that is claimed again: with the asset's claim number before the claim that may be lost. */
+/** An event that is claimed again, with the asset's claim number before the claim that may be lost. */
 export interface ClaimableEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   lookedUpClaim: number;
 }
@@ -41,11 +41,11 @@ export type Claim =
   | { kind: 'unknown_client' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /**
-   * The asset is owed by this notification; `again`: it was before. `supersedes`: an older one of its asset was owed, and
-   * has ended. `take`: may it be sent now, where that was asked.
+   * The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and
+   * has ended. `take`: whether it may be sent now, if that was asked.
    */
   | { kind: 'claimed'; claim: number; again: boolean; supersedes?: true; held?: Held; take?: Take }
-  /** It was claimed, and has ended since or a newer one took its place. */
+  /** It was claimed, and has ended since, or a newer one took its place. */
   | { kind: 'ended'; state: string; held?: Held }
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed'; by?: string };
@@ -55,13 +55,13 @@ const claim = script('claim');
 export interface Claims {
   /** One for each event, in order. */
   claims: Claim[];
-  /** True where something is owed that only catch-up will send: the caller wakes it. */
+  /** True if something is owed that only catch-up will send: the caller wakes it. */
   wakeCatchUp: boolean;
 }
 
 /**
- * Claims events of one client in one step; where `take` is given, takes at once what may be sent.
- * @param take.nonce new for each call; a call whose answer was lost is repeated with the same
+ * Claims events of one client in one script. With `take` it also takes the assets that may be sent now.
+ * @param take.nonce new for each call; a call whose answer was lost is repeated with the same nonce
  */
 export async function claimEvents(
   db: Db,
@@ -101,7 +101,7 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     event.platformId,
     event.eventId,
     event.priority === 'live' ? 'L' : 'B',
-    // As text: Redis keeps it so.
+    // As text, because Redis stores text.
     String(event.acceptedAt),
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
@@ -109,7 +109,7 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
   ];
 }
 
-/** Kind, what goes with it, hold, take, whether it supersedes another. */
+/** Kind, its value, hold, take, whether it supersedes another. */
 type Answer = [string, unknown, string?, (readonly unknown[] | null)?, (1 | null)?];
 
 function claimOf(

@@ -1,23 +1,23 @@
--- Claims events of one client, and takes at once what may be sent (rule 1 of docs/architecture.md). Each event is decided
--- once: whether it makes a notification, and by which its asset is owed.
+-- Claims events of one client, and takes the assets that may be sent now (rule 1 of docs/architecture.md). It decides once
+-- for each event whether it makes a notification, and by which notification its asset is owed.
 -- include: client, table, endpoint, notification, known, take
 -- KEYS: the client's base
 -- Arguments, in q:
 --   lease, bound, drain, nonce: see shared/take.lua
---   take: whether to take what is claimed
+--   take: whether to take the claimed assets
 --   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
 --     none), looked-up claim number (-1: not claimed before)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
 -- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
---   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 where it superseded another}, {'ended', state, held}, {'not_needed', by}
--- Repeat: safe: an event that claimed its asset last finds it so, and the nonce finds what it has taken
+--   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held}, {'not_needed', by}
+-- Repeat: safe: an event recognises that it claimed its asset last, and the nonce finds the assets that it has taken
 
 local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
 local has_listed = false
--- last: the id of the asset's claim before, as bytes
+-- last: the id of the asset's previous claim, as bytes
 local function write_claim(e, claimed, last, segments)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   local replaces
@@ -37,7 +37,7 @@ local function claim_again(e, claimed, last, segments, new)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
   if common().is_deleted then
-    -- The deletion cancels what is owed; an event that nothing had claimed ends here.
+    -- The deletion cancels owed notifications; an unclaimed event ends here.
     if not state then
       close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'cancelled', nil, 'client_deleted')
     end
@@ -66,7 +66,7 @@ local function claim_event(e)
     return {'ended', state, held()}
   end
   if not is_silent and c.url and new ~= '' then
-    -- The event comes once more, after some of its segments were forgotten.
+    -- The event arrives again, after some of its segments were forgotten.
     local before = #segments >= PACKED_BYTES and state_of(id)
     if before then return {'ended', before, held()} end
     return write_claim(e, claimed + 1, last, segments .. new)
@@ -77,7 +77,7 @@ local function claim_event(e)
   return {'none', reason}
 end
 
--- All are claimed before one is taken: of two events of one asset only the newer is sent.
+-- All are claimed before any is taken, so that only the newer of two events of one asset is sent.
 local answers, has_taken = {}, false
 local done, failure = pcall(function()
   local flights = redis.call('HLEN', base .. 'flight')
@@ -93,7 +93,7 @@ local done, failure = pcall(function()
     end
   end
 end)
--- Also after a failure above: an owed asset without a due time would wait for ever.
+-- This runs also after a failure above: an owed asset without a due time would wait for ever.
 write_waiting()
 if not done then error(failure) end
 if has_listed then trim_list() end

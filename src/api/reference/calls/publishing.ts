@@ -25,14 +25,14 @@ export const publishingCalls = {
       tag: 'Publishing',
       summary: 'Publish enrichment events',
       description:
-        'Takes one event, or 1 to 500 of them, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification: after 503 or no answer send the same again.',
+        'Accepts one event, or a batch of 1 to 500, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification: after 503 or no answer send the same event again.',
       security: { scope: 'enrichments' },
       body: jsonBody(
         { oneOf: [ref('EnrichmentEvent'), batch] },
         {
           one: { summary: 'One event', value: event },
           several: {
-            summary: 'Several, one of a catalogue that was analysed anew',
+            summary: 'Several, one from a re-enriched catalogue',
             value: {
               events: [
                 event,
@@ -50,7 +50,7 @@ export const publishingCalls = {
       ),
       success: {
         '202': answer(
-          'Accepted. Of a batch look at every item: some may not have been taken.',
+          'Accepted. Check every item of a batch: some may not have been accepted.',
           {
             oneOf: [
               ref('Accepted'),

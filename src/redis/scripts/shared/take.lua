@@ -1,5 +1,5 @@
 -- Takes assets: the one gate before every POST. Reads q.lease, q.bound, q.drain and q.nonce.
--- The nonce names the attempts that a call takes: the same call, repeated after a lost answer, finds them its own.
+-- The nonce identifies the attempts that a call takes: the same call, repeated after a lost answer, recognises its own.
 -- `write_waiting` must follow.
 -- include: client, table, endpoint, notification, known
 
@@ -21,16 +21,16 @@ local function common()
   }
   return common_facts
 end
--- Answers the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
--- Places that were not used are kept for `kept_ms`: a burst may be that long.
+-- Returns the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
+-- Unused places are kept for `kept_ms`: a burst may be that long.
 local function place(at, rate, kept_ms)
   local next_at = math.max(tonumber(at or '0'), now - kept_ms)
   if next_at > now then return nil, math.ceil(next_at - now) end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
--- Lies behind any time until which catch-up sleeps.
+-- Later than any time until which catch-up sleeps.
 local ANY_TIME = 8640000000000000
--- Refuses an attempt of a client that may be sent nothing now. Catch-up goes on with it: at a known time, or after a
+-- Refuses an attempt of a client to which nothing may be sent now. Catch-up continues with it: at a known time, or after a
 -- change from outside.
 local function refuse_all(mode, reason, in_ms)
   if mode == 'first' or mode == 'retry' then
@@ -38,9 +38,9 @@ local function refuse_all(mode, reason, in_ms)
   end
   return {reason, in_ms}
 end
--- Ids that this call has taken: a second wish for one of them is refused.
+-- Ids that this call has taken: a second request for one of them is refused.
 local held_here = {}
--- Takes one asset. claim: its number, 0 where it is not known; share: backfill whose turn it is may use every place.
+-- Takes one asset. claim: its number, 0 if unknown; share: backfill whose turn has come may use every place.
 local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   local redeliver, token = mode == 'redeliver', q.nonce
   local resend = redeliver and token .. ' ' .. id
@@ -116,7 +116,7 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
       end
     end
   end
-  -- A lease of its own begins anew: a repeated call has not begun the attempt yet.
+  -- Its own lease begins again: a repeated call has not begun the attempt yet.
   if redeliver then redis.call('HSET', base .. 'resends', resend, now + q.lease)
   else
     f.lease = now + q.lease

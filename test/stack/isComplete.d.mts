@@ -1,2 +1,0 @@
-/** Whether the stack can run here. */
-export function isComplete(): boolean;
