@@ -32,6 +32,10 @@ const program = new Command('bench')
   .option('--concurrency <n>', 'requests at any time', positive)
   .option('--rate <n>', 'requests per second, whatever the answers do', positive)
   .option('--receiver-latency <ms>', 'before the receiver answers', zeroOrMore, 0)
+  .option(
+    '--stack',
+    'on the servers of npm run stack: two processes of API and worker in one behind its balancer',
+  )
   .option('--split', 'API and worker as two processes')
   .option(
     '--apis <n>',
@@ -62,6 +66,7 @@ interface Options {
   concurrency?: number;
   rate?: number;
   receiverLatency: number;
+  stack?: true;
   split?: true;
   apis: number;
   workers: number;
@@ -71,10 +76,13 @@ interface Options {
 }
 
 async function run(named: string[], options: Options): Promise<void> {
+  if (options.stack && (options.split || options.apis > 1))
+    program.error('--stack sets its own processes: leave out --split and --apis', { exitCode: 2 });
   const report: Report = { ...beginRunRecord(), results: [] };
   const out = await resultsFolder(report, options.out);
   const chosen = choose(named).map((scenario) => changed(scenario, options));
   const theatreOptions: TheatreOptions = {
+    production: options.stack ?? false,
     split: options.split ?? false,
     apis: options.apis,
     workers: options.workers,

@@ -8,16 +8,17 @@ import { answersOk } from '../local/answersOk.js';
 import { type Child, startChild, waitUntilReady } from '../local/child.js';
 import { nodeFlags } from '../local/nodeFlags.js';
 import { freePort } from '../local/ports.js';
-import { startRedis } from '../local/redis.js';
-import { startTemporal } from '../local/temporal.js';
 import { readConfig } from '../src/config.js';
 import { createLogger } from '../src/log.js';
 import { projectDir } from '../src/operator/running/projectDir.js';
 import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.js';
 import type { Pids } from './processUsage.js';
+import { startProductionServers, startServers } from './servers.js';
 
 export interface StackOptions {
+  /** On the servers of `npm run stack`: two processes of API and worker in one behind a balancer. */
+  production?: boolean;
   /** API and worker as two processes instead of one. */
   split: boolean;
   /** With `split`: how many workers, 1 by itself. */
@@ -71,25 +72,23 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     stops.length = 0;
   };
   try {
-    const redis = process.env.REDIS_URL
-      ? undefined
-      : await startRedis({ dir: join(dir, 'redis'), args: options.redisArgs ?? [] });
-    if (redis) stops.push(() => redis.stop());
-    const temporal = process.env.TEMPORAL_ADDRESS
-      ? undefined
-      : await startTemporal({ dir: join(dir, 'temporal') });
-    if (temporal) stops.push(() => temporal.stop());
+    const servers = await (options.production ? startProductionServers : startServers)(
+      dir,
+      options.redisArgs ?? [],
+    );
+    stops.push(() => servers.stop());
+    const { redis, temporal } = servers;
 
     const workers = options.split ? (options.workers ?? 1) : 0;
     const freePorts = (count: number) => Promise.all(Array.from({ length: count }, () => freePort()));
-    const ports = await freePorts(options.apis ?? 1);
+    const ports = await freePorts(options.production ? 2 : (options.apis ?? 1));
     const adminPorts = await freePorts(ports.length);
     const workerAdminPorts = await freePorts(workers);
     const env = {
       ...process.env,
       NODE_ENV: 'production',
-      REDIS_URL: process.env.REDIS_URL ?? redis?.url,
-      TEMPORAL_ADDRESS: process.env.TEMPORAL_ADDRESS ?? temporal?.address,
+      REDIS_URL: redis?.url ?? process.env.REDIS_URL,
+      TEMPORAL_ADDRESS: temporal?.address ?? process.env.TEMPORAL_ADDRESS,
       KEY_PREFIX: redis ? '' : `bench-${randomBytes(4).toString('hex')}:`,
       TASK_QUEUE: temporal ? 'notifications' : `bench-${randomBytes(4).toString('hex')}`,
       SECRETS_KEY: `bench:${randomBytes(32).toString('base64')}`,
@@ -101,6 +100,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       // The limits are looked at on every request all the same.
       TOKEN_RATE_PER_SECOND: '1000000',
       ACCOUNT_RATE_PER_SECOND: '1000000',
+      ...(options.production ? { TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
       ...options.settings,
     };
     const config = readConfig(env);
@@ -137,9 +137,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       const [kind, role] = options.split ? ['api', 'api'] : ['service', 'all'];
       await start(nameOf(kind, i, ports.length), role, `http://127.0.0.1:${port}/readyz`, own);
     }
-    if (temporal) pids.temporal = temporal.pid;
-    if (redis) pids.redis = redis.pid;
-    const baseUrls = ports.map((port) => `http://127.0.0.1:${port}`);
+    const [one = 0, other = 0] = ports;
+    const balancerUrl = await servers.balance?.([one, other]);
+    Object.assign(pids, servers.pids);
+    const baseUrls = balancerUrl ? [balancerUrl] : ports.map((port) => `http://127.0.0.1:${port}`);
     return {
       baseUrl: baseUrls[0] ?? '',
       baseUrls,

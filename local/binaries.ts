@@ -47,13 +47,14 @@ function named(variable: 'REDIS_SERVER' | 'TEMPORAL_CLI' | 'TEMPORAL_TEST_SERVER
   return found;
 }
 
-function findOnPath(name: string): string | undefined {
+/** The executable of this name on PATH. */
+export function findOnPath(name: string): string | undefined {
   if (name.includes('/')) return undefined;
   const folders = (process.env.PATH ?? '').split(delimiter).filter(Boolean);
   return folders.map((folder) => join(folder, name)).find(isExecutable);
 }
 
-function isExecutable(path: string): boolean {
+export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
     return statSync(path).isFile();

@@ -18,6 +18,10 @@ export interface ChildOptions {
   logFile: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
+  /** The user that the process runs as. Only a parent that is root may name another one than its own. */
+  user?: { uid: number; gid: number } | undefined;
+  /** The signal that asks it to end; SIGTERM by default. */
+  stopSignal?: 'SIGTERM' | 'SIGINT';
   /** Called immediately, long before the child is ready. */
   onStart?: ((child: Child) => void) | undefined;
 }
@@ -30,7 +34,7 @@ export interface Child {
   ended: string | undefined;
   /** Resolves with `ended`; never rejects. */
   exited: Promise<string>;
-  /** SIGTERM, then SIGKILL after `graceMs`; resolves when it is gone. */
+  /** Its stop signal, then SIGKILL after `graceMs`; resolves when it is gone. */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -38,16 +42,18 @@ export interface Child {
 export async function startChild(options: ChildOptions): Promise<Child> {
   mkdirSync(dirname(options.logFile), { recursive: true });
   const log = openSync(options.logFile, 'a', 0o600);
+  const stopSignal = options.stopSignal ?? 'SIGTERM';
   const child = spawn(options.command, options.args, {
     stdio: ['ignore', log, log],
     detached: true,
     env: options.env ?? process.env,
     cwd: options.cwd,
+    ...options.user,
   });
   closeSync(log);
   const { pid } = child;
   if (pid === undefined) throw new Error(`${options.name} did not start: ${await startError(child)}`);
-  const watcher = watch(pid);
+  const watcher = watch(pid, stopSignal);
 
   const started: Child = {
     name: options.name,
@@ -63,7 +69,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     }),
     async stop(graceMs = 10_000) {
       if (started.ended !== undefined) return;
-      child.kill('SIGTERM');
+      child.kill(stopSignal);
       const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
       await started.exited;
       clearTimeout(timer);
@@ -106,15 +112,15 @@ export function logTail(logFile: string, lines = 15): string {
 
 const watchScript = `
 read -r _
-kill -TERM "$1" 2>/dev/null || exit 0
+kill -s "$2" "$1" 2>/dev/null || exit 0
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
   sleep 1
   kill -0 "$1" 2>/dev/null || exit 0
 done
 kill -KILL "$1"`;
 
-function watch(pid: number): ChildProcess {
-  const watcher = spawn('/bin/sh', ['-c', watchScript, 'sh', String(pid)], {
+function watch(pid: number, stopSignal: 'SIGTERM' | 'SIGINT'): ChildProcess {
+  const watcher = spawn('/bin/sh', ['-c', watchScript, 'sh', String(pid), stopSignal.slice(3)], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
   });

@@ -26,6 +26,14 @@ export class PortPlan {
     return port;
   }
 
+  /** Returns the earlier port if it is free, else another. */
+  async any(before?: number): Promise<number> {
+    const isFree = before !== undefined && !this.#given.has(before) && !(await isPortTaken(before));
+    const port = isFree ? before : await this.#another();
+    this.#given.add(port);
+    return port;
+  }
+
   all(): number[] {
     return [...this.#given];
   }

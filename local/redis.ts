@@ -7,6 +7,8 @@ import { type Child, startChild, waitUntilReady } from './child.js';
 import { freePort } from './ports.js';
 
 export interface RedisOptions {
+  /** `redis` by default. */
+  name?: string;
   /** Holds the append-only file and the log. */
   dir: string;
   /** A free one by default. */
@@ -37,7 +39,7 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const logFile = options.logFile ?? join(options.dir, 'redis.log');
   const logged = existsSync(logFile) ? statSync(logFile).size : 0;
   const child = await startChild({
-    name: 'redis',
+    name: options.name ?? 'redis',
     command: binary,
     args: [...settings(port, options.dir), ...(options.args ?? [])],
     env: { GLIBC_TUNABLES: mallocSettings, ...process.env },
@@ -71,8 +73,8 @@ function settings(port: number, dir: string): string[] {
   ];
 }
 
-/** False also while it still loads its data (`-LOADING`). */
-function answersPing(port: number): Promise<boolean> {
+/** Checks that a Redis on 127.0.0.1 answers. False also while it still loads its data (`-LOADING`). */
+export function answersPing(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1' });
     socket.setTimeout(1000, () => socket.destroy());

@@ -3,26 +3,24 @@
  * stops all of it in order when it is told to, or when one of them ends. With `--watch` (`npm run dev`) it restarts the
  * service at every change of the code; with `--inspect` the service accepts a debugger.
  */
-import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, ConfigError, isTemporalGiven, readConfig } from '../src/config.js';
-import { endProcess, markProcess } from '../src/operator/running/processMark.js';
 import { dataDir, projectDir } from '../src/operator/running/projectDir.js';
-import { claimRunState, type RunState } from '../src/operator/running/runState.js';
 import { answersOk } from './answersOk.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { startChild, waitUntilReady } from './child.js';
+import { claimFolder } from './claimFolder.js';
 import { consoleLink, demoAccount, linesToPaste } from './demoAccount.js';
+import { localSettings, loopback } from './localSettings.js';
+import { logFile } from './logFile.js';
 import { nodeFlags } from './nodeFlags.js';
 import { PortPlan } from './portPlan.js';
 import { startRedis } from './redis.js';
 import { restartOnChange } from './restartOnChange.js';
-import { secretsKey } from './secretsKey.js';
-import { Supervisor } from './supervisor.js';
+import { step } from './step.js';
+import { orderOfStart, Supervisor, stopOnSignals } from './supervisor.js';
 import { startTemporal } from './temporal.js';
 
-/** Further targets that only `npm start` allows beside public addresses. */
-const loopback = '127.0.0.0/8,::1/128';
 const say = (line: string) => console.log(`  ${line}`);
 const begun = Date.now();
 const dir = dataDir();
@@ -35,8 +33,12 @@ process.stderr.on('error', () => undefined);
 
 try {
   const config = readConfig();
-  const supervisor = new Supervisor(dir, await claim(), isWatching ? 'service' : undefined);
+  const supervisor = new Supervisor(dir, await claimFolder(dir, say), {
+    order: orderOfStart,
+    isReplaced: (name) => isWatching && name === 'service',
+  });
   stopOnSignals(supervisor);
+  if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
   try {
     await bringUp(config, supervisor);
   } catch (err) {
@@ -45,25 +47,6 @@ try {
 } catch (err) {
   console.error(message(err));
   process.exit(1);
-}
-
-/** Becomes the one supervisor of the data folder, after ending processes that an earlier one left running. */
-async function claim(): Promise<RunState> {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const supervisor = markProcess(process.pid);
-  if (!supervisor) throw new Error('processes cannot be listed on this system (/proc or ps is needed)');
-  const state: RunState = { supervisor, children: [] };
-  const claimed = claimRunState(dir, state);
-  if (claimed.kind === 'running') {
-    const { supervisor: other, apiUrl } = claimed.state;
-    throw new Error(
-      `it already runs for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
-    );
-  }
-  const left = claimed.leftBehind.filter((mark) => markProcess(mark.pid)?.identity === mark.identity);
-  if (left.length > 0) say(`ending ${left.length} processes that an earlier start left behind`);
-  await Promise.all(left.map((mark) => endProcess(mark, 10_000)));
-  return { supervisor, children: [] };
 }
 
 async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
@@ -84,17 +67,14 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
     ADMIN_PORT: String(adminPort),
     REDIS_URL: redisUrl,
     TEMPORAL_ADDRESS: temporal.address,
-    ALLOW_HTTP_TARGETS: 'true',
-    ALLOWED_TARGET_CIDRS: [process.env.ALLOWED_TARGET_CIDRS, loopback].filter(Boolean).join(','),
-    OWN_PORTS: [process.env.OWN_PORTS, ...ports.all()].filter(Boolean).join(','),
-    SECRETS_KEY: process.env.SECRETS_KEY || secretsKey(dir),
+    ...localSettings(dir, ports.all()),
   };
   Object.assign(state, { redisUrl, temporalAddress: temporal.address, apiUrl, environment });
   if (temporal.uiUrl) state.temporalUiUrl = temporal.uiUrl;
   supervisor.save();
 
   const startService = () =>
-    step('service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
+    step(say, 'service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
   await startService();
   say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
   const paste = await demo(apiUrl, environment);
@@ -114,9 +94,9 @@ Ctrl-C stops all of it; the next start goes on where this one stopped.`);
 }
 
 async function ownRedis(supervisor: Supervisor, port: number): Promise<string> {
-  return step('redis', `redis://127.0.0.1:${port}`, async () => {
+  return step(say, 'redis', `redis://127.0.0.1:${port}`, async () => {
     const binary = await redisBinary(say);
-    const options = { port, binary, dir: join(dir, 'redis'), logFile: logFile('redis') };
+    const options = { port, binary, dir: join(dir, 'redis'), logFile: logFile(dir, 'redis') };
     return (await startRedis({ ...options, onStart: supervisor.adopt, say })).url;
   });
 }
@@ -125,7 +105,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
   const port = await ports.preferably('TEMPORAL_PORT', 7233);
   const uiPort = await ports.preferably('TEMPORAL_UI_PORT', 8233);
   const uiUrl = `http://127.0.0.1:${uiPort}`;
-  return step('temporal', `127.0.0.1:${port}, UI at ${uiUrl}`, async () => {
+  return step(say, 'temporal', `127.0.0.1:${port}, UI at ${uiUrl}`, async () => {
     const binary = await temporalBinary(say);
     const options = {
       port,
@@ -133,7 +113,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
       binary,
       namespace: config.TEMPORAL_NAMESPACE,
       dir,
-      logFile: logFile('temporal'),
+      logFile: logFile(dir, 'temporal'),
     };
     return { address: (await startTemporal({ ...options, onStart: supervisor.adopt })).address, uiUrl };
   });
@@ -150,7 +130,7 @@ async function service(
     command: process.execPath,
     args: [...nodeFlags, ...inspectFlags, join(projectDir, 'dist/src/main.js'), 'all'],
     env: { ...process.env, ...environment },
-    logFile: logFile('service'),
+    logFile: logFile(dir, 'service'),
     onStart: supervisor.adopt,
   });
   await waitUntilReady(child, () => answersOk(readyUrl), 60_000);
@@ -165,32 +145,6 @@ async function demo(apiUrl: string, environment: Record<string, string>): Promis
   } catch (err) {
     return `The demo account could not be created: ${message(err)}`;
   }
-}
-
-async function step<T>(name: string, where: string, work: () => Promise<T>): Promise<T> {
-  const from = Date.now();
-  const result = await work();
-  say(`${name.padEnd(10)} ${where} (${((Date.now() - from) / 1000).toFixed(1)} s)`);
-  return result;
-}
-
-/** One log per server, the earlier one kept beside it once it is long. */
-function logFile(name: string): string {
-  const file = join(dir, 'logs', `${name}.log`);
-  const longBytes = 32 * 1024 * 1024;
-  if (existsSync(file) && statSync(file).size > longBytes) renameSync(file, `${file}.1`);
-  return file;
-}
-
-function stopOnSignals(supervisor: Supervisor): void {
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.on(signal, () => {
-      if (supervisor.isStopping) supervisor.kill();
-      else void supervisor.stop(signal, 0);
-    });
-  }
-  process.on('uncaughtException', (err) => void supervisor.stop(String(err.stack), 1));
-  if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
 }
 
 /** A killed npm sends no signal: without this its servers would keep running. */

@@ -4,7 +4,23 @@ import type { Child } from './child.js';
 import { logTail } from './child.js';
 
 /** More than the service's own forced end (25 s), see the worker's shutdown times. */
-const serviceGraceMs = 40_000;
+export const serviceGraceMs = 40_000;
+
+/** The order in which children are ended, and how long each may take. */
+export type StopOrder = readonly { name: string; graceMs: number }[];
+
+/** The service first, because its POSTs in flight are settled in the other two. */
+export const orderOfStart: StopOrder = [
+  { name: 'service', graceMs: serviceGraceMs },
+  { name: 'temporal', graceMs: 15_000 },
+  { name: 'redis', graceMs: 15_000 },
+];
+
+export interface Custody {
+  order: StopOrder;
+  /** Called for a child that ended by itself. True leaves the others running, because the child is started again. */
+  isReplaced: (name: string) => boolean;
+}
 
 /** Knows every child, ends them in order when one of them ends or the supervisor is told to stop. */
 export class Supervisor {
@@ -15,8 +31,7 @@ export class Supervisor {
   constructor(
     private readonly dir: string,
     readonly state: RunState,
-    /** The child whose end leaves the others running, because it is started again. */
-    private readonly replaceable?: string,
+    private readonly custody: Custody,
   ) {}
 
   get isStopping(): boolean {
@@ -26,12 +41,13 @@ export class Supervisor {
   readonly adopt = (child: Child): void => {
     this.#children.set(child.name, child);
     const mark = markProcess(child.pid);
-    if (mark) this.state.children.push(mark);
+    this.state.children = this.state.children.filter(({ name }) => name !== child.name);
+    if (mark) this.state.children.push({ ...mark, name: child.name });
     this.save();
     void child.exited.then((how) => {
       if (this.#stopping || this.#replacing === child.name) return;
       const reason = `${child.name} ended: ${how}\n${logTail(child.logFile)}`;
-      if (this.replaceable === child.name) console.error(reason);
+      if (this.custody.isReplaced(child.name)) console.error(reason);
       else void this.stop(reason, 1);
     });
     if (this.#stopping) void child.stop();
@@ -39,11 +55,9 @@ export class Supervisor {
 
   /** Ends a child, then starts another instead. @throws errors of `start`: then there is none */
   async replace(name: string, start: () => Promise<void>): Promise<void> {
-    const pid = this.#children.get(name)?.pid;
     this.#replacing = name;
     try {
       await this.#end(name, serviceGraceMs);
-      this.state.children = this.state.children.filter((mark) => mark.pid !== pid);
       if (!this.#stopping) await start();
     } finally {
       this.#replacing = undefined;
@@ -68,10 +82,7 @@ export class Supervisor {
 
   async #stopAll(reason: string, status: 0 | 1): Promise<void> {
     (status === 0 ? console.log : console.error)(`\nstopping: ${reason}`);
-    // The service first, because its POSTs in flight are settled in the other two.
-    await this.#end('service', serviceGraceMs);
-    await this.#end('temporal', 15_000);
-    await this.#end('redis', 15_000);
+    for (const { name, graceMs } of this.custody.order) await this.#end(name, graceMs);
     removeRunState(this.dir);
     console.log('stopped');
     process.exit(status);
@@ -83,4 +94,15 @@ export class Supervisor {
     await child.stop(graceMs);
     console.log(`  ${name} ${child.ended === 'killed by SIGKILL' ? 'had to be killed' : 'stopped'}`);
   }
+}
+
+/** Stops every child in order at the first signal; kills them at the second. */
+export function stopOnSignals(supervisor: Supervisor): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (supervisor.isStopping) supervisor.kill();
+      else void supervisor.stop(signal, 0);
+    });
+  }
+  process.on('uncaughtException', (err) => void supervisor.stop(String(err.stack), 1));
 }

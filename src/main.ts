@@ -12,7 +12,8 @@ try {
   await run(role, readConfig());
 } catch (err) {
   process.stderr.write(
-    `${err instanceof ConfigError ? err.message : String(err instanceof Error ? err.stack : err)}\n`,
+    // An error of the native client has no stack.
+    `${err instanceof ConfigError ? err.message : String(err instanceof Error ? (err.stack ?? err) : err)}\n`,
   );
   process.exit(1);
 }

@@ -20,6 +20,7 @@ import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
+import { untilAvailable } from './temporal/untilAvailable.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 import { watchCounts } from './upkeep/watchCounts.js';
 import { installRuntime, type Running, startWorkers } from './worker.js';
@@ -142,7 +143,7 @@ async function startWorkersAndSweep(
 ): Promise<Running> {
   const { log } = deps;
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
-  await schedule.ensure();
+  await untilAvailable(() => schedule.ensure(), log);
   const running = await startWorkers(config, connection, deps);
   // Temporal may lose its store while workers run, and anybody may change the schedule in its UI.
   const guard = setInterval(() => {

@@ -6,6 +6,7 @@ import { importsOf } from './imports.mjs';
 export const otherTests = {
   'test/faults': 'starts and kills the whole service',
   'test/fuzz': 'starts the service',
+  'test/stack': 'starts the servers of production',
   'test/deploy/helm': 'runs Helm where it was built',
   'test/examples': 'installs packages of other ecosystems',
   'test/console': 'starts a browser, and runs other languages',

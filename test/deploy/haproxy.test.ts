@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
+import { balancerConfig } from '../../local/stack/balancer.js';
 import { until } from '../delivery/harness.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
@@ -36,15 +37,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     const [one, other] = [await startProcess(servers), await startProcess(servers)];
     const port = await freePort();
     const healthPort = await freePort();
-    // The same, for two processes of this machine in the place of Docker's names.
-    const text = (await readFile(config, 'utf8'))
-      .replace('maxconn 16000', 'maxconn 100')
-      .replace(/^resolvers docker\n( .*\n)*/m, '')
-      .replace(' resolvers docker init-addr none', '')
-      .replace('bind :3000', `bind 127.0.0.1:${port}`)
-      .replace('bind :8404', `bind 127.0.0.1:${healthPort}`)
-      .replace(/server-template all .*/, `server one 127.0.0.1:${one.port}`)
-      .replace(/server-template api .*/, `server other 127.0.0.1:${other.port}`);
+    const text = balancerConfig({ port, healthPort, services: [one.port, other.port] });
     const file = join(dir, 'haproxy.cfg');
     await writeFile(file, text);
     const balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });

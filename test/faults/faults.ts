@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { pause } from './pause.js';
-import { type Part, parts, partsTogether, type System } from './system.js';
+import { onStack, type Part, parts, partsTogether, type System } from './system.js';
 
 export interface Fault {
   name: string;
@@ -8,12 +8,28 @@ export interface Fault {
   inject(system: System): Promise<number>;
 }
 
-/** The parts that are killed at random moments, in the order of the report. */
-export const kills: readonly Fault[] = [
+/** Kills of every part of the production stack. */
+const killsOfStack: readonly Fault[] = [
+  killOf('one of two services', ['api']),
+  killOf('both services', ['api', 'api2']),
+  killOf('the balancer', ['balancer']),
+  killOf('Temporal, the owner of all shards', ['temporal']),
+  killOf('PostgreSQL', ['postgresql']),
+  killOf('PostgreSQL and Temporal', ['postgresql', 'temporal']),
+  killOf('Redis', ['redis']),
+  killOf("Redis' replica", ['replica']),
+];
+
+const killsOfServices: readonly Fault[] = [
   killOf('API', ['api']),
   killOf('worker', ['worker']),
   killOf('Temporal', ['temporal']),
   killOf('Redis', ['redis']),
+];
+
+/** What is killed at random moments, in the order of the report. */
+export const kills: readonly Fault[] = [
+  ...(onStack ? killsOfStack : killsOfServices),
   {
     name: 'receiver broken off',
     async inject({ receiver }) {
@@ -27,12 +43,19 @@ export const kills: readonly Fault[] = [
 ];
 
 /** The same where API and worker are one process. */
-export const killsTogether: readonly Fault[] = [
-  killOf('API with worker, in one process', ['api']),
-  killOf('Temporal, in one process', ['temporal']),
-  killOf('Redis, in one process', ['redis']),
-  killOfAll('all at once, in one process', partsTogether),
-];
+export const killsTogether: readonly Fault[] = onStack
+  ? [...killsOfStack.map(heavy), killOfAll('all at once, heavy load', parts)]
+  : [
+      killOf('API with worker, in one process', ['api']),
+      killOf('Temporal, in one process', ['temporal']),
+      killOf('Redis, in one process', ['redis']),
+      killOfAll('all at once, in one process', partsTogether),
+    ];
+
+/** Returns the same fault for the load of the suite's second part. */
+function heavy(fault: Fault): Fault {
+  return { ...fault, name: `${fault.name}, heavy load` };
+}
 
 function killOfAll(name: string, all: readonly Part[]): Fault {
   return {

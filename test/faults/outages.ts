@@ -2,8 +2,13 @@ import type { Fault } from './faults.js';
 import { pause } from './pause.js';
 import type { System } from './system.js';
 
-type Away = 'redis' | 'temporal' | 'receiver';
-const titles: Record<Away, string> = { redis: 'Redis', temporal: 'Temporal', receiver: 'receiver' };
+/** Parts that the service reaches through a proxy. */
+type Line = keyof NonNullable<System['proxies']>;
+type Away = Line | 'postgresql' | 'balancer';
+const titles: Record<Away, string> = {
+  ...{ redis: 'Redis', temporal: 'Temporal', receiver: 'receiver' },
+  ...{ postgresql: 'PostgreSQL', balancer: 'balancer' },
+};
 
 /** Away for a time: the process is gone, and comes back. */
 export function away(part: Away, seconds: number): Fault {
@@ -19,12 +24,12 @@ export function away(part: Away, seconds: number): Fault {
 }
 
 /** The faults of the connection to each of them, for `ms`. */
-export function badLines(part: Away, ms: number): Fault[] {
+export function badLines(part: Line, ms: number): Fault[] {
   const lineOf = (system: System) => {
     if (!system.proxies) throw new Error('this system has no proxies');
     return system.proxies[part];
   };
-  const bad = (name: string, on: (line: Line) => void, off: (line: Line) => void): Fault => ({
+  const bad = (name: string, on: (line: Proxy) => void, off: (line: Proxy) => void): Fault => ({
     name: `line to ${titles[part]}: ${name}`,
     async inject(system) {
       const line = lineOf(system);
@@ -63,4 +68,4 @@ export function badLines(part: Away, ms: number): Fault[] {
   ];
 }
 
-type Line = NonNullable<System['proxies']>[Away];
+type Proxy = NonNullable<System['proxies']>[Line];

@@ -3,6 +3,7 @@
  * FAULT_KEEP names a file to keep the run in, FAULT_WITH the files (with commas) of runs whose rows come first.
  */
 import { readFile, writeFile } from 'node:fs/promises';
+import { onStack } from './system.js';
 import { writeReport } from './writeReport.js';
 
 export interface Row {
@@ -56,7 +57,8 @@ after('the table', async () => {
     ...runs.flatMap((one) => one.figures.map((figure) => `- ${figure}`)),
   ].join('\n');
   console.log(`\n${text}\n`);
-  if (process.env.FAULT_REPORT === '1')
+  // The page covers the servers of development; docs/guides/stack.md has its own table.
+  if (process.env.FAULT_REPORT === '1' && !onStack)
     await writeReport(
       runs.map((one) => one.command),
       text,
@@ -77,7 +79,9 @@ function command(): string {
   return [
     ...settings.map(([name, value]) => `${name}=${value}`),
     'npm run test:faults',
-    ...(files.length > 0 ? ['--', ...files] : []),
+    ...(onStack || files.length > 0 ? ['--'] : []),
+    ...(onStack ? ['--stack'] : []),
+    ...files,
   ].join(' ');
 }
 

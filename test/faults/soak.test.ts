@@ -8,6 +8,7 @@ import { form } from './form.js';
 import { pause } from './pause.js';
 import { figuresOf, slopeOf } from './processFigures.js';
 import { report, reportFigure } from './report.js';
+import { onStack } from './system.js';
 
 const clients = 2;
 /** As many notifications of a client are kept; with them Redis holds what it will hold. */
@@ -15,7 +16,9 @@ const keptPerClient = 10_000;
 const sampleEveryMs = 1000;
 /** A leak shows as growth; what garbage collection leaves lying in a short run does not count as one. */
 const growthAtMost = 0.25;
-const watched = ['api', 'worker', 'redis'] as const;
+const watched = onStack
+  ? (['api', 'api2', 'redis', 'temporal'] as const)
+  : (['api', 'worker', 'redis'] as const);
 
 describe(`${form.soakMinutes} minutes of mixed load`, function () {
   this.timeout(form.soakMinutes * 60_000 + 600_000);
@@ -36,7 +39,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
     const lookups = lookUp();
     // The memory of a process while its caches and its code warm up.
     await pause(Math.min(form.soakMinutes * 15_000, 300_000));
-    const samples = new Map(watched.map((part) => [part, [] as Sample[]]));
+    const samples = new Map<string, Sample[]>(watched.map((part) => [part, []]));
     const from = Date.now();
     while (Date.now() - from < form.soakMinutes * 60_000) {
       for (const part of watched) {

@@ -8,6 +8,7 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../../local/cached.js';
+import { goTools } from '../../../local/goTools.js';
 import { projectDir } from '../../../src/operator/running/projectDir.js';
 
 const run = promisify(execFile);
@@ -41,11 +42,9 @@ export async function kubeconform(manifests: string, kubernetesVersion: string):
   });
 }
 
-function goTool(name: string, module: string): Promise<string> {
-  const version = module.split('@').at(-1);
-  return cached(`${name}-${version}-${process.platform}-${process.arch}`, async (home) => {
-    await run('go', ['install', module], { env: { ...process.env, GOBIN: home } });
-  }).then((home) => join(home, name));
+async function goTool(name: string, module: string): Promise<string> {
+  const [path = '', version = ''] = module.split('@');
+  return join(await goTools(name, [path], version), name);
 }
 
 async function kubernetesSchemas(): Promise<string> {
