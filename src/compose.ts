@@ -27,6 +27,8 @@ export interface DeliveryOptions {
   secretBox: SecretBox;
   log: Logger;
   metrics: DeliveryMetrics & OutboxMetrics;
+  /** Whether new workflows go to the version of this process's workers; they always do where it has no version. */
+  isCurrentVersion?: () => boolean;
 }
 
 export interface Delivering {
@@ -44,7 +46,7 @@ export interface Delivering {
 
 /** Builds what accepts and delivers in one process, each part after those that it needs. @throws what Redis throws */
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
-  const { role, config, db, temporal, log, metrics } = options;
+  const { role, config, db, temporal, log, metrics, isCurrentVersion = () => true } = options;
   const taskQueue = config.TASK_QUEUE;
   const delivery = deliveryOf(config);
   const durability = await openDurability(db, {
@@ -59,7 +61,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     temporal,
     taskQueue,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
-    eager: role === 'all',
+    // An eager start runs on this process's version, whatever is current: Temporal does not ask.
+    eager: () => role === 'all' && isCurrentVersion(),
     log,
     metrics,
   });

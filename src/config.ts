@@ -63,6 +63,12 @@ const secretsKey = list
     }),
   );
 
+/** As Temporal takes a deployment's name and a build id. */
+const versionPart = z
+  .string()
+  .max(200)
+  .regex(/^(?!__)\S+$/, 'must be without spaces and must not begin with "__"');
+
 /** Every environment variable the service reads, with its default. Times in the unit of the name. */
 export const environmentSchema = z.object({
   PORT: port.default(3000),
@@ -94,6 +100,11 @@ export const environmentSchema = z.object({
   /** Where people look workflows up: the operator's commands lead there. */
   TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
   TASK_QUEUE: z.string().default('notifications'),
+  /** Worker versioning (`temporal/workerVersion.ts`), on where a build id is set. By the names that Temporal's controller gives. */
+  TEMPORAL_DEPLOYMENT_NAME: versionPart
+    .regex(/^[^.:]*$/, 'must be without "." and ":"')
+    .optional(),
+  TEMPORAL_WORKER_BUILD_ID: versionPart.optional(),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
   /** Of one account: calls that look a name up, and apart from them those that read many records; over all processes. */

@@ -16,10 +16,12 @@ import { createSecretBox } from './redis/records/secretBox.js';
 import { readCounts } from './redis/sweep/counts.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
+import { createCurrentVersion } from './temporal/currentVersion.js';
 import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
+import { workerVersionOf } from './temporal/workerVersion.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 import { watchCounts } from './upkeep/watchCounts.js';
 import { installRuntime, type Running, startWorkers } from './worker.js';
@@ -62,13 +64,19 @@ export async function run(role: Role, config: Config): Promise<void> {
     );
   }
 
-  const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
+  const version = role === 'api' ? undefined : workerVersionOf(config);
+  const currentVersion = version && createCurrentVersion({ temporal, taskQueue: config.TASK_QUEUE, version, log });
+  const delivering = await startDelivering({
+    ...{ role, config, db, temporal, sender, secretBox, log, metrics },
+    ...(currentVersion && { isCurrentVersion: currentVersion.isOurs }),
+  });
   const { accepting, activityDeps, catchUps, durability, engine, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || activityDeps === undefined
       ? undefined
       : await startWorkersAndSweep(config, native, activityDeps, schedule);
+  currentVersion?.watch();
 
   let ending = false;
   const readiness = createReadiness({
@@ -121,6 +129,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   closing.abort();
   await api?.close();
   await outbox.close();
+  await currentVersion?.close();
   workers?.shutdown();
   await workers?.ended;
   await delivering.close();

@@ -5,6 +5,7 @@ import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
 import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
+import { deploymentOptionsOf } from './temporal/workerVersion.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
 /**
@@ -79,6 +80,7 @@ export async function startWorkers(
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
+    ...deploymentOptionsOf(config),
     dataConverter: deps.temporal.options.dataConverter,
     // Both run every activity: workflows of an earlier release use one queue for all.
     activities: createActivities(deps, slots.upkeep, (underWay) => {

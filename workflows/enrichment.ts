@@ -4,8 +4,10 @@ import {
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
+  setWorkflowOptions,
   upsertMemo,
   upsertSearchAttributes,
+  workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
@@ -29,6 +31,13 @@ const { awaitDelivery, handOver } = proxyActivities<Activities>({
   heartbeatTimeout: '30s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
 });
+
+// It ends within minutes, on the version that began it; what it has not delivered by then is catch-up's. A worker without
+// a version names no deployment, and Temporal refuses each of its tasks that names a behaviour.
+setWorkflowOptions(
+  () => (workflowInfo().currentDeploymentVersion?.deploymentName ? { versioningBehavior: 'PINNED' } : {}),
+  enrichment,
+);
 
 /**
  * One event, or a group of them, each claimed already: delivered, retried for some minutes, then handed to catch-up.

@@ -191,7 +191,7 @@ describe('Temporal away changes no answer and delays no delivery', function () {
     const { engine } = h.deps;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, eager: true, maxQueuedEvents: 5 },
+      ...{ workflowsPerSecond: 10, eager: () => true, maxQueuedEvents: 5 },
       metrics: {
         started() {},
         withoutWorkflow(events) {

@@ -8,8 +8,8 @@ import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.j
 export interface StartDeps {
   temporal: Client;
   taskQueue: string;
-  /** The worker shares this process: its first workflow task comes back with the start. */
-  eager: boolean;
+  /** Whether the worker of this process takes a workflow's first task, which then comes back with the start. */
+  eager: () => boolean;
   log: Logger;
   metrics: OutboxMetrics;
 }
@@ -118,7 +118,7 @@ async function startEnrichment(
     args: [input],
     // The same id means the same input: a repeat joins the one that runs.
     workflowIdConflictPolicy: 'USE_EXISTING',
-    requestEagerStart: eager,
+    requestEagerStart: eager(),
     staticSummary: summaryOf(events),
     typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
   });
