@@ -101,9 +101,7 @@ export const environmentSchema = z.object({
   TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
   TASK_QUEUE: z.string().default('notifications'),
   /** Worker versioning (`temporal/workerVersion.ts`), on where a build id is set. By the names that Temporal's controller gives. */
-  TEMPORAL_DEPLOYMENT_NAME: versionPart
-    .regex(/^[^.:]*$/, 'must be without "." and ":"')
-    .optional(),
+  TEMPORAL_DEPLOYMENT_NAME: versionPart.regex(/^[^.:]*$/, 'must be without "." and ":"').optional(),
   TEMPORAL_WORKER_BUILD_ID: versionPart.optional(),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),

@@ -65,7 +65,8 @@ export async function run(role: Role, config: Config): Promise<void> {
   }
 
   const version = role === 'api' ? undefined : workerVersionOf(config);
-  const currentVersion = version && createCurrentVersion({ temporal, taskQueue: config.TASK_QUEUE, version, log });
+  const currentVersion =
+    version && createCurrentVersion({ temporal, taskQueue: config.TASK_QUEUE, version, log });
   const delivering = await startDelivering({
     ...{ role, config, db, temporal, sender, secretBox, log, metrics },
     ...(currentVersion && { isCurrentVersion: currentVersion.isOurs }),

@@ -65,7 +65,8 @@ export function createCurrentVersion(options: Options): CurrentVersion {
     const ours = nameOf(version);
     if (kind === 'taken') log.info({ version: ours }, 'no version was current: this one is now');
     if (kind === 'ours') log.info({ version: ours }, 'this version is current');
-    if (kind === 'none') log.warn({ version: ours }, 'no version is current: unversioned workers get all tasks');
+    if (kind === 'none')
+      log.warn({ version: ours }, 'no version is current: unversioned workers get all tasks');
     if (kind !== 'other') return;
     if (now.workers > 0) log.info({ version: ours, current }, 'another version is current');
     else log.error({ version: ours, current }, 'no worker of the current version asks for tasks: they wait');
@@ -94,24 +95,29 @@ type Found =
   /** Tasks go to workers that are not versioned: by somebody's choice, or because there are some. */
   | { kind: 'none' };
 
-async function look(options: Options): Promise<Found> {
-  const { temporal, taskQueue, version } = options;
-  const deployment = await describe(temporal, version.deploymentName);
-  if (deployment === undefined) return { kind: 'unknown' };
-  const { workerDeploymentInfo, conflictToken } = deployment;
-  const routing = workerDeploymentInfo?.routingConfig;
-  const current = routing?.currentDeploymentVersion?.buildId;
-  if (current === version.buildId) return { kind: 'ours' };
+async function look({ temporal, taskQueue, version }: Options): Promise<Found> {
   const queue = await readVersionedQueue(temporal, taskQueue, 'workflow');
-  if (current) {
-    const its = { deploymentName: version.deploymentName, buildId: current };
-    return { kind: 'other', current: its, workers: workersOf(queue, its) };
-  }
-  const isChosen = Boolean(routing?.currentVersionChangedTime) || Boolean(routing?.rampingDeploymentVersion);
-  if (isChosen || workersOf(queue, undefined) > 0) return { kind: 'none' };
+  const { current } = queue;
+  if (isSame(current, version)) return { kind: 'ours' };
+  if (current !== undefined) return { kind: 'other', current, workers: workersOf(queue, current) };
+  if (workersOf(queue, undefined) > 0) return { kind: 'none' };
   // Not before its own workers have asked: the server refuses a version without any.
   if (workersOf(queue, version) === 0) return { kind: 'unknown' };
-  return (await take(temporal, version, conflictToken)) ? { kind: 'taken' } : { kind: 'unknown' };
+  // Asked last: the server answers it seldom, by a workflow of its own.
+  const deployment = await describe(temporal, version.deploymentName);
+  if (deployment === undefined) return { kind: 'unknown' };
+  const routing = deployment.workerDeploymentInfo?.routingConfig;
+  if (routing?.currentVersionChangedTime || routing?.rampingDeploymentVersion) return { kind: 'none' };
+  return (await take(temporal, version, deployment.conflictToken)) ? { kind: 'taken' } : { kind: 'unknown' };
+}
+
+async function describe({ workflowService, options }: Client, deploymentName: string) {
+  try {
+    return await workflowService.describeWorkerDeployment({ namespace: options.namespace, deploymentName });
+  } catch (err) {
+    if ((err as { code?: unknown }).code === notFound) return undefined;
+    throw err;
+  }
 }
 
 /** @param conflictToken of what was seen: of two processes that take at the same time one is refused */
@@ -122,19 +128,14 @@ async function take(
 ): Promise<boolean> {
   const { namespace } = temporal.options;
   try {
-    await temporal.workflowService.setWorkerDeploymentCurrentVersion({ namespace, ...version, conflictToken });
+    await temporal.workflowService.setWorkerDeploymentCurrentVersion({
+      namespace,
+      ...version,
+      conflictToken,
+    });
     return true;
   } catch (err) {
     if ((err as { code?: unknown }).code === failedPrecondition) return false;
-    throw err;
-  }
-}
-
-async function describe({ workflowService, options }: Client, deploymentName: string) {
-  try {
-    return await workflowService.describeWorkerDeployment({ namespace: options.namespace, deploymentName });
-  } catch (err) {
-    if ((err as { code?: unknown }).code === notFound) return undefined;
     throw err;
   }
 }

@@ -48,7 +48,10 @@ export interface SystemOptions {
   /** The service reaches Redis, Temporal and the receiver through proxies only. */
   proxied?: boolean;
   env?: Record<string, string>;
+  /** Of one part alone. */
+  envOf?: Partial<Record<Part, Record<string, string>>>;
   redisArgs?: readonly string[];
+  temporalArgs?: readonly string[];
   /** API and worker are one process, the part `api`. */
   together?: boolean;
   /** The compiled service that a part runs, `dist` by default. */
@@ -130,7 +133,12 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
         options.together ? 'all' : role,
       ],
       logFile: join(dir, `${part}.log`),
-      env: { ...environment, PORT: String(ports[part]), ADMIN_PORT: String(adminPorts[part]) },
+      env: {
+        ...environment,
+        ...options.envOf?.[part],
+        PORT: String(ports[part]),
+        ADMIN_PORT: String(adminPorts[part]),
+      },
       cwd: projectDir,
       onStart: onStart(part),
     });
@@ -166,7 +174,10 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
           return;
         }
         case 'temporal':
-          await startTemporal({ dir: join(dir, 'temporal'), port: ports.temporal, onStart: onStart(part) });
+          await startTemporal({
+            ...{ dir: join(dir, 'temporal'), port: ports.temporal, onStart: onStart(part) },
+            args: options.temporalArgs ?? [],
+          });
           return;
         default:
           return startService(part);
