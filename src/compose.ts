@@ -14,6 +14,7 @@ import { type Durability, openDurability } from './redis/connection/durable.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
+import type { Tracing } from './tracing.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
 export type Role = 'api' | 'worker' | 'all';
@@ -29,6 +30,8 @@ export interface DeliveryOptions {
   metrics: DeliveryMetrics & OutboxMetrics;
   /** Whether new workflows go to the version of this process's workers; they always do where it has no version. */
   isCurrentVersion?: () => boolean;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }
 
 export interface Delivering {
@@ -65,6 +68,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     eager: () => role === 'all' && isCurrentVersion(),
     log,
     metrics,
+    tracing: options.tracing,
   });
   const claims = new ClaimQueue({ db, delivery, engine, catchUps, log, metrics });
   const accepting = new Accepting({ claims, durability, outbox, engine });
@@ -84,6 +88,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       taskQueue,
       log,
       metrics,
+      tracing: options.tracing,
     },
     async close() {
       await engine?.close();

@@ -127,6 +127,18 @@ export const environmentSchema = z.object({
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
   CONNECTIONS_PER_ORIGIN: z.coerce.number().int().min(1).max(10_000).default(512),
   MAX_SOCKETS: z.coerce.number().int().min(1).max(100_000).default(4096),
+  /** `otlp` turns tracing on (`openTelemetry.ts`); the library reads the rest of OTEL_* by itself. */
+  OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('none'),
+  OTEL_SDK_DISABLED: flag.default(false),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
+  OTEL_EXPORTER_OTLP_PROTOCOL: z.literal('http/protobuf', 'must be http/protobuf').optional(),
+  OTEL_SERVICE_NAME: z.string().optional(),
+  OTEL_RESOURCE_ATTRIBUTES: z.string().optional(),
+  OTEL_TRACES_SAMPLER: z.string().optional(),
+  OTEL_TRACES_SAMPLER_ARG: z.string().optional(),
+  /** Sends each attempt's own traceparent to the receiver. */
+  TRACEPARENT_TO_RECEIVERS: flag.default(false),
   SECRETS_KEY: secretsKey.optional(),
   /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),

@@ -8,6 +8,7 @@ import { type Role, startDelivering } from './compose.js';
 import type { Config } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { userAgent } from './outgoing/notification.js';
 import { createSender } from './outgoing/post.js';
 import { targetPolicyOf } from './outgoing/targetPolicy.js';
 import { closeDb, openDb, waitForRedis } from './redis/connection/db.js';
@@ -22,6 +23,7 @@ import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
 import { workerVersionOf } from './temporal/workerVersion.js';
+import type { Tracing } from './tracing.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 import { watchCounts } from './upkeep/watchCounts.js';
 import { installRuntime, type Running, startWorkers } from './worker.js';
@@ -35,6 +37,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   installRuntime(log, sdkPort);
   const stop = stopSignal(log);
   const dataConverter = await loadDataConverter(config);
+  const tracing = await openTracing(config, log);
   const metrics = createMetrics();
   const db = openDb({
     url: config.REDIS_URL,
@@ -68,7 +71,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   const currentVersion =
     version && createCurrentVersion({ temporal, taskQueue: config.TASK_QUEUE, version, log });
   const delivering = await startDelivering({
-    ...{ role, config, db, temporal, sender, secretBox, log, metrics },
+    ...{ role, config, db, temporal, sender, secretBox, log, metrics, tracing },
     ...(currentVersion && { isCurrentVersion: currentVersion.isOurs }),
   });
   const { accepting, activityDeps, catchUps, durability, engine, outbox } = delivering;
@@ -116,6 +119,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     targetPolicy,
     readiness,
     closing: closing.signal,
+    tracing,
   });
   const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness, async () =>
@@ -138,7 +142,16 @@ export async function run(role: Role, config: Config): Promise<void> {
   await admin.close();
   await connection.close();
   closeDb(db);
+  await tracing?.close();
   log.info('ended');
+}
+
+/** Loads OpenTelemetry only where tracing is on. */
+async function openTracing(config: Config, log: Logger): Promise<Tracing | undefined> {
+  if (config.OTEL_TRACES_EXPORTER !== 'otlp' || config.OTEL_SDK_DISABLED) return undefined;
+  const { startTracing } = await import('./openTelemetry.js');
+  const [name = '', version = ''] = userAgent.split('/');
+  return startTracing({ name, version, tellsReceivers: config.TRACEPARENT_TO_RECEIVERS, log });
 }
 
 const guardEveryMs = 60_000;

@@ -10,6 +10,7 @@ import type { Db } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import type { Tracing } from '../tracing.js';
 import type { Readiness } from './readiness.js';
 
 /** What the endpoints need of the world. */
@@ -32,4 +33,6 @@ export interface ApiDeps {
   closing?: AbortSignal;
   /** Resolves the names of URLs to register; tests hand in their own. */
   lookup?: Lookup;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }

@@ -3,6 +3,7 @@ import type { Place, PostResult } from '../outgoing/post.js';
 import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
 import type { Taken } from '../redis/owed/take.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
+import type { TracedSpan } from '../tracing.js';
 import type { DeliveryDeps } from './deps.js';
 
 /** What a POST needs to know of a notification. */
@@ -10,6 +11,9 @@ export interface Attemptable {
   clientToken: string;
   platformId: string;
   notificationId: string;
+  /** Its event's traceparent, where that is known. */
+  event?: { trace?: string };
+  linkedTrace?: string;
 }
 
 export type Attempted =
@@ -87,11 +91,14 @@ async function waitAndPost(
     }
   }
   const { clientToken, platformId, notificationId } = item;
+  const url = withoutQuery(take.url);
   // Named one by one: a delivery's own `event` is not the body's.
   const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
+  const span = beginSpan(deps, item, url);
+  if (span !== undefined && deps.tracing?.tellsReceivers) request.headers.traceparent = span.traceparent;
   const result = await place.post(request);
+  endSpan(span, result);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
-  const url = withoutQuery(take.url);
   const verdict: Verdict = {
     platformId,
     notificationId,
@@ -134,6 +141,30 @@ function recordOf(at: number, url: string, result: PostResult): AttemptRecord {
     ...(result.remoteAddress === undefined ? {} : { remote_address: result.remoteAddress }),
     ...(result.responseExcerpt === undefined ? {} : { response_excerpt: result.responseExcerpt }),
   };
+}
+
+/** An attempt of an event is in its trace; one that catch-up makes, perhaps days later, begins a trace with a link to it. */
+function beginSpan(
+  { tracing }: DeliveryDeps,
+  { clientToken, notificationId, event, linkedTrace }: Attemptable,
+  url: string,
+): TracedSpan | undefined {
+  return tracing?.begin('POST', {
+    kind: 'client',
+    parent: event?.trace,
+    links: linkedTrace === undefined ? [] : [linkedTrace],
+    attributes: {
+      'http.request.method': 'POST',
+      'url.full': url,
+      'server.address': new URL(url).hostname,
+      'asset_update.client_token': clientToken,
+      'asset_update.notification_id': notificationId,
+    },
+  });
+}
+
+function endSpan(span: TracedSpan | undefined, { status, error, ours }: PostResult): void {
+  span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? error);
 }
 
 function withoutQuery(url: string): string {

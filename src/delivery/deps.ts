@@ -5,6 +5,7 @@ import type { ArrivedEvent } from '../redis/owed/claim.js';
 import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import type { Tracing } from '../tracing.js';
 import type { DeliverySettings } from './settings.js';
 
 /** What deliveries need of the process. */
@@ -18,6 +19,8 @@ export interface DeliveryDeps {
   /** What the console's plots are made of. */
   history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }
 
 type Priority = ArrivedEvent['priority'];

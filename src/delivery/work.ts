@@ -8,6 +8,8 @@ export interface Delivery extends Attemptable {
   priority: 'live' | 'backfill';
   /** Its event, where the caller has it: the engine claims again what Redis has lost of it. */
   event?: ClaimedEvent;
+  /** The traceparent of its event, where the caller knows that alone: the attempt is in a trace of its own, linked to it. */
+  linkedTrace?: string;
 }
 
 /** Makes the delivery of a claimed event. */

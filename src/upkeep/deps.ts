@@ -6,6 +6,7 @@ import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import type { Tracing } from '../tracing.js';
 
 /** What activities need of the process; tests pass their own. */
 export interface ActivityDeps {
@@ -18,4 +19,6 @@ export interface ActivityDeps {
   taskQueue: string;
   log: Logger;
   metrics: DeliveryMetrics;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }

@@ -155,14 +155,23 @@ describe('a rollout, a ramp and a rollback of worker versions', function () {
     run.note(name, Date.now() - from);
   }
 
+  /** Runs a command, again where a busy server did not answer in time. */
   async function temporal(command: string, ...args: string[]): Promise<string> {
     const given = ['worker', 'deployment', command, ...args];
-    const { stdout } = await promisify(execFile)(await temporalBinary(), [
-      ...given,
-      ...['--address', run.system.temporalAddress],
-    ]);
-    show(`$ temporal ${given.join(' ')}\n${stdout}`);
-    return stdout;
+    for (let tries = 1; ; tries++) {
+      try {
+        const stdout = await cli(...given);
+        show(`$ temporal ${given.join(' ')}\n${stdout}`);
+        return stdout;
+      } catch (err) {
+        if (tries === 10) throw err;
+      }
+    }
+  }
+
+  async function cli(...args: string[]): Promise<string> {
+    const address = ['--address', run.system.temporalAddress];
+    return (await promisify(execFile)(await temporalBinary(), [...args, ...address])).stdout;
   }
 
   /** Counts enrichments that ran on a version. */
@@ -180,10 +189,7 @@ describe('a rollout, a ramp and a rollback of worker versions', function () {
   }
 
   async function count(query: string): Promise<number> {
-    const { stdout } = await promisify(execFile)(await temporalBinary(), [
-      ...['workflow', 'count', '--query', query, '--output', 'json'],
-      ...['--address', run.system.temporalAddress],
-    ]);
+    const stdout = await cli('workflow', 'count', '--query', query, '--output', 'json');
     return Number((JSON.parse(stdout) as { count?: string }).count ?? 0);
   }
 
@@ -199,8 +205,9 @@ describe('a rollout, a ramp and a rollback of worker versions', function () {
     while (run.publisher.acknowledged.length < wanted) await pause(20);
   }
 
+  /** Looks again also where a busy server did not answer the look in time. */
   async function until(look: () => Promise<boolean> | boolean): Promise<void> {
-    while (!(await look())) await pause(1000);
+    while (!(await Promise.resolve(look()).catch(() => false))) await pause(1000);
   }
 });
 

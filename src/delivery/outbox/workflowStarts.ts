@@ -4,6 +4,7 @@ import type { ClaimedEvent } from '../../redis/owed/claim.js';
 import type { EnrichmentInput } from '../../temporal/enrichmentInput.js';
 import { listsOf, notificationStateKey } from '../../temporal/searchAttributeKeys.js';
 import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.js';
+import { spanFor, type Tracing } from '../../tracing.js';
 
 export interface StartDeps {
   temporal: Client;
@@ -12,6 +13,8 @@ export interface StartDeps {
   eager: () => boolean;
   log: Logger;
   metrics: OutboxMetrics;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }
 
 export interface OutboxMetrics {
@@ -77,14 +80,21 @@ export class WorkflowStarts {
   }
 
   async #start(start: WorkflowStart): Promise<void> {
-    const { log, metrics } = this.deps;
+    const { log, metrics, tracing } = this.deps;
     const { workflowId, events } = start;
+    const span = tracing?.begin('StartWorkflow:enrichment', {
+      kind: 'producer',
+      ...spanFor(events.map(({ trace }) => trace)),
+      attributes: { temporalWorkflowId: workflowId, 'asset_update.events': events.length },
+    });
     try {
       await startEnrichment(this.deps, start);
+      span?.end();
       this.#failures = 0;
       this.onEnd(start);
       metrics.started(events.length);
     } catch (err) {
+      span?.end({}, isTemporalUnavailable(err) ? 'unavailable' : 'refused');
       if (isTemporalUnavailable(err)) {
         this.#tryAgainLater(start, err);
         return;

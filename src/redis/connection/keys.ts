@@ -44,6 +44,7 @@
  *                                 too, and in none of the four above
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
+ *   trace:<id>                    string: traceparent of the event of what is left to catch-up; where tracing is on, 14 days
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   attempts-by:<hour>            hash: what attempts of that hour came to, in 5-minute steps; 26 hours (attemptHistory.ts)
@@ -108,6 +109,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     /** Of the first release, until the sweep meets it. */
     inFlightOfLayout1: `${base}in-flight`,
     notification: (id: string) => `${base}notification:${id}`,
+    trace: (id: string) => `${base}trace:${id}`,
     notifications: `${base}notifications`,
     sendLimit: `${base}send-limit`,
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,

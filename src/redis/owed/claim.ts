@@ -19,6 +19,8 @@ export interface ArrivedEvent {
   acceptedAt: number;
   /** Names the workflow that it will share with others; absent: it has one of its own. */
   group?: string;
+  /** The traceparent of its span; where tracing is on. */
+  trace?: string;
 }
 
 /** Stands for the group of an event that has no workflow. */
