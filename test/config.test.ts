@@ -33,6 +33,13 @@ describe('the settings', () => {
         '-a.com',
       ],
     ],
+    ['TEMPORAL_DEPLOYMENT_NAME', 'what Temporal takes for no name', ['a.b', 'a:b', '__asset', 'two words']],
+    [
+      'TEMPORAL_WORKER_BUILD_ID',
+      'what Temporal takes for no build id',
+      ['__1.0', '1.0 beta', 'x'.repeat(201)],
+    ],
+    ['OTEL_EXPORTER_OTLP_PROTOCOL', 'a protocol that there is not', ['grpc', 'http/json']],
     ['SECRETS_KEY', 'the key id "plain", which marks what is not encrypted', [key('plain')]],
     ['SECRETS_KEY', '"plain" behind another key', [`${key('k1')},${key('plain')}`]],
     ['SECRETS_KEY', 'one key id twice', [`${key('k1')},${key('k1')}`]],
