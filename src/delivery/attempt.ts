@@ -68,7 +68,7 @@ export async function makeAttempt(
 
 /**
  * Waits for a connection's place, then POSTs. The registration and its secrets are those of the take.
- * @throws what Redis throws where the client's first signing secret cannot be stored
+ * @throws SecretUnreadable, and what Redis throws where the client's first signing secret cannot be stored
  */
 async function waitAndPost(
   deps: DeliveryDeps,
@@ -81,14 +81,14 @@ async function waitAndPost(
   if (place === undefined) return { kind: 'lost' };
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
-  let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
-  if (secrets.length === 0) {
-    try {
+  let secrets: string[];
+  try {
+    secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
+    if (secrets.length === 0)
       secrets = [await createSigningSecret(deps.db, deps.secretBox, item.clientToken)];
-    } catch (err) {
-      place.release();
-      throw err;
-    }
+  } catch (err) {
+    place.release();
+    throw err;
   }
   const { clientToken, platformId, notificationId } = item;
   const url = withoutQuery(take.url);
