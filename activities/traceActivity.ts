@@ -6,8 +6,8 @@ import { spanFor } from '../src/tracing.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 /**
- * Traces an attempt of an activity of `enrichment`: in its event's trace, or in one of its own with a link to that of each.
- * Keeps the traces of what is left to catch-up. Without tracing it only does the work.
+ * Traces an attempt of an activity of `enrichment`: in its event's trace, or, for several events, in a new trace with a link to
+ * each. Keeps the traces of events that are handed over to catch-up. Without tracing it only does the work.
  */
 export async function traceActivity(
   { tracing, db, log }: ActivityDeps,
@@ -32,7 +32,7 @@ export async function traceActivity(
     });
     const delivered = outcomes.filter(({ state }) => state === 'delivered').length;
     span.end({ 'asset_update.delivered': delivered, 'asset_update.left_to_catch_up': left.length });
-    // Its attempts are linked to it, or are not: nothing else depends on it.
+    // Only the links of later attempts depend on this.
     const kept = left.map(({ clientToken, notificationId, trace }) =>
       trace === undefined ? undefined : keepTrace(db, clientToken, notificationId, trace),
     );

@@ -1,6 +1,6 @@
 /**
- * Tracing by OpenTelemetry, exported by OTLP over HTTP (protobuf). Loaded only where tracing is on. The library reads its
- * own environment: the sampler, the batches, the exporter's address, headers and certificates, the resource (docs/guides/tracing.md).
+ * Tracing with OpenTelemetry, exported by OTLP over HTTP (protobuf). Loaded only if tracing is on. The library reads its
+ * own variables: sampler, batches, the exporter's address, headers and certificates, the resource (docs/guides/tracing.md).
  */
 import {
   type DiagLogger,
@@ -41,10 +41,10 @@ const kinds = {
   producer: SpanKind.PRODUCER,
   internal: SpanKind.INTERNAL,
 };
-/** A collector that is away must not hold up the end of a process. */
+/** An unreachable collector must not delay the end of a process. */
 const closeWithinMs = 3000;
 
-/** Starts the exporter. Spans are handed on by their traceparents: no context is kept per request. */
+/** Starts the exporter. Callers pass traceparents on; no context is kept per request. */
 export function startTracing({ name, version, tellsReceivers, log }: TracingOptions): Tracing {
   diag.setLogger(diagnostics(log), DiagLogLevel.WARN);
   const resource = defaultResource()
@@ -109,12 +109,11 @@ function contextOf(given: Traceparent | undefined): SpanContext | undefined {
   return isSpanContextValid(context) ? context : undefined;
 }
 
-/** Logs that spans cannot be exported: without the library's text, which quotes the collector's answer. */
+/** Logs once that spans cannot be exported, without the library's text, which quotes the collector's answer. */
 function diagnostics(log: Logger): DiagLogger {
   let isTold = false;
   const tell = (): void => {
-    if (!isTold)
-      log.warn('spans cannot be exported: look at OTEL_EXPORTER_OTLP_ENDPOINT and at the collector');
+    if (!isTold) log.warn('spans cannot be exported: check OTEL_EXPORTER_OTLP_ENDPOINT and the collector');
     isTold = true;
   };
   const quiet = (): void => undefined;

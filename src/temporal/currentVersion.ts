@@ -8,7 +8,7 @@ import { isSame, nameOf, readVersionedQueue, type VersionedQueue } from './versi
 export interface CurrentVersion {
   /** Whether it is the version of this process, as last seen. */
   isOurs(): boolean;
-  /** Looks until `close`: at once, then again and again. */
+  /** Looks at once, then repeatedly until `close`. */
   watch(): void;
   close(): Promise<void>;
 }
@@ -21,9 +21,9 @@ interface Options {
   lookEveryMs?: number;
 }
 
-/** A rollback ends eager starts of the version that is no longer current within this time. */
+/** After a rollback, the version that is no longer current stops eager starts within this time. */
 const usuallyEveryMs = 15_000;
-/** Until the server knows the version: a worker's first call makes it known. */
+/** The interval until the server knows the version, which it learns from a worker's first call. */
 const firstLooksEveryMs = 500;
 /** gRPC's NOT_FOUND */
 const notFound = 5;
@@ -31,8 +31,8 @@ const notFound = 5;
 const failedPrecondition = 9;
 
 /**
- * Makes this process's version current where nobody ever chose one and no unversioned worker is there: tasks would wait
- * for workers that nobody meant to start. Every other choice is an operator's, and is only logged.
+ * Makes this process's version current if no operator ever chose one and no unversioned worker exists: else all tasks would
+ * wait. In every other case the choice is the operator's, and is only logged.
  */
 export function createCurrentVersion(options: Options): CurrentVersion {
   const { version, log, lookEveryMs = usuallyEveryMs } = options;
@@ -69,7 +69,7 @@ export function createCurrentVersion(options: Options): CurrentVersion {
       log.warn({ version: ours }, 'no version is current: unversioned workers get all tasks');
     if (kind !== 'other') return;
     if (now.workers > 0) log.info({ version: ours, current }, 'another version is current');
-    else log.error({ version: ours, current }, 'no worker of the current version asks for tasks: they wait');
+    else log.error({ version: ours, current }, 'no worker of the current version polls: tasks wait');
   }
 
   return {
@@ -88,11 +88,11 @@ type Found =
   /** The server does not know the version yet. */
   | { kind: 'unknown' }
   | { kind: 'ours' }
-  /** Nobody had chosen one: it is ours now. */
+  /** No version was chosen before: ours is current now. */
   | { kind: 'taken' }
-  /** @param workers that asked for tasks of it lately */
+  /** `workers`: how many of that version polled lately */
   | { kind: 'other'; current: WorkerDeploymentVersion; workers: number }
-  /** Tasks go to workers that are not versioned: by somebody's choice, or because there are some. */
+  /** Tasks go to unversioned workers: an operator chose that, or such workers exist. */
   | { kind: 'none' };
 
 async function look({ temporal, taskQueue, version }: Options): Promise<Found> {
@@ -101,9 +101,9 @@ async function look({ temporal, taskQueue, version }: Options): Promise<Found> {
   if (isSame(current, version)) return { kind: 'ours' };
   if (current !== undefined) return { kind: 'other', current, workers: workersOf(queue, current) };
   if (workersOf(queue, undefined) > 0) return { kind: 'none' };
-  // Not before its own workers have asked: the server refuses a version without any.
+  // The server refuses a version whose workers have not polled yet.
   if (workersOf(queue, version) === 0) return { kind: 'unknown' };
-  // Asked last: the server answers it seldom, by a workflow of its own.
+  // Asked last: the server runs a workflow to answer.
   const deployment = await describe(temporal, version.deploymentName);
   if (deployment === undefined) return { kind: 'unknown' };
   const routing = deployment.workerDeploymentInfo?.routingConfig;
@@ -120,7 +120,7 @@ async function describe({ workflowService, options }: Client, deploymentName: st
   }
 }
 
-/** @param conflictToken of what was seen: of two processes that take at the same time one is refused */
+/** @param conflictToken from the description: if two processes do this at the same time, Temporal refuses one */
 async function take(
   temporal: Client,
   version: WorkerDeploymentVersion,

@@ -1,22 +1,22 @@
 import type { Client } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 
-/** A task queue as Temporal routes its tasks. */
+/** The routing of a task queue, and its workers. */
 export interface VersionedQueue {
   /** Undefined: tasks go to workers that are not versioned. */
   current?: WorkerDeploymentVersion;
   ramping?: WorkerDeploymentVersion & { percentage: number };
-  /** Workers that asked for tasks lately; without a version: one that is not versioned. */
+  /** Workers that polled lately. One without a version is not versioned. */
   workers: { identity: string; version?: WorkerDeploymentVersion }[];
 }
 
-/** A worker asks again after a minute at most. */
+/** A worker polls again after a minute at most. */
 const askedWithinMs = 90_000;
 /** `temporal.api.enums.v1.WorkerVersioningMode` */
 const versioned = 2;
 const taskTypes = { workflow: 1, activity: 2 };
 
-/** Reads how a queue's tasks are routed, and who asks for them. @throws what Temporal throws */
+/** Reads the routing of a queue and its workers. @throws errors of Temporal */
 export async function readVersionedQueue(
   { workflowService, options }: Client,
   name: string,

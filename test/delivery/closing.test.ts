@@ -6,8 +6,8 @@ import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secre
 import { withTimeout } from '../../src/withTimeout.js';
 import { startHarness, until } from './harness.js';
 
-describe('An engine that ends', () => {
-  it('leaves to catch-up what is refused a place meanwhile', async () => {
+describe('A stopping engine', () => {
+  it('hands notifications that are refused a place over to catch-up', async () => {
     const h = await startHarness({}, 'worker');
     try {
       const { db, deps, delivering } = h;
@@ -44,7 +44,7 @@ describe('An engine that ends', () => {
     }
   });
 
-  it('waits for no attempt whose signing secret could not be read', async () => {
+  it('does not wait for an attempt whose signing secret cannot be read', async () => {
     const unreadable = () => {
       throw new SecretUnreadable('of a key that is not given');
     };

@@ -44,7 +44,7 @@ describe('Tracing', function () {
     db.redis.disconnect();
   });
 
-  it('an event’s trace leads from the caller’s span over acceptance, workflow and activity to the attempt', async () => {
+  it('leads from the caller’s span through acceptance, workflow and activity to the attempt', async () => {
     const service = await start({
       ...{ OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=media', OTEL_SERVICE_NAME: 'notifier' },
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
@@ -75,10 +75,10 @@ describe('Tracing', function () {
     assert.equal(attempt.resource['service.name'], 'notifier');
     assert.equal(attempt.resource['deployment.environment.name'], 'test');
     assert.equal(collector.headers['x-tenant'], 'media');
-    assert.equal(receiver.received[0]?.headers.traceparent, undefined, 'receivers are told nothing');
+    assert.equal(receiver.received[0]?.headers.traceparent, undefined, 'the receiver gets no traceparent');
   });
 
-  it('a failed attempt and its retry are in the event’s trace, also where API and worker are two processes', async () => {
+  it('has a failed attempt and its retry in the event’s trace, even if API and worker are two processes', async () => {
     const api = await start({}, 'api');
     await start({}, 'worker');
     const site = await setUp(api);
@@ -104,7 +104,7 @@ describe('Tracing', function () {
     await span('RunActivity:awaitDelivery');
   });
 
-  it('a workflow of several events has a trace of its own with a link to each event; each attempt is in its event’s', async () => {
+  it('gives a workflow of several events a separate trace with a link to each event, and each attempt its event’s trace', async () => {
     const service = await start({ WORKFLOWS_PER_SECOND: '1' });
     const site = await setUp(service);
     await site.publish(['first']);
@@ -126,7 +126,7 @@ describe('Tracing', function () {
     }
   });
 
-  it('an attempt of catch-up begins a trace of its own, with a link to the event’s', async () => {
+  it('begins a new trace for an attempt of catch-up, with a link to the event’s', async () => {
     const service = await start();
     const site = await setUp(service);
     await pauseEndpoint(db, site.clientToken);
@@ -142,7 +142,7 @@ describe('Tracing', function () {
     assert.deepEqual(attempt.links, [{ traceId: accept.traceId, spanId: accept.spanId }]);
   });
 
-  it('a receiver is told the attempt’s own span where that is turned on', async () => {
+  it('sends the attempt’s own span to the receiver if that is turned on', async () => {
     const service = await start({ TRACEPARENT_TO_RECEIVERS: 'true' });
     const site = await setUp(service);
     await site.publish(['a']);
@@ -150,7 +150,7 @@ describe('Tracing', function () {
     assert.equal(receiver.received[0]?.headers.traceparent, `00-${traceId}-${spanId}-01`);
   });
 
-  it('what the caller does not sample is not exported, and neither is what is wrong in its header', async () => {
+  it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {
     const service = await start();
     const site = await setUp(service);
     await site.publish(['a'], `00-${caller.traceId}-${caller.spanId}-00`);
@@ -161,7 +161,7 @@ describe('Tracing', function () {
     assert.equal((await span('POST /enrichments')).parentSpanId, '');
   });
 
-  it('a refused request says its code', async () => {
+  it('shows the code of a refused request', async () => {
     const service = await start();
     await fetch(`${service.url}/enrichments`, {
       method: 'POST',
@@ -171,7 +171,7 @@ describe('Tracing', function () {
     assert.deepEqual([attributes['http.response.status_code'], isError], [401, false]);
   });
 
-  it('no span holds a secret, a token or the query of a URL', async () => {
+  it('puts no secret, token or query of a URL into a span', async () => {
     const service = await start();
     const site = await setUp(service, `?key=${querySecret}`);
     receiver.answer = () => (receiver.received.length < 2 ? 500 : 200);
@@ -183,7 +183,7 @@ describe('Tracing', function () {
     for (const secret of secrets) assert.equal(sent.includes(secret), false);
   });
 
-  it('a collector that is away costs no event, and holds up no end', async () => {
+  it('delivers events and stops in time although the collector is unreachable', async () => {
     const service = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' });
     const site = await setUp(service);
     await site.publish(['a']);
@@ -192,7 +192,7 @@ describe('Tracing', function () {
     assert.match(service.said(), /spans cannot be exported/);
   });
 
-  it('off, as by default: nothing of OpenTelemetry’s SDK is loaded, nothing is exported, told or kept', async () => {
+  it('loads nothing of OpenTelemetry’s SDK and exports, sends and keeps nothing if it is off, the default', async () => {
     const tell = { NODE_OPTIONS: `--require ${join(import.meta.dirname, 'tellModules.cjs')}` };
     const service = await start({ ...tell, OTEL_TRACES_EXPORTER: '' });
     const site = await setUp(service);
@@ -215,7 +215,7 @@ describe('Tracing', function () {
     return service;
   }
 
-  /** A client that is registered, and the platform that publishes to it. */
+  /** Creates a registered client and the platform that publishes to it. */
   async function setUp(service: Service, query = '') {
     const account = await createAccount(db, { name: 'Example Media', scopes: ['push_notifications'] });
     const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
@@ -272,7 +272,7 @@ describe('Tracing', function () {
     return collector.spans.filter((one) => one.name === name);
   }
 
-  /** The first of this name, once it is exported. */
+  /** Returns the first span of this name, once it is exported. */
   function span(name: string): Promise<Span> {
     return until(`${name} is exported`, () => named(name)[0]);
   }

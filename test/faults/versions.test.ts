@@ -63,7 +63,7 @@ describe('a rollout, a ramp and a rollback of worker versions', function () {
       await publishMany();
       await until(async () => (await getEndpoint(db, owing)).owed >= owedAssets);
     });
-    await step('the second version starts beside it, and gets nothing', async () => {
+    await step('the second version starts beside it and gets no work', async () => {
       await system.start('api2');
       await system.start('worker2');
       await until(() => balancer.isReady(system.apiUrlOf('api2')));
@@ -123,7 +123,7 @@ describe('a rollout, a ramp and a rollback of worker versions', function () {
 
   const published = new Set<string>();
 
-  /** Events of assets that no other publisher knows; sent again where they were not taken. */
+  /** Publishes events of assets that no other publisher has; sends refused ones again. */
   async function publishMany(): Promise<void> {
     let left = Array.from({ length: owedAssets }, (_, i) => ({
       client_token: owing,
@@ -155,7 +155,7 @@ describe('a rollout, a ramp and a rollback of worker versions', function () {
     run.note(name, Date.now() - from);
   }
 
-  /** Runs a command, again where a busy server did not answer in time. */
+  /** Runs a command; repeats it if a busy server did not answer in time. */
   async function temporal(command: string, ...args: string[]): Promise<string> {
     const given = ['worker', 'deployment', command, ...args];
     for (let tries = 1; ; tries++) {
@@ -205,7 +205,7 @@ describe('a rollout, a ramp and a rollback of worker versions', function () {
     while (run.publisher.acknowledged.length < wanted) await pause(20);
   }
 
-  /** Looks again also where a busy server did not answer the look in time. */
+  /** Looks until it is true, and again if a busy server did not answer in time. */
   async function until(look: () => Promise<boolean> | boolean): Promise<void> {
     while (!(await Promise.resolve(look()).catch(() => false))) await pause(1000);
   }

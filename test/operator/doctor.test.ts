@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { freePort } from '../../local/ports.js';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { createLogger } from '../../src/log.js';
 import { clockFinding } from '../../src/operator/doctor/clocks.js';
@@ -31,6 +32,8 @@ describe('operator doctor', () => {
     cli = await openCli({
       ...{ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue },
       ...{ ALLOW_HTTP_TARGETS: '', ALLOWED_TARGET_CIDRS: '' },
+      // A free port, because another service may run on the default one.
+      PORT: String(await freePort()),
     });
   });
   after(async () => {
@@ -39,7 +42,7 @@ describe('operator doctor', () => {
     await h.close();
   });
 
-  it('exit status 0 where nothing fails: settings, versions, clocks, persistence, namespace, sweep, workers', async () => {
+  it('ends with exit status 0 if nothing fails: settings, versions, clocks, persistence, namespace, sweep, workers', async () => {
     const { ran, examined } = await examine();
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     const levels = Object.fromEntries(examined.findings.map((f) => [f.check, f.level]));
@@ -60,7 +63,7 @@ describe('operator doctor', () => {
     assert.equal(examined.level, 'warn', 'no API runs here');
   });
 
-  it('for people: one line each, then what to do', async () => {
+  it('prints for people a line for each check, then what to do', async () => {
     const ran = await cli.run(['doctor'], { env: { SECRETS_KEY: '' } });
     assert.equal(ran.status, 0, ran.stderr);
     assert.match(ran.stdout, /^ok {2,}redis persistence {2,}appendonly yes, appendfsync always/m);
@@ -68,7 +71,7 @@ describe('operator doctor', () => {
     assert.match(ran.stdout, /What to do:\n[\s\S]* {2}settings SECRETS_KEY: Set SECRETS_KEY to /);
   });
 
-  it('a signing secret whose key is not given fails, and is not shown', async () => {
+  it('fails at a signing secret whose key is missing, and does not show it', async () => {
     const { account_id: accountId } = await createAccount(h.db, { name: 'Acme' });
     await createClient(h.db, { accountId, name: 'Site', clientToken: 'SEALED' });
     const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
@@ -82,14 +85,14 @@ describe('operator doctor', () => {
     await h.db.redis.del(h.db.client('SEALED').signingSecrets);
   });
 
-  describe('exit status 1, saying what to do', () => {
+  describe('ends with exit status 1 and says what to do at', () => {
     it('a wrong setting', async () => {
       const { ran, finding } = await examine({ PORT: 'eighty' });
       assert.deepEqual([ran.status, ran.stderr], [1, '1 check failed.\n']);
       assert.match(finding('settings')?.found ?? '', /PORT/);
     });
 
-    it('servers that are away, without a password', async () => {
+    it('unavailable servers, whose passwords it does not show', async () => {
       const away = { REDIS_URL: 'redis://u:hidden@127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1' };
       const { ran, finding } = await examine(away);
       assert.equal(ran.status, 1);
@@ -98,7 +101,7 @@ describe('operator doctor', () => {
       assert.equal((ran.stdout + ran.stderr).includes('hidden'), false);
     });
 
-    it('a namespace that is not there', async () => {
+    it('a namespace that does not exist', async () => {
       const { ran, finding } = await examine({ TEMPORAL_NAMESPACE: 'nowhere' });
       assert.equal(ran.status, 1);
       assert.match(finding('temporal namespace')?.do ?? '', /namespace create --namespace nowhere/);
@@ -123,7 +126,7 @@ describe('operator doctor', () => {
     });
   });
 
-  describe('Versions of the workers', () => {
+  describe('Worker versions', () => {
     let one: Harness;
     let env: Record<string, string>;
     before(async () => {
@@ -138,14 +141,14 @@ describe('operator doctor', () => {
       await one.close();
     });
 
-    it('the one that is current, and how many workers it has', async () => {
+    it('names the current version and the number of its workers', async () => {
       await until('it is current', () => one.currentVersion?.isOurs());
       const { finding } = await examine(env);
       assert.equal(finding('temporal workers')?.level, 'ok');
       assert.match(finding('temporal versions')?.found ?? '', /:1\.0 is current \(1 workers\)/);
     });
 
-    it('none is current: it fails, and names the command', async () => {
+    it('fails and names the command if no version is current', async () => {
       await setCurrent('');
       const { ran, finding } = await examine(env);
       assert.equal(ran.status, 1);
@@ -156,7 +159,7 @@ describe('operator doctor', () => {
       );
     });
 
-    it('the current one has no workers: it fails, and names one that has', async () => {
+    it('fails if the current version has no workers, and names one that has', async () => {
       await setCurrent('2.0');
       const { ran, finding } = await examine(env);
       assert.equal(ran.status, 1);
@@ -178,7 +181,7 @@ describe('operator doctor', () => {
     }
   });
 
-  describe('Redis as it should not be', () => {
+  describe('Redis with wrong settings', () => {
     let dir: string;
     let redis: RedisServer;
     before(async () => {
@@ -194,7 +197,7 @@ describe('operator doctor', () => {
       await rm(dir, { recursive: true });
     });
 
-    it('without a log and with eviction it fails; with everysec it is a warning; trusted, it is fine', async () => {
+    it('fails without a log and with eviction, warns with everysec, and is ok when trusted', async () => {
       const env = { REDIS_URL: redis.url };
       const without = await examine(env);
       assert.equal(without.ran.status, 1);
@@ -213,13 +216,13 @@ describe('operator doctor', () => {
       assert.equal(everySecond.finding('redis persistence')?.level, 'warn');
     });
 
-    it('replicas that are asked for and not there', async () => {
+    it('fails without the replicas that are required', async () => {
       const { finding } = await examine({ REDIS_URL: redis.url, REDIS_ACK_REPLICAS: '1' });
       assert.match(finding('redis role')?.do ?? '', /REDIS_ACK_REPLICAS=1/);
     });
   });
 
-  it('a clock is off by what cannot be the way of the answer: 2 s warns, 1 min fails', () => {
+  it('warns at a clock that is 2 s off, and fails at 1 min, beyond the time of the answer', () => {
     const level = (theirs: number, after = 1_000_050) =>
       clockFinding('clock', 'Its', { theirs, before: 1_000_000, after }).level;
     assert.deepEqual(

@@ -1,7 +1,14 @@
 /** Worker versions on a real server: each version is a harness, of one installation. */
 import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
+import { getClient } from '../../src/redis/records/clients.js';
 import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { changeRun } from '../../src/redis/runs/change.js';
+import { noticesQueueOf } from '../../src/temporal/noticesQueue.js';
+import { followRun } from '../../src/temporal/runs.js';
 import { nameOf, readVersionedQueue } from '../../src/temporal/versionedQueue.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { uniquePrefix } from '../servers.js';
@@ -26,7 +33,7 @@ describe('Worker versions', () => {
     await receiver.close();
   });
 
-  it('the first version makes itself current: enrichments are pinned to it, catch-up goes on with the current one', async () => {
+  it('the first version makes itself current; enrichments are pinned to it, and catch-up moves on to the current version', async () => {
     const one = await start('1.0');
     await until('it is current', () => one.currentVersion?.isOurs());
     assert.deepEqual(await one.route(), { current: '1.0' });
@@ -49,7 +56,7 @@ describe('Worker versions', () => {
     assert.equal(receiver.idsOf('b').length, 1);
   });
 
-  it('a second version waits until it is made current; then only it starts workflows eagerly', async () => {
+  it('a second version gets no work until it is made current; then only it starts workflows eagerly', async () => {
     const one = await start('1.0');
     await until('it is current', () => one.currentVersion?.isOurs());
     const two = await start('2.0');
@@ -88,7 +95,7 @@ describe('Worker versions', () => {
     assert.equal(receiver.received.length, 2);
   });
 
-  it('no version takes the place of unversioned workers that an operator has chosen', async () => {
+  it('no version makes itself current if an operator has chosen unversioned workers', async () => {
     const one = await start('1.0');
     await until('it is current', () => one.currentVersion?.isOurs());
     await one.makeCurrent('');
@@ -99,8 +106,8 @@ describe('Worker versions', () => {
     assert.deepEqual(await one.route(), {});
   });
 
-  it('what a version without workers has pinned is delivered by the sweep, and goes on where an operator moves it', async () => {
-    // Its workflow waits for so long.
+  it('the sweep delivers events pinned to a version without workers, and their workflow ends once an operator moves it', async () => {
+    // The workflow waits for this time.
     const one = await start('1.0', { RETRY_SCHEDULE_SECONDS: '8' });
     await until('it is current', () => one.currentVersion?.isOurs());
     const client = await one.newClient(receiver.url);
@@ -127,11 +134,42 @@ describe('Worker versions', () => {
     assert.equal(receiver.received.length, 2, 'the failed attempt, and the one of catch-up');
   });
 
+  it('notices and the workflow of an analysis run move on to the current version, and so does the queue of notices', async () => {
+    const one = await start('1.0');
+    await until('it is current', () => one.currentVersion?.isOurs());
+    const client = await one.newClient(receiver.url);
+    const box = createSecretBox(undefined);
+    const { accountId = '' } = (await getClient(one.db, client)) ?? {};
+    await setNoticesUrl(one.db, box, accountId, receiver.url);
+    receiver.answer = () => 500;
+    await rotateSigningSecret(one.db, box, client);
+    await one.deps.notices.handOver(client);
+    const hour = new Date().toISOString().slice(0, 13);
+    const notice = one.temporal.workflow.getHandle(one.ids.notice(client, 'secret.rotated', hour, 'account'));
+    assert.deepEqual(await versionOf(notice), [autoUpgrade, '1.0']);
+
+    await pauseEndpoint(one.db, client);
+    await one.publish({ client, asset: 'a', runId: 'nightly' });
+    await changeRun(one.db, 'nightly', 'cancelled');
+    await followRun(one.temporal, 'nightly', one.taskQueue);
+    const run = one.temporal.workflow.getHandle(one.ids.run('nightly'));
+    assert.deepEqual(await versionOf(run), [autoUpgrade, '1.0']);
+
+    const two = await start('2.0');
+    await two.makeCurrent();
+    const queue = await readVersionedQueue(two.temporal, noticesQueueOf(two.taskQueue), 'activity');
+    assert.equal(queue.current?.buildId, '2.0');
+    await one.stopWorker();
+    receiver.answer = () => 200;
+    assert.equal((await notice.result()).state, 'delivered');
+    assert.deepEqual(await versionOf(notice), [autoUpgrade, '2.0']);
+  });
+
   interface Version extends Harness {
     makeCurrent(buildId?: string): Promise<void>;
-    /** Build ids: of the queue's current version. */
+    /** Returns the build id of the queue's current version. */
     route(): Promise<{ current?: string }>;
-    /** Build ids of those that ask for tasks. */
+    /** Returns the build ids of the workers that poll. */
     workers(): Promise<string[]>;
   }
 
@@ -164,7 +202,7 @@ describe('Worker versions', () => {
     return version;
   }
 
-  /** Its behaviour and build id, once it has completed a task. */
+  /** Returns behaviour and build id of a workflow, once it has completed a task. */
   async function versionOf(handle: WorkflowHandle): Promise<[number, string | undefined]> {
     const info = await until('its first task is done', async () => {
       const { raw } = await handle.describe();
@@ -174,7 +212,7 @@ describe('Worker versions', () => {
     return [Number(info.behavior ?? 0), info.deploymentVersion?.buildId ?? undefined];
   }
 
-  it('names a version as Temporal does', () => {
+  it('writes the name of a version like Temporal', () => {
     assert.equal(nameOf({ deploymentName: 'notifications', buildId: '1.0' }), 'notifications:1.0');
   });
 });

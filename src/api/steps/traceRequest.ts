@@ -3,13 +3,13 @@ import { ApiError } from '../apiError.js';
 import type { Step } from '../endpoint.js';
 
 export interface TraceState {
-  /** The traceparent of the request's span; absent where tracing is off. */
+  /** The traceparent of the request's span; absent if tracing is off. */
   trace?: Traceparent;
 }
 
 /**
- * Traces a request from here to its answer, in the trace of the caller's `traceparent` where that has one. The span names
- * the route and the status: never the query, a header or the body.
+ * Traces a request from here to its answer, in the trace of the caller's `traceparent` if there is one. The span has
+ * the route and the status, never the query, a header or the body.
  */
 export function traceRequest(tracing: Tracing | undefined, route: string): Step<TraceState> {
   if (tracing === undefined) return (_, next) => next();
@@ -30,7 +30,7 @@ export function traceRequest(tracing: Tracing | undefined, route: string): Step<
       span.end({ 'http.response.status_code': ctx.status });
     } catch (err) {
       const { status, code } = err instanceof ApiError ? err : { status: 500, code: 'internal_error' };
-      // What is the caller's fault is no error of this span's (OpenTelemetry's conventions for HTTP servers).
+      // A caller's mistake is no error of this span (OpenTelemetry's conventions for HTTP servers).
       const its = { 'http.response.status_code': status, 'asset_update.code': code };
       span.end(its, status >= 500 ? code : undefined);
       throw err;

@@ -1,7 +1,8 @@
-/** The versions of the workers, as Temporal gives them tasks. */
+/** Checks of the worker versions: which gets tasks, and whether it has workers. */
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { Config } from '../../config.js';
+import { noticesQueueOf } from '../../temporal/noticesQueue.js';
 import { upkeepQueueOf } from '../../temporal/upkeepQueue.js';
 import { isSame, nameOf, readVersionedQueue, type VersionedQueue } from '../../temporal/versionedQueue.js';
 import { deploymentNameOf, workerVersionOf } from '../../temporal/workerVersion.js';
@@ -19,11 +20,12 @@ export async function checkVersions(temporal: Client, config: Config): Promise<F
   const queues = await Promise.all([
     readVersionedQueue(temporal, taskQueue, 'workflow'),
     readVersionedQueue(temporal, upkeepQueueOf(taskQueue), 'activity'),
+    readVersionedQueue(temporal, noticesQueueOf(taskQueue), 'activity'),
   ]);
-  // A queue does not know of a version whose workers never asked it.
+  // A queue does not know a version whose workers never polled it.
   const routed = queues.map((queue) => ({ ...deployment.routing, ...queue }));
   const routes = routed.map((queue) => ofRoute(queue, config));
-  // The queues are set together: the second one is told of where only it is amiss.
+  // The queues are routed together: a finding about another queue matters only if the first is fine.
   const route = routes.find(({ level }) => level !== 'ok') ?? (routes[0] as Finding);
   return [route, ...(await ofPinned(temporal, deployment.draining, queues[0].workers))];
 }
@@ -67,7 +69,7 @@ function setCurrent(deploymentName: string, buildId = 'BUILD_ID'): string {
   return `temporal worker deployment set-current-version --deployment-name ${deploymentName} --build-id ${buildId}`;
 }
 
-/** Finds versions that still have enrichments of their own, and no worker for them. */
+/** Finds versions that have pinned enrichments but no worker. */
 async function ofPinned(
   temporal: Client,
   draining: readonly WorkerDeploymentVersion[],
@@ -79,7 +81,7 @@ async function ofPinned(
     const query = `TemporalWorkerDeploymentVersion = '${nameOf(version)}' AND TemporalWorkflowVersioningBehavior = 'Pinned' AND ExecutionStatus = 'Running'`;
     const { count } = await temporal.workflow.count(query);
     if (count === 0) continue;
-    const found = `${count} enrichments run on ${nameOf(version)}, which has no workers. What they carry is delivered by catch-up.`;
+    const found = `${count} enrichments run on ${nameOf(version)}, which has no workers. Catch-up delivers their events.`;
     const todo = `Start its workers until they have ended, or move them: temporal workflow update-options --versioning-override-behavior auto_upgrade --query "${query}"`;
     findings.push(warn('temporal pinned workflows', found, todo));
   }

@@ -1,7 +1,7 @@
 /**
- * The connection to Redis, and what every store function needs of it.
+ * The connection to Redis, shared by every store function.
  *
- * Nothing is queued while Redis is away and nothing is sent twice by itself: a command
+ * No command is queued while Redis is unavailable, and none is repeated automatically: a command
  * either answers within its time or fails, and its caller knows that it may have run.
  */
 import { Redis } from 'ioredis';
@@ -15,7 +15,7 @@ export interface Db {
   prefix: string;
   global: ReturnType<typeof globalKeys>;
   client(clientToken: string): ReturnType<typeof clientKeys>;
-  /** Added to Redis' own clock by every script, ms: 0, but where a test skips time. */
+  /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
 }
 
@@ -28,12 +28,12 @@ export interface DbOptions {
   observe?: CommandObserver;
 }
 
-/** Redis did not answer: what was asked may or may not have happened. */
+/** Redis did not answer: the command may or may not have run. */
 export class RedisUnavailable extends Error {
   override name = 'RedisUnavailable';
 }
 
-/** A connection that owes an answer for this much longer than a command may take is dead, and another is made. */
+/** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
 const deadAfterMs = 500;
 
 export function openDb(options: DbOptions): Db {
@@ -47,7 +47,7 @@ export function openDb(options: DbOptions): Db {
     socketTimeout: commandTimeoutMs + deadAfterMs,
     retryStrategy: (times) => Math.min(50 * times, 500),
     enableAutoPipelining: false,
-    // A primary that was demoted keeps its connections: the next one leads to the new primary.
+    // A demoted primary keeps its connections: a new connection leads to the new primary.
     reconnectOnError: (err) => err.message.startsWith('READONLY'),
   });
   if (options.observe !== undefined) observeCommands(redis, options.observe);
@@ -74,15 +74,15 @@ export function dbOf(redis: Redis, prefix: string, clockOffsetMs: () => number =
   };
 }
 
-/** For good. Whoever has a connection beside this one ends it at its `end`. */
+/** Closes the connection for good. Owners of a second connection close it on this one's `end`. */
 export function closeDb({ redis }: Db): void {
-  // Told to end between two tries, ioredis tries no more and says so to nobody.
+  // If it is closed between two tries, ioredis stops without an event.
   const between = redis.status === 'reconnecting';
   redis.disconnect();
   if (between) redis.emit('end');
 }
 
-/** Waits until the server is there. @throws after `timeoutMs` */
+/** Waits until the server answers. @throws after `timeoutMs` */
 export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   const end = Date.now() + timeoutMs;
   for (;;) {
@@ -96,7 +96,7 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   }
 }
 
-/** True for an error that means "Redis is away, full or did not answer", as against a script's own error. */
+/** True for an error that means "Redis is unavailable, full or did not answer", not for a script's own error. */
 export function isRedisUnavailable(err: unknown): boolean {
   if (err instanceof RedisUnavailable) return true;
   if (!(err instanceof Error)) return false;

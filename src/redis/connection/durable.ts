@@ -1,10 +1,10 @@
 /**
- * When a write is safe: on Redis' disk, and on those of as many replicas as asked for.
+ * Waits until writes are safe: on Redis' disk, and on the disks of as many replicas as configured.
  *
- * With `appendfsync always` and no replicas asked for Redis has on its disk what it has answered. Otherwise WAITAOF says
- * so (Redis 7.2+, Valkey): it holds up its whole connection and looks at that connection's own writes, so it has a
- * connection of its own, on which a small write comes before it: what was written earlier, by anyone, lies before that
- * in the log. Callers that come while one wait is under way share the next.
+ * With `appendfsync always` and no replicas, every answered write is already on disk. Otherwise WAITAOF (Redis 7.2+,
+ * Valkey) waits. It blocks its whole connection and covers only that connection's own writes, so it has a
+ * separate connection, on which a small write comes first: all earlier writes of anyone come before that one
+ * in the log. Callers that arrive during one wait share the next.
  */
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
@@ -13,13 +13,13 @@ import { watchFsync } from './fsync.js';
 import { runPipeline } from './pipeline.js';
 
 export interface Durability {
-  /** Resolves once all that Redis has answered so far is safe. @throws RedisUnavailable where that is not confirmed in time */
+  /** Resolves once all writes answered so far are safe. @throws RedisUnavailable if that is not confirmed in time */
   reached(): Promise<void>;
   close(): void;
 }
 
 export interface DurabilityOptions {
-  /** The store is durable by itself, as a managed one says of itself: nothing is waited for. */
+  /** The store is durable by itself, as some managed stores are: there is no wait. */
   trusted: boolean;
   /** Replicas that must have it on their disks too. */
   ackReplicas: number;
@@ -28,7 +28,7 @@ export interface DurabilityOptions {
 
 const confirmWithinMs = 1500;
 
-/** Tells the operator, once, where a write is on no disk when it is answered. */
+/** Warns the operator, once, if an answered write is on no disk. */
 export async function openDurability(db: Db, options: DurabilityOptions): Promise<Durability> {
   if (options.trusted) return { reached: () => Promise.resolve(), close: () => undefined };
   const fsync = watchFsync(db);
@@ -39,8 +39,8 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
   if (!fsync.always() || ackReplicas > 0) canConfirm = await disk.wait().catch(() => true);
   if (!canConfirm) {
     options.log.warn(
-      'redis is not durable: it has no append-only file (appendonly yes), or cannot say what is in it (WAITAOF). ' +
-        'What it loses in a crash is lost. Where the store is durable by itself, REDIS_DURABILITY=trusted says so',
+      'redis is not durable: it has no append-only file (appendonly yes), or cannot confirm writes (WAITAOF). ' +
+        'A crash loses accepted writes. If the store is durable by itself, set REDIS_DURABILITY=trusted',
     );
   }
   return {
@@ -48,7 +48,7 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
       if (ackReplicas === 0 && fsync.always()) return;
       if (canConfirm || ackReplicas > 0) canConfirm = await disk.wait();
       if (!canConfirm && ackReplicas > 0) {
-        throw new RedisUnavailable('redis cannot say what its replicas have on their disks');
+        throw new RedisUnavailable('redis cannot say which writes its replicas have on disk');
       }
     },
     close() {
@@ -59,7 +59,7 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
 }
 
 interface Disk {
-  /** @returns false where the server cannot say. @throws RedisUnavailable */
+  /** @returns false if the server cannot confirm it. @throws RedisUnavailable */
   wait(): Promise<boolean>;
   close(): void;
 }
@@ -106,5 +106,5 @@ async function reachDisk(db: Db, connection: Redis, ackReplicas: number): Promis
   return true;
 }
 
-/** The error reaches whoever waits; these listeners only keep it from being unhandled as well. */
+/** The error reaches the callers who wait; these listeners only prevent an unhandled rejection. */
 function ignore(): void {}

@@ -4,7 +4,7 @@ import type { Script } from './script.js';
 
 export type ScriptArgument = string | number | Buffer;
 
-/** Runs a script of one client whose arguments are ARGV from 2 on. Strings come back as Buffers: some of them are bytes. */
+/** Runs a script of one client whose arguments are ARGV from 2 on. Strings are returned as Buffers, as some are bytes. */
 export function runScript(
   db: Db,
   given: Script,
@@ -15,7 +15,7 @@ export function runScript(
   return evalScript(db.redis, given, [base], [db.clockOffsetMs(), ...args], null);
 }
 
-/** Runs a script of one client that reads its arguments from `q` (shared/table.lua). Strings come back as text. */
+/** Runs a script of one client that reads its arguments from `q` (shared/table.lua). Strings are returned as text. */
 export function runTable(
   db: Db,
   given: Script,
@@ -27,7 +27,7 @@ export function runTable(
   return evalScript(db.redis, given, [db.client(clientToken).base], args, 'utf8');
 }
 
-/** Runs a script whose keys are given to it, all of one hash tag. Strings come back as text. */
+/** Runs a script with the given keys, all of one hash tag. Strings are returned as text. */
 export function evaluate(
   db: Db,
   given: Script,

@@ -1,9 +1,9 @@
 import type { Db } from '../connection/db.js';
 
-/** As long as a record stays after the end of its notification. */
+/** The same time for which a record stays after the end of its notification. */
 const keptSeconds = 14 * 86_400;
 
-/** Keeps an event's traceparent for the attempts that catch-up makes. Written only where tracing is on. @throws what Redis throws */
+/** Keeps an event's traceparent for catch-up's attempts. Called only if tracing is on. @throws errors of Redis */
 export async function keepTrace(
   db: Db,
   clientToken: string,
@@ -13,7 +13,7 @@ export async function keepTrace(
   await db.redis.set(db.client(clientToken).trace(notificationId), trace, 'EX', keptSeconds);
 }
 
-/** Reads the traceparents of notifications of one client, those that have one. @throws what Redis throws */
+/** Reads the kept traceparents of notifications of one client, by notification id. @throws errors of Redis */
 export async function readTraces(
   db: Db,
   clientToken: string,

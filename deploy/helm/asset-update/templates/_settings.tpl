@@ -3,7 +3,7 @@
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}
 {{- end }}
 
-{{/* The build id of the workers: with a digest there is no tag that says which image it is. */}}
+{{/* The build id of the workers. If the digest selects the image, the tag does not identify it. */}}
 {{- define "asset-update.buildId" -}}
 {{- if .Values.workerVersions.buildId }}
 {{- .Values.workerVersions.buildId }}
