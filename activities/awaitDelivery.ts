@@ -6,6 +6,7 @@ import { seeThrough } from '../src/delivery/seeThrough.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { withHeartbeat } from './heartbeat.js';
+import { traceActivity } from './traceActivity.js';
 
 /**
  * Finishes the events that `deliver` has not finished: waits for attempts under way and makes due attempts. Fails once
@@ -16,15 +17,18 @@ import { withHeartbeat } from './heartbeat.js';
  * @throws ApplicationFailure its type is the contract's error class, or why it waits
  */
 export async function awaitDelivery(
-  { engine, catchUps }: ActivityDeps,
+  deps: ActivityDeps,
   events: ClaimedEvent[],
   known: Waiting[] = [],
 ): Promise<Report> {
+  const { engine, catchUps } = deps;
   const { info, cancellationSignal } = Context.current();
   return await withHeartbeat(async () => {
     // The outcomes known at that time are outdated for a later attempt of this activity.
     const knownNow = info.attempt === 1 ? known : [];
-    const outcomes = await seeThrough(engine, events, knownNow, cancellationSignal);
+    const outcomes = await traceActivity(deps, events, () =>
+      seeThrough(engine, events, knownNow, cancellationSignal),
+    );
     const later = outcomes.filter(isRetriedShortly);
     if (later.length > 0) throw failureOf(events, outcomes, later);
     await handOver(catchUps, events, outcomes);

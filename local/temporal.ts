@@ -14,6 +14,8 @@ export interface TemporalOptions {
   uiPort?: number;
   namespace?: string;
   binary?: string;
+  /** Added to those of the service. */
+  args?: readonly string[];
   logFile?: string;
   onStart?: (child: Child) => void;
 }
@@ -44,6 +46,7 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
       ...Object.entries(searchAttributes).flatMap(([k, v]) => ['--search-attribute', `${k}=${v}`]),
       ...limits.flatMap((name) => ['--dynamic-config-value', `${name}=${perSecond}`]),
       ...Object.entries(pings).flatMap(([k, v]) => ['--dynamic-config-value', `${k}="${v}"`]),
+      ...(options.args ?? []),
     ],
     logFile: options.logFile ?? join(options.dir, 'temporal.log'),
     onStart: options.onStart,

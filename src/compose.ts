@@ -17,6 +17,7 @@ import { type Durability, openDurability } from './redis/connection/durable.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
+import type { Tracing } from './tracing.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
 export type Role = 'api' | 'worker' | 'all';
@@ -30,6 +31,10 @@ export interface DeliveryOptions {
   secretBox: SecretBox;
   log: Logger;
   metrics: DeliveryMetrics & OutboxMetrics & NoticeMetrics;
+  /** Whether new workflows go to the version of this process's workers. Without it they always do. */
+  isCurrentVersion?: () => boolean;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }
 
 export interface Delivering {
@@ -48,7 +53,7 @@ export interface Delivering {
 
 /** Builds the parts of a process that accept and deliver, each after the parts that it needs. @throws errors of Redis */
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
-  const { role, config, db, temporal, log, metrics } = options;
+  const { role, config, db, temporal, log, metrics, isCurrentVersion = () => true } = options;
   const taskQueue = config.TASK_QUEUE;
   const delivery = deliveryOf(config);
   const durability = await openDurability(db, {
@@ -65,9 +70,11 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     temporal,
     taskQueue,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
-    eager: role === 'all',
+    // An eager start runs on this process's version, whichever version is current.
+    eager: () => role === 'all' && isCurrentVersion(),
     log,
     metrics,
+    tracing: options.tracing,
   });
   const claims = new ClaimQueue({ db, delivery, engine, catchUps, log, metrics });
   const accepting = new Accepting({ claims, durability, outbox, engine });
@@ -89,6 +96,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       taskQueue,
       log,
       metrics,
+      tracing: options.tracing,
     },
     async close() {
       await engine?.close();

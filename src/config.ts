@@ -1,12 +1,10 @@
-/**
- * The only reader of process.env. One schema; all mistakes are reported together, by name. A
- * value is never printed (it may be a secret).
- */
+/** The only reader of process.env. Reports all mistakes together, by name, never with a value: it may be a secret. */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
+const webUrl = z.url({ protocol: /^https?$/ });
 const port = z.coerce.number().int().min(1).max(65535);
 const flag = z.enum(['true', 'false', '1', '0', '']).transform((v) => v === 'true' || v === '1');
 const seconds = z.coerce
@@ -63,7 +61,10 @@ const secretsKey = list
     }),
   );
 
-const webUrl = z.url({ protocol: /^https?$/ });
+/** The rules of Temporal for a deployment's name and a build id. */
+const versionPart = z
+  .string()
+  .regex(/^(?!__)\S{1,200}$/, 'must have 1 to 200 characters, no spaces, and no "__" at the beginning');
 
 /** `NOTICES_SIGNING_SECRET`: secrets of Standard Webhooks 1.0.0, the newest first; each signs. */
 const signingSecrets = list.refine(
@@ -107,6 +108,9 @@ export const environmentSchema = z.object({
   /** Address of the Temporal UI, to which the operator's commands link. */
   TEMPORAL_UI_URL: webUrl.optional(),
   TASK_QUEUE: z.string().default('notifications'),
+  /** Worker versioning (`temporal/workerVersion.ts`), on if a build id is set. Temporal's Worker Controller sets the same names. */
+  TEMPORAL_DEPLOYMENT_NAME: versionPart.regex(/^[^.:]*$/, 'must be without "." and ":"').optional(),
+  TEMPORAL_WORKER_BUILD_ID: versionPart.optional(),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
   /** Calls of one account that look up a name, and separately those that read many records; over all processes. */
@@ -131,6 +135,18 @@ export const environmentSchema = z.object({
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
   CONNECTIONS_PER_ORIGIN: z.coerce.number().int().min(1).max(10_000).default(512),
   MAX_SOCKETS: z.coerce.number().int().min(1).max(100_000).default(4096),
+  /** `otlp` turns tracing on (`openTelemetry.ts`); the library reads the other OTEL_* variables itself. */
+  OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('none'),
+  OTEL_SDK_DISABLED: flag.default(false),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
+  OTEL_EXPORTER_OTLP_PROTOCOL: z.literal('http/protobuf', 'must be http/protobuf').optional(),
+  OTEL_SERVICE_NAME: z.string().optional(),
+  OTEL_RESOURCE_ATTRIBUTES: z.string().optional(),
+  OTEL_TRACES_SAMPLER: z.string().optional(),
+  OTEL_TRACES_SAMPLER_ARG: z.string().optional(),
+  /** Sends each attempt's own traceparent to the receiver. */
+  TRACEPARENT_TO_RECEIVERS: flag.default(false),
   SECRETS_KEY: secretsKey.optional(),
   /** Time between a SIGTERM and the end of an API, in which the balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),

@@ -8,6 +8,7 @@ import { type Role, startDelivering } from './compose.js';
 import type { Config } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
+import { userAgent } from './outgoing/notification.js';
 import { createSender } from './outgoing/post.js';
 import { targetPolicyOf } from './outgoing/targetPolicy.js';
 import { closeDb, openDb, waitForRedis } from './redis/connection/db.js';
@@ -16,11 +17,14 @@ import { createSecretBox } from './redis/records/secretBox.js';
 import { readCounts } from './redis/sweep/counts.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
+import { createCurrentVersion } from './temporal/currentVersion.js';
 import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
 import { untilAvailable } from './temporal/untilAvailable.js';
+import { workerVersionOf } from './temporal/workerVersion.js';
+import type { Tracing } from './tracing.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 import { watchCounts } from './upkeep/watchCounts.js';
 import { installRuntime, type Running, startWorkers } from './worker.js';
@@ -34,6 +38,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   installRuntime(log, sdkPort);
   const stop = stopSignal(log);
   const dataConverter = await loadDataConverter(config);
+  const tracing = await openTracing(config, log);
   const metrics = createMetrics();
   const db = openDb({
     url: config.REDIS_URL,
@@ -63,13 +68,20 @@ export async function run(role: Role, config: Config): Promise<void> {
     );
   }
 
-  const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
+  const version = role === 'api' ? undefined : workerVersionOf(config);
+  const currentVersion =
+    version && createCurrentVersion({ temporal, taskQueue: config.TASK_QUEUE, version, log });
+  const delivering = await startDelivering({
+    ...{ role, config, db, temporal, sender, secretBox, log, metrics, tracing },
+    ...(currentVersion && { isCurrentVersion: currentVersion.isOurs }),
+  });
   const { accepting, activityDeps, catchUps, durability, engine, notices, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || activityDeps === undefined
       ? undefined
       : await startWorkersAndSweep(config, native, activityDeps, schedule);
+  currentVersion?.watch();
 
   let ending = false;
   const readiness = createReadiness({
@@ -109,6 +121,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     targetPolicy,
     readiness,
     closing: closing.signal,
+    tracing,
   });
   const api = role === 'worker' ? undefined : await listen(config, app);
   const admin = await listenAdmin(config, metrics, readiness, async () =>
@@ -123,6 +136,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   closing.abort();
   await api?.close();
   await outbox.close();
+  await currentVersion?.close();
   workers?.shutdown();
   await workers?.ended;
   await delivering.close();
@@ -130,7 +144,16 @@ export async function run(role: Role, config: Config): Promise<void> {
   await admin.close();
   await connection.close();
   closeDb(db);
+  await tracing?.close();
   log.info('ended');
+}
+
+/** Loads OpenTelemetry only if tracing is on. */
+async function openTracing(config: Config, log: Logger): Promise<Tracing | undefined> {
+  if (config.OTEL_TRACES_EXPORTER !== 'otlp' || config.OTEL_SDK_DISABLED) return undefined;
+  const { startTracing } = await import('./openTelemetry.js');
+  const [name = '', version = ''] = userAgent.split('/');
+  return startTracing({ name, version, tellsReceivers: config.TRACEPARENT_TO_RECEIVERS, log });
 }
 
 const guardEveryMs = 60_000;

@@ -6,6 +6,7 @@ import { workflowBundlePath } from './temporal/bundle.js';
 import { noticesQueueOf } from './temporal/noticesQueue.js';
 import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
+import { deploymentOptionsOf } from './temporal/workerVersion.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
 /**
@@ -83,6 +84,7 @@ export async function startWorkers(
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
+    ...deploymentOptionsOf(config),
     dataConverter: deps.temporal.options.dataConverter,
     // Each runs every activity: workflows of an earlier release use one queue for all activities.
     activities: createActivities(deps, slots.upkeep, (underWay) => {

@@ -94,11 +94,14 @@ export const mochaHooks = {
   },
 };
 
-export async function startServers(): Promise<{ servers: Servers; stop: () => Promise<void> }> {
+/** @param temporalArgs added to those of the service */
+export async function startServers(
+  temporalArgs: readonly string[] = [],
+): Promise<{ servers: Servers; stop: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
   const [redis, temporal] = await Promise.all([
     startRedis({ dir: join(dir, 'redis') }),
-    startTemporal({ dir: join(dir, 'temporal') }),
+    startTemporal({ dir: join(dir, 'temporal'), args: temporalArgs }),
   ]);
   return {
     servers: {

@@ -27,12 +27,14 @@ const floors = [
   ['src/decisionInWords.ts', 'src/tellStateChange.ts'],
   ['src/redis', 'src/outgoing'],
   ['src/config.ts'],
+  ['src/openTelemetry.ts'],
   ['src/temporalSettings.ts'],
   [
     'src/ids.ts',
     'src/log.ts',
     'src/mapInPages.ts',
     'src/shortened.ts',
+    'src/tracing.ts',
     'src/urlWithoutQuery.ts',
     'src/withTimeout.ts',
     // A separate package: it imports nothing.

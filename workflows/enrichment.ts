@@ -4,8 +4,10 @@ import {
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
+  setWorkflowOptions,
   upsertMemo,
   upsertSearchAttributes,
+  workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
@@ -29,6 +31,13 @@ const { awaitDelivery, handOver } = proxyActivities<Activities>({
   heartbeatTimeout: '30s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
 });
+
+// It ends within minutes on the version that began it; catch-up delivers the rest. Only a worker with a version may name a
+// behaviour: Temporal refuses the tasks of others that do.
+setWorkflowOptions(
+  () => (workflowInfo().currentDeploymentVersion?.deploymentName ? { versioningBehavior: 'PINNED' } : {}),
+  enrichment,
+);
 
 /**
  * Delivers one claimed event, or a group of them: first attempts, retries for some minutes, then handed over to catch-up.

@@ -11,6 +11,7 @@ import type { Db } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import type { Tracing } from '../tracing.js';
 import type { Readiness } from './readiness.js';
 
 /** The dependencies of the endpoints. */
@@ -34,4 +35,6 @@ export interface ApiDeps {
   closing?: AbortSignal;
   /** Resolves the names of URLs to register; tests pass their own. */
   lookup?: Lookup;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }

@@ -5,6 +5,7 @@ import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
 import type { Taken } from '../redis/owed/take.js';
 import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
+import type { TracedSpan } from '../tracing.js';
 import type { DeliveryDeps } from './deps.js';
 
 /** The parts of a notification that a POST needs. */
@@ -12,6 +13,9 @@ export interface Attemptable {
   clientToken: string;
   platformId: string;
   notificationId: string;
+  /** Its event with the traceparent, if known. */
+  event?: { trace?: string };
+  linkedTrace?: string;
 }
 
 export type Attempted =
@@ -66,7 +70,7 @@ export async function makeAttempt(
 
 /**
  * Waits for a connection's place, then POSTs. The registration and its secrets are those of the take.
- * @throws errors of Redis, if the client's first signing secret cannot be stored
+ * @throws SecretUnreadable, and errors of Redis, if the client's first signing secret cannot be stored
  */
 async function waitAndPost(
   deps: DeliveryDeps,
@@ -84,11 +88,14 @@ async function waitAndPost(
     throw err;
   });
   const { clientToken, platformId, notificationId } = item;
+  const url = withoutQuery(take.url);
   // Each field is named: a delivery's own `event` is not the `event` of the body.
   const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt, own);
+  const span = beginSpan(deps, item, url);
+  if (span !== undefined && deps.tracing?.tellsReceivers) request.headers.traceparent = span.traceparent;
   const result = await place.post(request);
+  endSpan(span, result);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
-  const url = withoutQuery(take.url);
   const verdict: Verdict = {
     platformId,
     notificationId,
@@ -146,6 +153,30 @@ function recordOf(at: number, url: string, result: PostResult, own: RequestHeade
       ? {}
       : { response_excerpt: withoutValues(result.responseExcerpt, own) }),
   };
+}
+
+/** Begins the span of an attempt: in its event's trace, or, if catch-up makes the attempt, in a new trace with a link to the event's. */
+function beginSpan(
+  { tracing }: DeliveryDeps,
+  { clientToken, notificationId, event, linkedTrace }: Attemptable,
+  url: string,
+): TracedSpan | undefined {
+  return tracing?.begin('POST', {
+    kind: 'client',
+    parent: event?.trace,
+    links: linkedTrace === undefined ? [] : [linkedTrace],
+    attributes: {
+      'http.request.method': 'POST',
+      'url.full': url,
+      'server.address': new URL(url).hostname,
+      'asset_update.client_token': clientToken,
+      'asset_update.notification_id': notificationId,
+    },
+  });
+}
+
+function endSpan(span: TracedSpan | undefined, { status, error, ours }: PostResult): void {
+  span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? error);
 }
 
 function withoutQuery(url: string): string {

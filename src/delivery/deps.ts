@@ -6,6 +6,7 @@ import type { ArrivedEvent } from '../redis/owed/claim.js';
 import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import type { Tracing } from '../tracing.js';
 import type { DeliverySettings } from './settings.js';
 
 /** The dependencies of deliveries. */
@@ -20,6 +21,8 @@ export interface DeliveryDeps {
   history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
   notices: Pick<Notices, 'tell'>;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }
 
 type Priority = ArrivedEvent['priority'];

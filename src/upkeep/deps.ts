@@ -7,6 +7,7 @@ import type { Notices } from '../notices/notices.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
+import type { Tracing } from '../tracing.js';
 
 /** The dependencies of activities; tests pass their own. */
 export interface ActivityDeps {
@@ -20,4 +21,6 @@ export interface ActivityDeps {
   taskQueue: string;
   log: Logger;
   metrics: DeliveryMetrics;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }

@@ -1,4 +1,5 @@
 import type { Outcome } from '../delivery/outcome.js';
+import { readTraces } from '../redis/notifications/traces.js';
 import { type Plan, planCatchUp, type WaitReason } from '../redis/owed/plan.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { Bell } from './bell.js';
@@ -87,7 +88,7 @@ export class Drain {
       const isLast = plan.items.length > 0 ? this.#isOver() : !hadUnderWay;
       if (isLast) return await this.#resultOf(plan);
       places = plan.maxInFlight ?? defaultPlaces;
-      this.#begin(plan);
+      this.#begin(plan, await this.#tracesOf(plan));
       this.#noteDue(plan.inMs);
       await this.#sleepUntilNextPlan(plan, limit);
     }
@@ -100,12 +101,22 @@ export class Drain {
     return plan;
   }
 
-  #begin({ items, mode }: Plan): void {
+  /** Reads the traces to which the planned attempts are linked. Returns none if tracing is off or Redis fails. */
+  async #tracesOf({ items }: Plan): Promise<Map<string, string>> {
+    const { db, tracing } = this.deps;
+    if (tracing === undefined) return new Map();
+    const ids = items.map(({ notificationId }) => notificationId);
+    return await readTraces(db, this.clientToken, ids).catch(() => new Map());
+  }
+
+  #begin({ items, mode }: Plan, traces: ReadonlyMap<string, string>): void {
     const { clientToken } = this;
     for (const item of items) {
       if (this.#underWay.has(item.notificationId)) continue;
       this.#underWay.add(item.notificationId);
-      void this.deps.engine.join({ clientToken, ...item }, mode).then((outcome) => {
+      const linkedTrace = traces.get(item.notificationId);
+      const delivery = { clientToken, ...item, ...(linkedTrace !== undefined && { linkedTrace }) };
+      void this.deps.engine.join(delivery, mode).then((outcome) => {
         this.#underWay.delete(item.notificationId);
         this.#count(outcome);
         if (outcome.state === 'waiting') this.#noteDue(outcome.inMs);

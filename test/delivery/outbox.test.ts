@@ -191,7 +191,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     const { engine } = h.deps;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, eager: true, maxQueuedEvents: 5 },
+      ...{ workflowsPerSecond: 10, eager: () => true, maxQueuedEvents: 5 },
       metrics: {
         started() {},
         withoutWorkflow(events) {

@@ -22,7 +22,7 @@ export interface Service {
 /** `node dist/src/main.js <role>`, ready; `npm test` has built it before. */
 export async function startService(
   env: Record<string, string> = {},
-  role: 'all' | 'api' = 'all',
+  role: 'all' | 'api' | 'worker' = 'all',
 ): Promise<Service> {
   const prefix = uniquePrefix();
   const taskQueue = `${prefix}queue`;
@@ -53,14 +53,16 @@ export async function startService(
   }
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
   const url = `http://127.0.0.1:${port}`;
+  const adminUrl = `http://127.0.0.1:${adminPort}`;
   await until('the service is ready', async () => {
     if (child.exitCode !== null) throw new Error(`the service ended: ${said}`);
-    return (await fetch(`${url}/readyz`).catch(() => undefined))?.ok;
+    const at = role === 'worker' ? adminUrl : url;
+    return (await fetch(`${at}/readyz`).catch(() => undefined))?.ok;
   });
   watchAnswers(url);
   return {
     url,
-    adminUrl: `http://127.0.0.1:${adminPort}`,
+    adminUrl,
     prefix,
     taskQueue,
     secretsKey,

@@ -65,7 +65,10 @@ export interface SystemOptions {
   /** The service reaches Redis, Temporal and the receiver through proxies only. */
   proxied?: boolean;
   env?: Record<string, string>;
+  /** Of one part alone. */
+  envOf?: Partial<Record<Part, Record<string, string>>>;
   redisArgs?: readonly string[];
+  temporalArgs?: readonly string[];
   /** API and worker are one process, the part `api`. */
   together?: boolean;
   /** The compiled service that a part runs, `dist` by default. */
@@ -152,7 +155,12 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
         options.together || onStack ? 'all' : role,
       ],
       logFile: join(dir, `${part}.log`),
-      env: { ...environment, PORT: String(ports[part]), ADMIN_PORT: String(adminPorts[part]) },
+      env: {
+        ...environment,
+        ...options.envOf?.[part],
+        PORT: String(ports[part]),
+        ADMIN_PORT: String(adminPorts[part]),
+      },
       cwd: projectDir,
       onStart: onStart(part),
     });
@@ -222,7 +230,10 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
           return;
         }
         case 'temporal':
-          await startTemporal({ dir: join(dir, 'temporal'), port: ports.temporal, onStart: onStart(part) });
+          await startTemporal({
+            ...{ dir: join(dir, 'temporal'), port: ports.temporal, onStart: onStart(part) },
+            args: options.temporalArgs ?? [],
+          });
           return;
         case 'api':
         case 'api2':

@@ -21,9 +21,18 @@ import { changeRun } from '../../src/redis/runs/change.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { followRun } from '../../src/temporal/runs.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
-import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks } from '../servers.js';
+import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
 
-const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>> = {
+interface Shape {
+  /** Returns the workflow's id once it will end by itself, and its run if a later one follows. */
+  play(h: Harness, receiver: Receiver): Promise<string | { workflowId: string; runId: string }>;
+  env?: Record<string, string>;
+}
+
+/** Catch-up then continues as new after a few probes. */
+const suggestAfterEvents = 40;
+
+const shapes: Record<string, Shape['play'] | Shape> = {
   'enrichment-delivered-at-once': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'a' });
@@ -103,6 +112,38 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
     });
   },
 
+  'catch-up-continues-as-new': async (h, receiver) => {
+    const client = await h.newClient(receiver.url);
+    receiver.answer = () => 500;
+    for (let n = 0; n < 8; n++) await h.publish({ client, asset: `asset-${n}` });
+    const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+    const first = await until('catch-up runs', () => handle.describe().catch(() => undefined));
+    await until('it continues as new', async () => (await handle.describe()).runId !== first.runId);
+    receiver.answer = () => 200;
+    return { workflowId: handle.workflowId, runId: first.runId };
+  },
+
+  'enrichment-of-a-version': {
+    env: { TEMPORAL_WORKER_BUILD_ID: '1.0' },
+    play: async (h, receiver) => {
+      await until('its version is current', () => h.currentVersion?.isOurs());
+      const client = await h.newClient(receiver.url);
+      receiver.answer = () => 500;
+      const { id } = await h.publish({ client, asset: 'a' });
+      return (await h.workflowOf(client, id)).workflowId;
+    },
+  },
+
+  'redeliver-gives-up': async (h, receiver) => {
+    const client = await h.newClient(receiver.url);
+    const { id } = await h.publish({ client, asset: 'a' });
+    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+    receiver.answer = () => 500;
+    const notification = { clientToken: client, platformId: 'a', notificationId: id };
+    await startRedeliver(h.temporal, notification, h.taskQueue);
+    return h.ids.redeliver(client, id);
+  },
+
   redeliver: async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'a' });
@@ -150,21 +191,24 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
   },
 };
 
+const { servers, stop } = await startServers([
+  ...['--dynamic-config-value', `limit.historyCount.suggestContinueAsNew=${suggestAfterEvents}`],
+]);
+process.env.TEST_SERVERS = JSON.stringify(servers);
 await mochaGlobalSetup();
 mochaHooks.beforeAll();
 try {
-  for (const [name, play] of Object.entries(shapes)) {
-    if (!existsSync(fileOf(name))) await record(name, play);
+  for (const [name, shape] of Object.entries(shapes)) {
+    if (!existsSync(fileOf(name))) await record(name, typeof shape === 'function' ? { play: shape } : shape);
   }
 } finally {
   await mochaGlobalTeardown();
+  await stop();
 }
 
-async function record(
-  name: string,
-  play: (h: Harness, receiver: Receiver) => Promise<string>,
-): Promise<void> {
+async function record(name: string, { play, env = {} }: Shape): Promise<void> {
   const h = await startHarness({
+    ...env,
     RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
     PROBE_SCHEDULE_SECONDS: '0.3',
     ATTEMPT_TIMEOUT_SECONDS: '3',
@@ -172,7 +216,10 @@ async function record(
   const receiver = await startReceiver();
   try {
     await h.startWorker();
-    const handle = h.temporal.workflow.getHandle(await play(h, receiver));
+    const played = await play(h, receiver);
+    const { workflowId, runId } =
+      typeof played === 'string' ? { workflowId: played, runId: undefined } : played;
+    const handle = h.temporal.workflow.getHandle(workflowId, runId);
     // One was cancelled.
     await handle.result().catch((err: unknown) => {
       if (!(err instanceof WorkflowFailedError)) throw err;

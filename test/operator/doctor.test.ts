@@ -12,8 +12,8 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { type Harness, startHarness } from '../delivery/harness.js';
-import { servers } from '../servers.js';
+import { type Harness, startHarness, until } from '../delivery/harness.js';
+import { servers, uniquePrefix } from '../servers.js';
 import { type Cli, openCli, type Ran } from './cli.js';
 
 interface Examined {
@@ -58,7 +58,7 @@ describe('operator doctor', () => {
       ...{ 'redis layout': 'ok', 'redis signing secrets': 'ok' },
       ...{ 'temporal version': 'ok', 'temporal namespace': 'ok', 'temporal retention': 'ok' },
       ...{ 'temporal clock': 'ok', 'temporal search attributes': 'ok', 'temporal sweep': 'ok' },
-      ...{ 'temporal workers': 'ok', service: 'warn' },
+      ...{ 'temporal workers': 'ok', 'temporal versions': 'ok', service: 'warn' },
     });
     assert.equal(examined.level, 'warn', 'no API runs here');
   });
@@ -124,6 +124,61 @@ describe('operator doctor', () => {
       assert.equal(ran.status, 1);
       assert.match(finding('temporal sweep')?.do ?? '', /toggle --unpause/);
     });
+  });
+
+  describe('Worker versions', () => {
+    let one: Harness;
+    let env: Record<string, string>;
+    before(async () => {
+      const prefix = uniquePrefix();
+      env = { KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, TEMPORAL_WORKER_BUILD_ID: '1.0' };
+      one = await startHarness(env);
+      await createSweepSchedule(one.temporal, one.taskQueue, createLogger('silent', 'test')).ensure();
+      await one.startWorker();
+    });
+    after(async () => {
+      await one.temporal.schedule.getHandle(`sweep/${one.taskQueue}`).delete();
+      await one.close();
+    });
+
+    it('names the current version and the number of its workers', async () => {
+      await until('it is current', () => one.currentVersion?.isOurs());
+      const { finding } = await examine(env);
+      assert.equal(finding('temporal workers')?.level, 'ok');
+      assert.match(finding('temporal versions')?.found ?? '', /:1\.0 is current \(1 workers\)/);
+    });
+
+    it('fails and names the command if no version is current', async () => {
+      await setCurrent('');
+      const { ran, finding } = await examine(env);
+      assert.equal(ran.status, 1);
+      assert.match(finding('temporal versions')?.found ?? '', /^No version is current/);
+      assert.match(
+        finding('temporal versions')?.do ?? '',
+        new RegExp(`set-current-version --deployment-name ${one.taskQueue} --build-id 1\\.0`),
+      );
+    });
+
+    it('fails if the current version has no workers, and names one that has', async () => {
+      await setCurrent('2.0');
+      const { ran, finding } = await examine(env);
+      assert.equal(ran.status, 1);
+      assert.match(finding('temporal versions')?.found ?? '', /:2\.0 is current, and no worker/);
+      assert.match(finding('temporal versions')?.do ?? '', /--build-id 1\.0/);
+    });
+
+    async function setCurrent(buildId: string): Promise<void> {
+      const deployment = { namespace: 'default', deploymentName: one.taskQueue };
+      const anyway = { allowNoPollers: true, ignoreMissingTaskQueues: true };
+      await until('Temporal takes it', () =>
+        one.temporal.workflowService
+          .setWorkerDeploymentCurrentVersion({ ...deployment, buildId, ...anyway })
+          .then(
+            () => true,
+            () => false,
+          ),
+      );
+    }
   });
 
   describe('Redis with wrong settings', () => {

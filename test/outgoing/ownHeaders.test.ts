@@ -17,6 +17,7 @@ describe('request headers of a client’s own', () => {
       'host',
       'connection',
       'Webhook-Anything',
+      'Traceparent',
     ]) {
       assert.ok(isReservedHeader(name), name);
     }

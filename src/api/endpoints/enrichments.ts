@@ -5,6 +5,7 @@ import { eventIdPattern } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import type { Claim, Held } from '../../redis/owed/claim.js';
+import type { SpanAttributes } from '../../tracing.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
@@ -14,10 +15,12 @@ import { requireToken, type TokenState } from '../steps/bearer.js';
 import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
 import { insufficientScope } from '../steps/insufficientScope.js';
+import { type TraceState, traceRequest } from '../steps/traceRequest.js';
 
 /** POST /enrichments: accepts enrichment events from the platform (contract, section 4). */
 export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<EnrichmentState>(
+    traceRequest(deps.tracing, '/enrichments'),
     requireToken(deps.db),
     requireEnrichmentsScope,
     requireJson,
@@ -28,7 +31,7 @@ export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
   );
 }
 
-interface EnrichmentState extends TokenState {
+interface EnrichmentState extends TokenState, TraceState {
   body: Buffer;
   json: unknown;
 }
@@ -67,7 +70,7 @@ const answerOne =
       deps.metrics.eventAnswered('invalid');
       throw badParameter(event.problem);
     }
-    const answer = await takeInTime(deps, event);
+    const answer = await takeInTime(deps, event, ctx.state.trace);
     if ('code' in answer) throw new ApiError(answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
@@ -90,7 +93,7 @@ const answerBatch =
           return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
         }
         try {
-          return await takeInTime(deps, event);
+          return await takeInTime(deps, event, ctx.state.trace);
         } catch (err) {
           if (!isUnknown(err)) throw err;
           return {
@@ -122,9 +125,22 @@ function givenEventId(raw: unknown): string | null {
 
 type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 
-/** Answers once the decision is durable. @throws ApiError 503 if that takes too long */
-async function takeInTime({ accepting, db, metrics }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
-  const accepted = accepting.accept({ ...event, acceptedAt: Date.now() + db.clockOffsetMs() });
+/**
+ * Answers once the decision is durable.
+ * @param parent the traceparent of the request
+ * @throws ApiError 503 if that takes too long
+ */
+async function takeInTime(
+  { accepting, db, metrics, tracing }: ApiDeps,
+  event: GivenEvent,
+  parent: string | undefined,
+): Promise<ItemAnswer> {
+  const span = tracing?.begin('accept', { parent, attributes: attributesOf(event) });
+  const accepted = accepting.accept({
+    ...event,
+    acceptedAt: Date.now() + db.clockOffsetMs(),
+    ...(span && { trace: span.traceparent }),
+  });
   let claim: Claim;
   try {
     claim = await withTimeout(accepted, answerWithinMs, () => {
@@ -132,10 +148,22 @@ async function takeInTime({ accepting, db, metrics }: ApiDeps, event: GivenEvent
     });
   } catch (err) {
     metrics.eventAnswered('unknown');
+    span?.end({}, 'unknown');
     throw err;
   }
-  metrics.eventAnswered(resultOf(claim));
+  const result = resultOf(claim);
+  metrics.eventAnswered(result);
+  span?.end({ 'asset_update.result': result });
   return answerOf(event, claim);
+}
+
+function attributesOf({ clientToken, platformId, eventId, notificationId }: GivenEvent): SpanAttributes {
+  return {
+    'asset_update.client_token': clientToken,
+    'asset_update.platform_id': platformId,
+    'asset_update.event_id': eventId,
+    'asset_update.notification_id': notificationId,
+  };
 }
 
 function resultOf(claim: Claim): EventResult {

@@ -4,14 +4,17 @@ import type { ClaimedEvent } from '../../redis/owed/claim.js';
 import type { EnrichmentInput } from '../../temporal/enrichmentInput.js';
 import { listsOf, notificationStateKey } from '../../temporal/searchAttributeKeys.js';
 import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.js';
+import { spanFor, type Tracing } from '../../tracing.js';
 
 export interface StartDeps {
   temporal: Client;
   taskQueue: string;
-  /** The worker shares this process: the answer to a start brings the first workflow task. */
-  eager: boolean;
+  /** Whether the worker of this process takes the first workflow task, which the answer to a start then brings. */
+  eager: () => boolean;
   log: Logger;
   metrics: OutboxMetrics;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
 }
 
 export interface OutboxMetrics {
@@ -77,14 +80,21 @@ export class WorkflowStarts {
   }
 
   async #start(start: WorkflowStart): Promise<void> {
-    const { log, metrics } = this.deps;
+    const { log, metrics, tracing } = this.deps;
     const { workflowId, events } = start;
+    const span = tracing?.begin('StartWorkflow:enrichment', {
+      kind: 'producer',
+      ...spanFor(events.map(({ trace }) => trace)),
+      attributes: { temporalWorkflowId: workflowId, 'asset_update.events': events.length },
+    });
     try {
       await startEnrichment(this.deps, start);
+      span?.end();
       this.#failures = 0;
       this.onEnd(start);
       metrics.started(events.length);
     } catch (err) {
+      span?.end({}, isTemporalUnavailable(err) ? 'unavailable' : 'refused');
       if (isTemporalUnavailable(err)) {
         this.#tryAgainLater(start, err);
         return;
@@ -118,7 +128,7 @@ async function startEnrichment(
     args: [input],
     // The same id means the same input: a repeat joins the running workflow.
     workflowIdConflictPolicy: 'USE_EXISTING',
-    requestEagerStart: eager,
+    requestEagerStart: eager(),
     staticSummary: summaryOf(events),
     typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
   });

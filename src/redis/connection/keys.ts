@@ -60,6 +60,7 @@
  *   held-runs                     set: ids of paused or cancelled runs
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
+ *   trace:<id>                    string: traceparent of an event that was handed over to catch-up, if tracing is on; 14 days
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   updates                       stream: asset and notification id of updates that readers of the feed do not find in the
  *                                 list of notifications, the newest 10,000 (updates.ts)
@@ -146,6 +147,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     /** Written by the first release, until the sweep converts it. */
     inFlightOfLayout1: `${base}in-flight`,
     notification: (id: string) => `${base}notification:${id}`,
+    trace: (id: string) => `${base}trace:${id}`,
     notifications: `${base}notifications`,
     updates: `${base}updates`,
     sendLimit: `${base}send-limit`,

@@ -22,6 +22,8 @@ export interface ArrivedEvent {
   runId?: string;
   /** The name of the workflow that it will share with others; absent: it has its own. */
   group?: string;
+  /** The traceparent of its span, if tracing is on. */
+  trace?: string;
 }
 
 /** The group of an event that has no workflow. */

@@ -190,4 +190,23 @@ describe('the Helm chart', function () {
     );
     assert.deepEqual(rule?.spec, parse(readFileSync('deploy/prometheus/alerts.yml', 'utf8')));
   });
+
+  it('runs the workers as the version of its image only if that is enabled', async () => {
+    const versionOf = async (...args: string[]) => {
+      const set = args.flatMap((value) => ['--set', value]);
+      const pods = podsOf(await rendered('--set', 'shape=apart', ...set));
+      const environment = environmentOf(pods.get('worker')?.containers[0] ?? assert.fail(), {});
+      return [environment.TEMPORAL_WORKER_BUILD_ID, environment.TEMPORAL_DEPLOYMENT_NAME];
+    };
+    const on = 'workerVersions.enabled=true';
+    assert.deepEqual(await versionOf('image.tag=1.1.0'), [undefined, undefined]);
+    assert.deepEqual(await versionOf(on, 'image.tag=1.1.0'), ['1.1.0', undefined]);
+    assert.deepEqual(await versionOf(on, `image.digest=sha256:${'ab'.repeat(32)}`), [
+      'abababababab',
+      undefined,
+    ]);
+    const named = ['workerVersions.buildId=b', 'workerVersions.deploymentName=d'];
+    assert.deepEqual(await versionOf(on, ...named), ['b', 'd']);
+    await assert.rejects(versionOf(on, 'config.TEMPORAL_WORKER_BUILD_ID=c'), /workerVersions sets it/);
+  });
 });

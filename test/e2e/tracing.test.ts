@@ -1,0 +1,279 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { createLogger } from '../../src/log.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { type Receiver, startReceiver, until } from '../delivery/harness.js';
+import { servers, uniquePrefix } from '../servers.js';
+import { type Collector, type Span, startCollector } from './collector.js';
+import { type Service, startService } from './service.js';
+
+const caller = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
+const querySecret = 'tell-nobody-7f3a';
+
+describe('Tracing', function () {
+  this.timeout(120_000);
+  let collector: Collector;
+  let receiver: Receiver;
+  let running: Service[];
+  let db: Db;
+  let env: Record<string, string>;
+  const secrets = new Set<string>([querySecret]);
+
+  beforeEach(async () => {
+    collector = await startCollector();
+    receiver = await startReceiver();
+    running = [];
+    const prefix = uniquePrefix();
+    env = {
+      ...{ KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, RETRY_SCHEDULE_SECONDS: '0.3' },
+      // Processes of one installation share it.
+      SECRETS_KEY: '',
+      ...{ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
+      ...{ OTEL_BSP_SCHEDULE_DELAY: '100' },
+    };
+    db = openDb({ url: servers().redisUrl, prefix, log: createLogger('silent', 'test') });
+    await waitForRedis(db, 5000);
+  });
+  afterEach(async () => {
+    await Promise.all(running.map((service) => service.stop()));
+    await collector.close();
+    await receiver.close();
+    db.redis.disconnect();
+  });
+
+  it('leads from the caller’s span through acceptance, workflow and activity to the attempt', async () => {
+    const service = await start({
+      ...{ OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=media', OTEL_SERVICE_NAME: 'notifier' },
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
+    });
+    const site = await setUp(service);
+    await site.publish(['a'], `00-${caller.traceId}-${caller.spanId}-01`);
+    const request = await span('POST /enrichments');
+    const [accept, start_, activity, attempt] = [
+      await span('accept'),
+      await span('StartWorkflow:enrichment'),
+      await span('RunActivity:deliver'),
+      await span('POST'),
+    ];
+    assert.deepEqual([request.traceId, request.parentSpanId], [caller.traceId, caller.spanId]);
+    assert.deepEqual([accept.traceId, accept.parentSpanId], [caller.traceId, request.spanId]);
+    for (const one of [start_, activity, attempt]) {
+      assert.deepEqual([one.traceId, one.parentSpanId], [caller.traceId, accept.spanId], one.name);
+    }
+    assert.deepEqual(
+      [request, accept, start_, activity, attempt].map(({ kind }) => kind.replace('SPAN_KIND_', '')),
+      ['SERVER', 'INTERNAL', 'PRODUCER', 'INTERNAL', 'CLIENT'],
+    );
+    assert.equal(request.attributes['http.response.status_code'], 202);
+    assert.equal(accept.attributes['asset_update.result'], 'queued');
+    assert.equal(attempt.attributes['http.response.status_code'], 200);
+    assert.equal(attempt.attributes['url.full'], receiver.url);
+    assert.equal(start_.attributes.temporalWorkflowId, activity.attributes.temporalWorkflowId);
+    assert.equal(attempt.resource['service.name'], 'notifier');
+    assert.equal(attempt.resource['deployment.environment.name'], 'test');
+    assert.equal(collector.headers['x-tenant'], 'media');
+    assert.equal(receiver.received[0]?.headers.traceparent, undefined, 'the receiver gets no traceparent');
+  });
+
+  it('has a failed attempt and its retry in the event’s trace, even if API and worker are two processes', async () => {
+    const api = await start({}, 'api');
+    await start({}, 'worker');
+    const site = await setUp(api);
+    receiver.answer = () => (receiver.received.length === 1 ? 500 : 200);
+    await site.publish(['a']);
+    const attempts = await until('both are exported', () => {
+      const found = named('POST');
+      return found.length === 2 && found;
+    });
+    const accept = await span('accept');
+    const request = await span('POST /enrichments');
+    assert.equal(request.parentSpanId, '', 'it begins the trace');
+    for (const { traceId, parentSpanId } of attempts) {
+      assert.deepEqual([traceId, parentSpanId], [request.traceId, accept.spanId]);
+    }
+    assert.deepEqual(
+      attempts.map(({ attributes, isError }) => [attributes['error.type'], isError]),
+      [
+        ['http_status', true],
+        [undefined, false],
+      ],
+    );
+    await span('RunActivity:awaitDelivery');
+  });
+
+  it('gives a workflow of several events a separate trace with a link to each event, and each attempt its event’s trace', async () => {
+    const service = await start({ WORKFLOWS_PER_SECOND: '1' });
+    const site = await setUp(service);
+    await site.publish(['first']);
+    await site.publish(['a', 'b', 'c']);
+    await until('all are exported', () => named('POST').length === 4);
+    const group = await until('the group is started', () =>
+      named('StartWorkflow:enrichment').find(({ links }) => links.length === 3),
+    );
+    const accepted = named('accept').filter(
+      ({ attributes }) => attributes['asset_update.platform_id'] !== 'first',
+    );
+    assert.deepEqual(
+      group.links.map(({ spanId }) => spanId).sort(),
+      accepted.map(({ spanId }) => spanId).sort(),
+    );
+    assert.equal(group.parentSpanId, '');
+    for (const accept of accepted) {
+      assert.equal(named('POST').filter(({ parentSpanId }) => parentSpanId === accept.spanId).length, 1);
+    }
+  });
+
+  it('begins a new trace for an attempt of catch-up, with a link to the event’s', async () => {
+    const service = await start();
+    const site = await setUp(service);
+    await pauseEndpoint(db, site.clientToken);
+    await site.publish(['a']);
+    const accept = await span('accept');
+    const left = await span('RunActivity:deliver');
+    assert.equal(left.attributes['asset_update.left_to_catch_up'], 1);
+    await unpauseEndpoint(db, site.clientToken);
+    await site.resume();
+    const attempt = await span('POST');
+    assert.equal(attempt.parentSpanId, '');
+    assert.notEqual(attempt.traceId, accept.traceId);
+    assert.deepEqual(attempt.links, [{ traceId: accept.traceId, spanId: accept.spanId }]);
+  });
+
+  it('sends the attempt’s own span to the receiver if that is turned on', async () => {
+    const service = await start({ TRACEPARENT_TO_RECEIVERS: 'true' });
+    const site = await setUp(service);
+    await site.publish(['a']);
+    const { traceId, spanId } = await span('POST');
+    assert.equal(receiver.received[0]?.headers.traceparent, `00-${traceId}-${spanId}-01`);
+  });
+
+  it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {
+    const service = await start();
+    const site = await setUp(service);
+    await site.publish(['a'], `00-${caller.traceId}-${caller.spanId}-00`);
+    await until('sent', () => receiver.received.length === 1);
+    await site.publish(['b'], 'not-a-traceparent');
+    await span('POST');
+    assert.ok(collector.spans.every(({ traceId }) => traceId !== caller.traceId));
+    assert.equal((await span('POST /enrichments')).parentSpanId, '');
+  });
+
+  it('shows the code of a refused request', async () => {
+    const service = await start();
+    await fetch(`${service.url}/enrichments`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer nobody' },
+    });
+    const { attributes, isError } = await span('POST /enrichments');
+    assert.deepEqual([attributes['http.response.status_code'], isError], [401, false]);
+  });
+
+  it('puts no secret, token or query of a URL into a span', async () => {
+    const service = await start();
+    const site = await setUp(service, `?key=${querySecret}`);
+    receiver.answer = () => (receiver.received.length < 2 ? 500 : 200);
+    await site.publish(['a']);
+    await until('exported', () => named('POST').length === 2);
+    await until('closed', async () => (await service.stop()) === 0);
+    const sent = Buffer.concat(collector.bodies).toString('latin1');
+    assert.ok(sent.includes('/hook'), 'the path is there');
+    for (const secret of secrets) assert.equal(sent.includes(secret), false);
+  });
+
+  it('delivers events and stops in time although the collector is unreachable', async () => {
+    const service = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' });
+    const site = await setUp(service);
+    await site.publish(['a']);
+    await until('delivered', () => receiver.received.length === 1);
+    assert.equal(await service.stop(), 0);
+    assert.match(service.said(), /spans cannot be exported/);
+  });
+
+  it('loads nothing of OpenTelemetry’s SDK and exports, sends and keeps nothing if it is off, the default', async () => {
+    const tell = { NODE_OPTIONS: `--require ${join(import.meta.dirname, 'tellModules.cjs')}` };
+    const service = await start({ ...tell, OTEL_TRACES_EXPORTER: '' });
+    const site = await setUp(service);
+    await pauseEndpoint(db, site.clientToken);
+    await site.publish(['paused'], `00-${caller.traceId}-${caller.spanId}-01`);
+    await unpauseEndpoint(db, site.clientToken);
+    await site.resume();
+    await until('delivered', () => receiver.received.length === 1);
+    assert.deepEqual(await db.redis.keys(`${db.client(site.clientToken).base}trace:*`), []);
+    assert.equal(await service.stop(), 0);
+    assert.deepEqual(collector.bodies, []);
+    assert.equal(receiver.received[0]?.headers.traceparent, undefined);
+    // prom-client brings the interface alone.
+    assert.match(service.said(), /opentelemetry loaded: api;/);
+  });
+
+  async function start(more: Record<string, string> = {}, role: 'all' | 'api' | 'worker' = 'all') {
+    const service = await startService({ ...env, ...more }, role);
+    running.push(service);
+    return service;
+  }
+
+  /** Creates a registered client and the platform that publishes to it. */
+  async function setUp(service: Service, query = '') {
+    const account = await createAccount(db, { name: 'Example Media', scopes: ['push_notifications'] });
+    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
+    const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'Example Site' });
+    const [publisher, publishing] = await Promise.all([mint(service, account), mint(service, platform)]);
+    const as = (bearer: string) => ({ authorization: `Bearer ${bearer}` });
+    const registered = await fetch(
+      `${service.url}/register_push_notifications?${new URLSearchParams({ client_token: clientToken, url: receiver.url + query })}`,
+      { method: 'POST', headers: as(publisher) },
+    );
+    assert.equal(registered.status, 200);
+    for (const secret of [account.client_secret, platform.client_secret, publisher, publishing])
+      secrets.add(secret);
+    return {
+      clientToken,
+      async publish(assets: string[], traceparent?: string) {
+        const events = assets.map((asset) => ({
+          ...{ client_token: clientToken, platform_id: asset, segments: ['a'] },
+        }));
+        const response = await fetch(`${service.url}/enrichments`, {
+          method: 'POST',
+          headers: {
+            ...as(publishing),
+            'content-type': 'application/json',
+            ...(traceparent && { traceparent }),
+          },
+          body: JSON.stringify(events.length === 1 ? events[0] : { events }),
+        });
+        assert.equal(response.status, 202);
+      },
+      async resume() {
+        const response = await fetch(`${service.url}/push_notifications/resume?client_token=${clientToken}`, {
+          method: 'POST',
+          headers: as(publisher),
+        });
+        assert.equal(response.status, 202);
+      },
+    };
+  }
+
+  async function mint(
+    service: Service,
+    account: { client_id: string; client_secret: string; scopes: string[] },
+  ) {
+    const { client_id, client_secret, scopes } = account;
+    const response = await fetch(`${service.url}/oauth/access_token`, {
+      method: 'POST',
+      body: new URLSearchParams({ grant_type: 'none', client_id, client_secret, scope: scopes.join(' ') }),
+    });
+    return ((await response.json()) as { access_token: string }).access_token;
+  }
+
+  function named(name: string): Span[] {
+    return collector.spans.filter((one) => one.name === name);
+  }
+
+  /** Returns the first span of this name, once it is exported. */
+  function span(name: string): Promise<Span> {
+    return until(`${name} is exported`, () => named(name)[0]);
+  }
+});
