@@ -5,6 +5,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { clusterUrl, readRedisAddress } from './redisSettings.js';
 import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
 const port = z.coerce.number().int().min(1).max(65535);
@@ -72,8 +73,10 @@ export const environmentSchema = z.object({
   ADMIN_PORT: port.default(9464),
   REDIS_URL: z
     .string()
-    .regex(/^rediss?:\/\//, 'must start with redis:// or rediss://')
+    .regex(/^rediss?(\+(sentinel|cluster))?:\/\//, 'must start with redis:// or rediss://')
     .default('redis://127.0.0.1:6379'),
+  /** The URL names nodes of a cluster. */
+  REDIS_CLUSTER: flag.default(false),
   KEY_PREFIX: z.string().max(64).default(''),
   /** With what follows Temporal's standard client settings, read by `temporalSettings.ts`. */
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
@@ -131,7 +134,10 @@ export const environmentSchema = z.object({
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
-/** `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` are what a profile says where the environment does not. */
+/**
+ * `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` are what a profile says where the environment does not; `REDIS_URL` says by
+ * itself whether it names a cluster (redisSettings.ts).
+ */
 export type Config = z.output<typeof environmentSchema> & { temporalConnection: TemporalConnectionOptions };
 
 export class ConfigError extends Error {
@@ -152,6 +158,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       const address = its.address ?? parsed.data.TEMPORAL_ADDRESS;
       return {
         ...parsed.data,
+        REDIS_URL: redisUrlOf(parsed.data),
         TEMPORAL_ADDRESS: address,
         TEMPORAL_NAMESPACE: its.namespace ?? parsed.data.TEMPORAL_NAMESPACE,
         temporalConnection: { address, ...connection },
@@ -161,6 +168,17 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     wrong.push(err instanceof Error ? err.message : String(err));
   }
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
+}
+
+/** @throws Error that names the setting and not its value */
+function redisUrlOf({ REDIS_URL, REDIS_CLUSTER, KEY_PREFIX }: z.output<typeof environmentSchema>): string {
+  try {
+    const url = REDIS_CLUSTER ? clusterUrl(REDIS_URL) : REDIS_URL;
+    if (readRedisAddress(url).kind !== 'cluster' || !/[{}]/.test(KEY_PREFIX)) return url;
+  } catch (err) {
+    throw new Error(`REDIS_URL: ${err instanceof Error ? err.message : 'unreadable'}`);
+  }
+  throw new Error('KEY_PREFIX: must have no braces: in a cluster they would put every key on one node');
 }
 
 function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {

@@ -13,6 +13,7 @@ import { startRedis } from '../local/redis.js';
 import { startTemporal } from '../local/temporal.js';
 import { createLogger } from '../src/log.js';
 import { installRuntime } from '../src/worker.js';
+import { startCluster } from './redisCluster.js';
 
 interface Run {
   servers?: Servers;
@@ -72,7 +73,9 @@ export async function mochaGlobalTeardown(): Promise<void> {
 export async function startServers(): Promise<{ servers: Servers; stop: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
   const [redis, temporal] = await Promise.all([
-    startRedis({ dir: join(dir, 'redis') }),
+    process.env.TEST_REDIS === 'cluster'
+      ? startCluster({ dir: join(dir, 'redis') })
+      : startRedis({ dir: join(dir, 'redis') }),
     startTemporal({ dir: join(dir, 'temporal') }),
   ]);
   return {

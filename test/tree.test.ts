@@ -26,7 +26,7 @@ const floors = [
   ['src/decisionInWords.ts', 'src/tellStateChange.ts'],
   ['src/redis', 'src/outgoing'],
   ['src/config.ts'],
-  ['src/temporalSettings.ts'],
+  ['src/temporalSettings.ts', 'src/redisSettings.ts'],
   [
     'src/ids.ts',
     'src/log.ts',

@@ -67,7 +67,7 @@ export class Accepting {
     void engine?.begin(toDelivery(claimed), claim.take);
     if (ticket === undefined) engine?.forget([event.notificationId]);
     try {
-      await durability.reached();
+      await durability.reached(event.clientToken);
     } finally {
       ticket?.fill(claimed);
     }

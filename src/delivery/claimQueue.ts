@@ -97,8 +97,9 @@ export class ClaimQueue {
     const nonce = newNonce();
     const events = waiting.map(({ event }) => event);
     try {
-      // Over one connection it comes before the claim.
       const announced = announceClaims(db, [clientToken]);
+      // Over one connection it comes before the claim; in a cluster another node may keep the index.
+      if (db.nodes.isCluster) await announced;
       const claimed = claimEvents(db, clientToken, events, takes ? { ...delivery, nonce } : undefined);
       const { claims, wakeCatchUp } = announced
         ? (await Promise.all([claimed, announced]))[0]

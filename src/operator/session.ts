@@ -155,7 +155,7 @@ function hostInUrl(host: string): string {
 }
 
 function withoutPassword(url: string): string {
-  return url.replace(/\/\/[^@/]*@/, '//');
+  return url.replace(/\?.*$/, '').replace(/(\/\/|,)[^@/,]*@/g, '$1');
 }
 
 function once<T>(make: () => T): () => T {

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Redis } from 'ioredis';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { type Db, openDb, RedisUnavailable, waitForRedis } from '../../src/redis/connection/db.js';
@@ -67,7 +68,7 @@ describe('durability', () => {
 
   const everySecond = ['--appendfsync', 'everysec'];
   const manyAtOnce = ({ durability }: Scene) =>
-    Promise.all(Array.from({ length: 50 }, () => durability.reached()));
+    Promise.all(Array.from({ length: 50 }, () => durability.reached('SITE')));
 
   it('is there with each answer of a Redis with appendfsync always: nothing is asked', async () => {
     const scene = await open(await start([]));
@@ -92,7 +93,7 @@ describe('durability', () => {
   it('is asked for where the log is not flushed while it is rewritten', async () => {
     const scene = await open(await start(['--no-appendfsync-on-rewrite', 'yes']));
     const before = await scene.asked('waitaof');
-    await scene.durability.reached();
+    await scene.durability.reached('SITE');
     assert.equal((await scene.asked('waitaof')) - before, 1);
   });
 
@@ -102,7 +103,7 @@ describe('durability', () => {
     await redis.config('SET', 'appendfsync', 'everysec');
     redis.disconnect(true);
     await told(redis, 'ready');
-    await scene.durability.reached();
+    await scene.durability.reached('SITE');
     assert.equal(await scene.asked('waitaof'), 1);
   });
 
@@ -121,13 +122,13 @@ describe('durability', () => {
 
   it('is RedisUnavailable where the replicas that are asked for are not there', async () => {
     const scene = await open(await start([]), { ackReplicas: 1 });
-    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
     assert.deepEqual(scene.said, []);
   });
 
   it('is RedisUnavailable where replicas are asked for of a Redis that cannot say', async () => {
     const scene = await open(await start(['--appendonly', 'no']), { ackReplicas: 1 });
-    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
   });
 
   it('is there once the replicas have it, and not without them', async () => {
@@ -135,9 +136,9 @@ describe('durability', () => {
     const replica = await start(['--replicaof', '127.0.0.1', String(primary.port)]);
     const { db, durability } = await open(primary, { ackReplicas: 1 });
     await linked(db);
-    await durability.reached();
+    await durability.reached('SITE');
     await replica.stop();
-    await assert.rejects(durability.reached(), RedisUnavailable);
+    await assert.rejects(durability.reached('SITE'), RedisUnavailable);
   });
 
   it('is RedisUnavailable within 3 s while Redis is away, and there again when it is back', async () => {
@@ -149,13 +150,13 @@ describe('durability', () => {
     await server.child.exited;
     await isLost;
     const from = performance.now();
-    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
     assert.ok(performance.now() - from < 3000);
     const isBack = told(redis, 'ready');
     const again = await startRedis({ dir: join(dir, 'again'), port: server.port, binary: server.binary });
     begun.push(again);
     await isBack;
-    await scene.durability.reached();
+    await scene.durability.reached('SITE');
   });
 });
 
@@ -181,7 +182,7 @@ describe('what is known of when Redis writes its log', () => {
   };
 
   /** Answers CONFIG GET as a server with these settings does, until a test has it fail. */
-  function fakeDb(given: Record<string, string>): { db: Db; fail(err: Error | undefined): void } {
+  function fakeRedis(given: Record<string, string>): { redis: Redis; fail(err: Error | undefined): void } {
     let failure: Error | undefined;
     const redis = Object.assign(new EventEmitter(), {
       config: async (_: string, pattern: string) => {
@@ -192,7 +193,7 @@ describe('what is known of when Redis writes its log', () => {
       },
     });
     return {
-      db: { redis } as unknown as Db,
+      redis: redis as unknown as Redis,
       fail: (err) => {
         failure = err;
       },
@@ -211,7 +212,7 @@ describe('what is known of when Redis writes its log', () => {
         [settings, true],
         [{ ...settings, [name]: other }, false],
       ] as const) {
-        const watch = watchFsync(fakeDb(given).db);
+        const watch = watchFsync(fakeRedis(given).redis);
         await watch.asked;
         assert.equal(watch.always(), expected, JSON.stringify(given));
         watch.close();
@@ -220,32 +221,32 @@ describe('what is known of when Redis writes its log', () => {
   });
 
   it('is not changed by one slow answer, but by a refusal', async () => {
-    const { db, fail } = fakeDb(settings);
-    const watch = watchFsync(db);
+    const { redis, fail } = fakeRedis(settings);
+    const watch = watchFsync(redis);
     await watch.asked;
     for (const [message, expected] of [
       ['Command timed out', true],
       ["NOPERM this user has no permissions to run the 'config|get' command", false],
     ] as const) {
       fail(new Error(message));
-      db.redis.emit('ready');
+      redis.emit('ready');
       await turned();
       assert.equal(watch.always(), expected, message);
     }
     fail(undefined);
-    db.redis.emit('ready');
+    redis.emit('ready');
     await turned();
     assert.equal(watch.always(), true);
     watch.close();
   });
 
   it('is nothing between two connections, until the next has been asked', async () => {
-    const { db } = fakeDb(settings);
-    const watch = watchFsync(db);
+    const { redis } = fakeRedis(settings);
+    const watch = watchFsync(redis);
     await watch.asked;
-    db.redis.emit('close');
+    redis.emit('close');
     assert.equal(watch.always(), false);
-    db.redis.emit('ready');
+    redis.emit('ready');
     await turned();
     assert.equal(watch.always(), true);
     watch.close();

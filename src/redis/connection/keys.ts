@@ -16,7 +16,8 @@
  *   console-link:<sha256>         string: JSON of whom a link of the console is for; 15 minutes (consoleSessions.ts)
  *   console-session:<sha256>      string: the same of a session that such a link has opened; 8 hours
  *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
- *   owed-clients                  sorted set: client token by the time its last claim began (ms)
+ *   owed-clients                  sorted set: client token by the time its last claim began (ms); in a cluster
+ *                                 owed-clients:{<n>}, each beside the clients in it (redis/owed/owedIndex.ts)
  *   audit                         stream of operators' changes
  *   audit-told                    id of its last entry that is in the service's log
  *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are dealt with
@@ -67,6 +68,8 @@ export function globalKeys(prefix: string) {
     clients: `${prefix}clients`,
     deletedClients: `${prefix}deleted-clients`,
     owedClients: `${prefix}owed-clients`,
+    /** The part of it with this hash tag, in a cluster. */
+    owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`,
     audit: `${prefix}audit`,
     auditTold: `${prefix}audit-told`,
     reclaimedUntil: `${prefix}reclaimed-until`,
@@ -80,7 +83,7 @@ export function globalKeys(prefix: string) {
     accountRate: `${prefix}account-rate`,
     /** Before the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
-    /** Written before each wait for the disk (durable.ts). */
+    /** Written before each wait for the disk (nodeDurability.ts); in a cluster `disk-mark:{<n>}` on each node. */
     diskMark: `${prefix}disk-mark`,
   };
 }

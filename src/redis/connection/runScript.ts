@@ -11,8 +11,7 @@ export function runScript(
   clientToken: string,
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
-  const base = db.client(clientToken).base;
-  return evalScript(db.redis, given, [base], [db.clockOffsetMs(), ...args], null);
+  return evalScript(db.redis, given, keysOf(db, clientToken), [db.clockOffsetMs(), ...args], null);
 }
 
 /** Runs a script of one client that reads its arguments from `q` (shared/table.lua). Strings come back as text. */
@@ -24,7 +23,7 @@ export function runTable(
   bytes: readonly Buffer[] = [],
 ): Promise<unknown> {
   const args = [db.clockOffsetMs(), JSON.stringify(q), Buffer.concat(bytes)];
-  return evalScript(db.redis, given, [db.client(clientToken).base], args, 'utf8');
+  return evalScript(db.redis, given, keysOf(db, clientToken), args, 'utf8');
 }
 
 /** Runs a script whose keys are given to it, all of one hash tag. Strings come back as text. */
@@ -35,6 +34,17 @@ export function evaluate(
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   return evalScript(db.redis, given, keys, args, 'utf8');
+}
+
+/**
+ * Names what a client's script is run for: the beginning of the client's keys, which is no key itself. While a cluster moves
+ * the client's slot key by key, some of the keys are on one node and some on the other, and a script would fail halfway or
+ * find nothing. Named beside a key that is always there, the one that never is has both nodes refuse the script as a whole
+ * (TRYAGAIN) until the slot has moved.
+ */
+function keysOf(db: Db, clientToken: string): string[] {
+  const { base, client } = db.client(clientToken);
+  return db.nodes.isCluster ? [base, client] : [base];
 }
 
 /**

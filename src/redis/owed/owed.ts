@@ -1,8 +1,9 @@
-/** Keeps the index of clients that are owed something, and reads whether catch-up works on it. */
+/** Announces claims to the index of clients that are owed something, and reads whether catch-up works on it. */
 import type { Redis } from 'ioredis';
 import type { Db } from '../connection/db.js';
-import { evaluate, runScript } from '../connection/runScript.js';
+import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
+import { addToIndex, dropFromIndex, indexedClients } from './owedIndex.js';
 
 /** Long enough that a claim which announced itself has happened or never will. */
 const unclaimedMs = 600_000;
@@ -16,15 +17,14 @@ const announcedMs = unclaimedMs / 2;
  */
 const announced = new WeakMap<Redis, Map<string, number>>();
 
-function announcedBy(redis: Redis): Map<string, number> {
-  let clients = announced.get(redis);
-  if (clients === undefined) {
-    clients = new Map();
-    announced.set(redis, clients);
-    // After a reconnect a server may answer that has lost its last second.
-    redis.on('close', () => announced.delete(redis));
-  }
-  return clients;
+function announcedBy({ redis, nodes }: Db): Map<string, number> {
+  const known = announced.get(redis);
+  if (known !== undefined) return known;
+  const none = new Map<string, number>();
+  announced.set(redis, none);
+  // What is being written now may be lost too: it notes itself in the map of before.
+  nodes.onLost(() => announced.set(redis, new Map()));
+  return none;
 }
 
 /**
@@ -33,13 +33,13 @@ function announcedBy(redis: Redis): Map<string, number> {
  */
 export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> | undefined {
   const at = Date.now() + db.clockOffsetMs();
-  const known = announcedBy(db.redis);
+  const known = announcedBy(db);
   const missing = new Set<string>();
   for (const clientToken of clientTokens) {
     if (at - (known.get(clientToken) ?? Number.NEGATIVE_INFINITY) > announcedMs) missing.add(clientToken);
   }
   if (missing.size === 0) return undefined;
-  return db.redis.zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token])).then(() => {
+  return addToIndex(db, missing, at).then(() => {
     for (const clientToken of missing) {
       known.delete(clientToken);
       known.set(clientToken, at);
@@ -53,25 +53,13 @@ export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<
 
 /** There is no such client: whoever makes up client tokens is not remembered. */
 export function forgetAnnouncement(db: Db, clientToken: string): void {
-  announcedBy(db.redis).delete(clientToken);
-}
-
-/** Every client that may be owed something. */
-export async function* owedClients(db: Db): AsyncGenerator<string[]> {
-  let cursor = '0';
-  do {
-    const [next, flat] = await db.redis.zscan(db.global.owedClients, cursor, 'COUNT', 500);
-    cursor = next;
-    const page: string[] = [];
-    for (let i = 0; i < flat.length; i += 2) page.push(flat[i] as string);
-    if (page.length > 0) yield page;
-  } while (cursor !== '0');
+  announcedBy(db).delete(clientToken);
 }
 
 /** Assets owed, over all clients. */
 export async function owedInAll(db: Db): Promise<number> {
   let sum = 0;
-  for await (const page of owedClients(db)) {
+  for await (const page of indexedClients(db)) {
     const pipeline = db.redis.pipeline();
     for (const clientToken of page) {
       pipeline.hlen(db.client(clientToken).owed).hlen(db.client(clientToken).flight);
@@ -84,18 +72,11 @@ export async function owedInAll(db: Db): Promise<number> {
   return sum;
 }
 
-/** Whether the sweep knows that this client may be owed something. */
-export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
-  return (await db.redis.zscore(db.global.owedClients, clientToken)) !== null;
-}
-
 /** Takes a client that is owed nothing off the index, unless a claim announced itself lately. */
 export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
   const before = Date.now() + db.clockOffsetMs() - unclaimedMs;
-  await evaluate(db, forget, [db.global.owedClients], [clientToken, before]);
+  await dropFromIndex(db, clientToken, before);
 }
-
-const forget = script('forgetOwedClient');
 
 export interface OwedOverview {
   owed: number;

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createLogger } from '../../src/log.js';
+import { isRedisUnavailable } from '../../src/redis/connection/db.js';
+import { openDurability } from '../../src/redis/connection/durable.js';
+import { slotOf } from '../../src/redis/connection/slots.js';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
+import { announceClaims } from '../../src/redis/owed/owed.js';
+import { isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { type ClusterNode, type RedisCluster, startCluster } from '../redisCluster.js';
+import { type SentinelSet, startSentinels } from '../redisSentinels.js';
+import { servers } from '../servers.js';
+import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+
+const log = createLogger('silent', 'test');
+/** The promise of docs/reliability.md. */
+const recoveredWithinMs = 15_000;
+const clientsAtOnce = 12;
+
+interface Load {
+  /** Notifications whose claim was confirmed, with their clients. */
+  acknowledged: { client: DeliveryClient; id: string }[];
+  /** When each client's last claim was confirmed, ms. */
+  lastAt: Map<DeliveryClient, number>;
+  stop(): Promise<void>;
+}
+
+/** Claims for every client, one event after the other, as fast as they are confirmed; what gets no answer is left. */
+async function claimAllTheTime(clients: DeliveryClient[], ackReplicas: number): Promise<Load> {
+  let isGoing = true;
+  const load: Omit<Load, 'stop'> = { acknowledged: [], lastAt: new Map() };
+  const working = clients.map(async (client, n) => {
+    const durability = await openDurability(client.db, { trusted: false, ackReplicas, log });
+    for (let i = 0; isGoing; i++) {
+      try {
+        await announceClaims(client.db, [client.clientToken]);
+        const owed = await client.owe(`vid-${n}-${i}`);
+        await durability.reached(client.clientToken);
+        load.acknowledged.push({ client, id: owed.notificationId });
+        load.lastAt.set(client, Date.now());
+      } catch (err) {
+        if (!isRedisUnavailable(err)) throw err;
+        await sleep(20);
+      }
+    }
+    durability.close();
+  });
+  return {
+    ...load,
+    async stop() {
+      isGoing = false;
+      await Promise.all(working);
+    },
+  };
+}
+
+/** Those that were confirmed and are not there. */
+async function lostOf({ acknowledged }: Pick<Load, 'acknowledged'>): Promise<string[]> {
+  const found = await Promise.all(
+    acknowledged.map(async ({ client, id }) => ({
+      id,
+      isThere: (await getNotification(client.db, client.clientToken, id)) !== undefined,
+    })),
+  );
+  return found.filter(({ isThere }) => !isThere).map(({ id }) => id);
+}
+
+/** Resolves once claims of all of these are confirmed again; how long that took, ms. */
+async function recovered(load: Load, clients: readonly DeliveryClient[], sinceMs: number): Promise<number> {
+  for (;;) {
+    const last = clients.map((client) => load.lastAt.get(client) ?? 0);
+    // Some answers were under way when the server was killed.
+    if (last.every((at) => at > sinceMs + 500)) return Math.max(...last) - sinceMs;
+    assert.ok(Date.now() < sinceMs + recoveredWithinMs, 'recovered within 15 s');
+    await sleep(20);
+  }
+}
+
+describe('The primary of a Redis Cluster that is killed', function () {
+  this.timeout(120_000);
+  let dir: string;
+  let cluster: RedisCluster;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-failover-'));
+    cluster = await startCluster({ dir, binary: servers().redisServerBinary });
+  });
+  afterEach(async () => {
+    closeDeliveryClients();
+    await cluster?.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  async function kill({ server }: ClusterNode): Promise<number> {
+    const at = Date.now();
+    process.kill(server.pid, 'SIGKILL');
+    await server.child.exited;
+    return at;
+  }
+
+  async function clientsByNode(): Promise<{
+    ofVictim: DeliveryClient[];
+    others: DeliveryClient[];
+    victim: ClusterNode;
+  }> {
+    const victim = cluster.nodes[0] as ClusterNode;
+    const [ofVictim, others]: [DeliveryClient[], DeliveryClient[]] = [[], []];
+    while (ofVictim.length < clientsAtOnce / 2 || others.length < clientsAtOnce / 2) {
+      const client = await newDeliveryClient({}, cluster.url);
+      const owner = await cluster.ownerOf(slotOf(client.db.client(client.clientToken).base));
+      const of = owner.id === victim.id ? ofVictim : others;
+      if (of.length < clientsAtOnce / 2) of.push(client);
+    }
+    return { ofVictim, others, victim };
+  }
+
+  it('with REDIS_ACK_REPLICAS=1: its replica takes over within 15 s, and nothing that was confirmed is lost', async () => {
+    const { ofVictim, others, victim } = await clientsByNode();
+    const load = await claimAllTheTime([...ofVictim, ...others], 1);
+    await sleep(500);
+    const at = await kill(victim);
+    const tookMs = await recovered(load, ofVictim, at);
+    await load.stop();
+    assert.ok(load.acknowledged.length > 100, `${load.acknowledged.length} confirmed`);
+    assert.deepEqual(await lostOf(load), []);
+    for (const client of ofVictim) assert.equal(await isIndexed(client.db, client.clientToken), true);
+    console.log(`      ${load.acknowledged.length} confirmed, none lost; again after ${tookMs} ms`);
+  });
+
+  it('stops no client of the other nodes meanwhile', async () => {
+    const { ofVictim, others, victim } = await clientsByNode();
+    const load = await claimAllTheTime([...ofVictim, ...others], 0);
+    const at = await kill(victim);
+    while (Date.now() < at + recoveredWithinMs) {
+      await sleep(100);
+      if (others.every((client) => (load.lastAt.get(client) ?? 0) > at + 500)) break;
+    }
+    const ofOthers = others.map((client) => load.lastAt.get(client) ?? 0);
+    const ofIts = ofVictim.map((client) => load.lastAt.get(client) ?? 0);
+    assert.ok(Math.max(...ofIts) < Math.min(...ofOthers), 'the others went on before it was replaced');
+    await recovered(load, ofVictim, at);
+    await load.stop();
+  });
+
+  it('without replicas asked for: only what came in its last moments may be lost', async () => {
+    const { ofVictim, victim } = await clientsByNode();
+    const load = await claimAllTheTime(ofVictim, 0);
+    await sleep(500);
+    const confirmed: number[] = [];
+    const at = await kill(victim);
+    await recovered(load, ofVictim, at);
+    await load.stop();
+    const lost = await lostOf(load);
+    confirmed.push(load.acknowledged.length);
+    console.log(`      ${lost.length} of ${confirmed} confirmed ones lost`);
+    // Each client has one claim under way: what its replica had not got yet is a claim or two of each.
+    assert.ok(lost.length <= 2 * ofVictim.length, `${lost.length} lost`);
+  });
+});
+
+describe('The primary that Sentinels watch and that is killed', function () {
+  this.timeout(120_000);
+  let dir: string;
+  let set: SentinelSet;
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-sentinels-'));
+    set = await startSentinels({ dir, binary: servers().redisServerBinary });
+  });
+  after(async () => {
+    closeDeliveryClients();
+    await set?.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it('is replaced within 15 s, and nothing that two servers confirmed is lost', async () => {
+    const clients = [await newDeliveryClient({}, set.url), await newDeliveryClient({}, set.url)];
+    const load = await claimAllTheTime(clients, 1);
+    await sleep(500);
+    const at = Date.now();
+    await set.killPrimary();
+    const tookMs = await recovered(load, clients, at);
+    await load.stop();
+    assert.deepEqual(await lostOf(load), []);
+    console.log(`      ${load.acknowledged.length} confirmed, none lost; again after ${tookMs} ms`);
+  });
+});
