@@ -18,6 +18,7 @@ import {
   closeDeliveryClients,
   type DeliveryClient,
   newDeliveryClient,
+  newNonce,
   whatIsOwed,
 } from './deliveryClient.js';
 
