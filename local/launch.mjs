@@ -44,6 +44,11 @@ switch (task) {
     prepare();
     mocha(tests, '--ignore', faults, '--ignore', fuzz);
     break;
+  case 'cluster':
+    prepare();
+    process.env.TEST_REDIS = 'cluster';
+    mocha('test/{api,console,delivery,redis}/**/*.test.ts');
+    break;
   case 'unit':
     prepare([install]);
     runModule('mocha/bin/mocha.js', ['--config', '.mocharc.unit.cjs', ...args]);

@@ -22,13 +22,19 @@ export async function moveSlot(
   for (const node of [to, from]) await node.redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', to.id);
 }
 
-/** Moves slots as a whole (Valkey 9). */
+/** Moves slots as a whole where the server can (Valkey 9), else one after the other. */
 export async function moveSlotsAtOnce(
   [first, last]: readonly [number, number],
   from: ClusterNode,
   to: ClusterNode,
 ): Promise<void> {
-  await from.redis.call('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', first, last, 'NODE', to.id);
+  try {
+    await from.redis.call('CLUSTER', 'MIGRATESLOTS', 'SLOTSRANGE', first, last, 'NODE', to.id);
+  } catch (err) {
+    if (!(err instanceof Error && /unknown subcommand/i.test(err.message))) throw err;
+    for (let slot = first; slot <= last; slot++) await moveSlot(slot, from, to);
+    return;
+  }
   for (;;) {
     const jobs = (await from.redis.call('CLUSTER', 'GETSLOTMIGRATIONS')) as string[][];
     const states = jobs.map((job) => job[job.indexOf('state') + 1] ?? '');

@@ -125,7 +125,7 @@ async function untilThere(store: Db): Promise<void> {
   try {
     await waitForRedis(store, redisThereWithinMs);
   } catch (err) {
-    if (!['connect', 'ready'].includes(store.redis.status)) throw err;
+    if (!store.nodes.primaries().some(({ status }) => status === 'connect' || status === 'ready')) throw err;
     await waitForRedis(store, redisTimeoutMs);
   }
 }

@@ -5,7 +5,7 @@ import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js'
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { itWithOneRedis, servers } from '../servers.js';
 import { newToken, type RunningApi, startApi } from './runningApi.js';
 
 describe('POST /enrichments', () => {
@@ -424,7 +424,7 @@ describe('POST /enrichments', () => {
         assert.equal(new Set(receiver.idsOf('vid-9')).size, 1);
       });
 
-      it(`Redis ${how}: 503 with Retry-After, single and batch`, async () => {
+      itWithOneRedis(`Redis ${how}: 503 with Retry-After, single and batch`, async () => {
         const proxy = await startProxy(servers().redisUrl);
         const away = await startApi({ prefix: h.db.prefix, redisUrl: proxy.url });
         try {

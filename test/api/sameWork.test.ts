@@ -4,13 +4,13 @@ import { syncBuiltinESMExports } from 'node:module';
 import { Redis } from 'ioredis';
 import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { createClient, deleteClient } from '../../src/redis/records/clients.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { describeWithOneRedis, servers, uniquePrefix } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
 /** What could tell a stranger by its time whether something exists: counted, because a clock only shows the machine. */
 const countedCrypto = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'scrypt', 'pbkdf2'] as const;
 
-describe('the same work done', () => {
+describeWithOneRedis('the same work done', () => {
   let api: RunningApi;
   let monitor: Redis;
   const commands: string[][] = [];

@@ -12,6 +12,7 @@ import { markAnswered, register } from '../../src/redis/records/registrations.js
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness } from '../delivery/harness.js';
+import { type RedisCluster, startCluster } from '../redisCluster.js';
 import { servers } from '../servers.js';
 import { type Cli, openCli, type Ran } from './cli.js';
 
@@ -161,6 +162,45 @@ describe('operator doctor', () => {
     it('replicas that are asked for and not there', async () => {
       const { finding } = await examine({ REDIS_URL: redis.url, REDIS_ACK_REPLICAS: '1' });
       assert.match(finding('redis role')?.do ?? '', /REDIS_ACK_REPLICAS=1/);
+    });
+  });
+
+  describe('a Redis Cluster', () => {
+    let dir: string;
+    let cluster: RedisCluster;
+    before(async () => {
+      dir = await mkdtemp(join(tmpdir(), 'doctor-'));
+      cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach: 0 });
+    });
+    after(async () => {
+      await cluster.stop();
+      await rm(dir, { recursive: true });
+    });
+
+    it('is looked at as a whole, and each primary by itself', async () => {
+      const ports = cluster.nodes.map(({ server }) => server.port);
+      const env = {
+        REDIS_URL: ports.map((port) => `redis://127.0.0.1:${port}`).join(),
+        REDIS_CLUSTER: 'true',
+      };
+      const { finding } = await examine(env);
+      assert.match(finding('redis')?.found ?? '', /^It answers in/);
+      assert.equal(finding('redis cluster')?.level, 'ok');
+      assert.equal(finding('redis cluster settings')?.level, 'ok');
+      assert.match(finding('redis cluster replicas')?.found ?? '', /^3 of 3 .* no replica/);
+      for (const port of ports) {
+        assert.equal(finding(`redis persistence 127.0.0.1:${port}`)?.level, 'ok');
+        assert.equal(finding(`redis role 127.0.0.1:${port}`)?.level, 'ok');
+      }
+      for (const { redis } of cluster.nodes) {
+        await redis.config('SET', 'cluster-require-full-coverage', 'yes');
+      }
+      const covering = await examine(env);
+      assert.match(covering.finding('redis cluster settings')?.do ?? covering.ran.stdout, /full-coverage to no/);
+      const one = { ...env, REDIS_URL: `redis://u:hidden@127.0.0.1:1,127.0.0.1:2` };
+      const away = await examine(one);
+      assert.match(away.finding('redis')?.found ?? '', /does not answer at .*127\.0\.0\.1:1/);
+      assert.equal((away.ran.stdout + away.ran.stderr).includes('hidden'), false);
     });
   });
 
