@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ClusterNode } from './redisCluster.js';
+import type { ClusterNode } from '../local/redisCluster.js';
 
 /** Moves a slot some keys at a time, as `redis-cli --cluster reshard` does. @param onKeys is awaited after each piece */
 export async function moveSlot(

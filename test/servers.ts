@@ -10,10 +10,10 @@ import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { timeSkippingServerBinary } from '../local/binaries.js';
 import { startRedis } from '../local/redis.js';
+import { startCluster } from '../local/redisCluster.js';
 import { startTemporal } from '../local/temporal.js';
 import { createLogger } from '../src/log.js';
 import { installRuntime } from '../src/worker.js';
-import { startCluster } from './redisCluster.js';
 
 interface Run {
   servers?: Servers;

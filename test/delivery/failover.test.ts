@@ -3,10 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { isRedisUnavailable } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { moveSlotsAtOnce } from '../moveSlot.js';
-import { type ClusterNode, type RedisCluster, startCluster } from '../redisCluster.js';
 import { servers } from '../servers.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 

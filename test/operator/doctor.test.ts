@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type RedisServer, startRedis } from '../../local/redis.js';
+import { type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { clockFinding } from '../../src/operator/doctor/clocks.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -12,7 +13,6 @@ import { markAnswered, register } from '../../src/redis/records/registrations.js
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness } from '../delivery/harness.js';
-import { type RedisCluster, startCluster } from '../redisCluster.js';
 import { servers } from '../servers.js';
 import { type Cli, openCli, type Ran } from './cli.js';
 
@@ -196,7 +196,10 @@ describe('operator doctor', () => {
         await redis.config('SET', 'cluster-require-full-coverage', 'yes');
       }
       const covering = await examine(env);
-      assert.match(covering.finding('redis cluster settings')?.do ?? covering.ran.stdout, /full-coverage to no/);
+      assert.match(
+        covering.finding('redis cluster settings')?.do ?? covering.ran.stdout,
+        /full-coverage to no/,
+      );
       const one = { ...env, REDIS_URL: `redis://u:hidden@127.0.0.1:1,127.0.0.1:2` };
       const away = await examine(one);
       assert.match(away.finding('redis')?.found ?? '', /does not answer at .*127\.0\.0\.1:1/);

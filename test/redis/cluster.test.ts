@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { openDurability } from '../../src/redis/connection/durable.js';
 import { runPipeline } from '../../src/redis/connection/pipeline.js';
@@ -12,7 +13,6 @@ import { announceClaims } from '../../src/redis/owed/owed.js';
 import { indexedClients, isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { owedSizes } from '../../src/redis/owed/owedWalk.js';
 import { moveSlot, moveSlotsAtOnce } from '../moveSlot.js';
-import { type ClusterNode, type RedisCluster, startCluster } from '../redisCluster.js';
 import { servers } from '../servers.js';
 import {
   closeDeliveryClients,

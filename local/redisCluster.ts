@@ -1,9 +1,8 @@
-/** A Redis Cluster on this machine: primaries, each with a replica, as a test wants them. */
-import assert from 'node:assert/strict';
+/** A Redis Cluster on this machine: primaries and their replicas, for tests and measurements. */
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { freePort } from '../local/ports.js';
-import { type RedisServer, startRedis } from '../local/redis.js';
+import { freePort } from './ports.js';
+import { type RedisServer, startRedis } from './redis.js';
 
 export interface ClusterNode {
   server: RedisServer;
@@ -32,7 +31,7 @@ export const nodeTimeoutMs = 3000;
 const settings = [
   ...['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)],
   ...['--cluster-require-full-coverage', 'no', '--cluster-allow-replica-migration', 'no'],
-  ...['--repl-diskless-sync-delay', '0'],
+  ...['--cluster-announce-ip', '127.0.0.1', '--repl-diskless-sync-delay', '0'],
 ];
 
 export async function startCluster(options: {
@@ -96,7 +95,7 @@ export async function startCluster(options: {
         const owner = ranges.find(([from, to]) => from <= slot && slot <= to)?.[2]?.[2];
         if (owner === node.id) return node;
       }
-      return assert.fail(`no node owns slot ${slot}`);
+      throw new Error(`no node owns slot ${slot}`);
     },
     async addPrimary() {
       const node = await start();
