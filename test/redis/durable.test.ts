@@ -13,6 +13,7 @@ import {
   openDurability,
 } from '../../src/redis/connection/durable.js';
 import { watchFsync } from '../../src/redis/connection/fsync.js';
+import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 
 interface Scene {
@@ -139,6 +140,24 @@ describe('durability', () => {
     await durability.reached('SITE');
     await replica.stop();
     await assert.rejects(durability.reached('SITE'), RedisUnavailable);
+  });
+
+  it('is RedisUnavailable where the connection was lost meanwhile: another server may have answered for the disk', async () => {
+    const server = await start(everySecond);
+    const line = await startProxy(server.url);
+    begun.push({ stop: () => line.close() });
+    const { db, durability } = await open({ ...server, url: line.url });
+    await durability.reached('SITE');
+    const isLost = told(db.redis, 'close');
+    line.hang();
+    const reached = durability.reached('SITE');
+    db.redis.stream.destroy();
+    await isLost;
+    const isBack = told(db.redis, 'ready');
+    line.release();
+    await assert.rejects(reached, /the connection to redis was lost/);
+    await isBack;
+    await durability.reached('SITE');
   });
 
   it('is RedisUnavailable within 3 s while Redis is away, and there again when it is back', async () => {
