@@ -2,7 +2,7 @@
 import type { Db } from '../../redis/connection/db.js';
 import { type Finding, fail, ok, warn } from './finding.js';
 
-/** A failover takes this long and a second or two more; docs/reliability.md promises 15 s in all. */
+/** A failover takes this long and a second or two more; with it clients are served again within 15 s. */
 const nodeTimeoutMs = 10_000;
 const allSlots = 16_384;
 
