@@ -42,7 +42,7 @@ export function servers(): Servers {
 
 /**
  * Declares a test that looks at the line to one Redis, or breaks it: not there where the tests run on a cluster
- * (`TEST_REDIS=cluster`), whose nodes test/redis/failover.test.ts breaks.
+ * (`TEST_REDIS=cluster`), whose nodes test/faults/failover.test.ts breaks.
  */
 export function itWithOneRedis(title: string, test: (this: Mocha.Context) => Promise<void>): void {
   if (!isCluster) it(title, test);

@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { isRedisUnavailable } from '../../src/redis/connection/db.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { moveSlotsAtOnce } from '../moveSlot.js';
 import { servers } from '../servers.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 /** Every event that was answered `queued`. */
 interface Published {

@@ -12,9 +12,9 @@ import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { announceClaims } from '../../src/redis/owed/owed.js';
 import { isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from '../redis/deliveryClient.js';
 import { type SentinelSet, startSentinels } from '../redisSentinels.js';
 import { servers } from '../servers.js';
-import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const log = createLogger('silent', 'test');
 /** A busy machine needs longer than the seconds of docs/reliability.md: Sentinels do nothing for 30 s after a pause of their own. */
