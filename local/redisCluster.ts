@@ -26,9 +26,9 @@ export interface RedisCluster {
 
 const slots = 16_384;
 /** A node that is silent for so long counts as down: the least that a busy machine takes without a false alarm. */
-export const nodeTimeoutMs = 3000;
+const shortestNodeTimeoutMs = 3000;
 
-const settings = [
+const settings = (nodeTimeoutMs: number): string[] => [
   ...['--cluster-enabled', 'yes', '--cluster-node-timeout', String(nodeTimeoutMs)],
   ...['--cluster-require-full-coverage', 'no', '--cluster-allow-replica-migration', 'no'],
   ...['--cluster-announce-ip', '127.0.0.1', '--repl-diskless-sync-delay', '0'],
@@ -39,17 +39,27 @@ export async function startCluster(options: {
   binary?: string;
   primaries?: number;
   replicasOfEach?: number;
-  args?: readonly string[];
+  /** Of the replicas alone. */
+  replicaArgs?: readonly string[];
+  /** Longer where no failover is wanted, however busy the machine is. */
+  nodeTimeoutMs?: number;
 }): Promise<RedisCluster> {
-  const { dir, binary, primaries = 3, replicasOfEach = 1, args = [] } = options;
+  const {
+    dir,
+    binary,
+    primaries = 3,
+    replicasOfEach = 1,
+    replicaArgs = [],
+    nodeTimeoutMs = shortestNodeTimeoutMs,
+  } = options;
   const nodes: ClusterNode[] = [];
-  const start = async (): Promise<ClusterNode> => {
+  const start = async (args: readonly string[] = []): Promise<ClusterNode> => {
     const [port, busPort] = [await freePort(), await freePort()];
     const server = await startRedis({
       dir: join(dir, `node-${port}`),
       ...(binary !== undefined && { binary }),
       port,
-      args: [...settings, '--cluster-port', String(busPort), ...args],
+      args: [...settings(nodeTimeoutMs), '--cluster-port', String(busPort), ...args],
     });
     const redis = new Redis(server.url, { retryStrategy: (times) => Math.min(50 * times, 500) });
     redis.on('error', () => undefined);
@@ -70,7 +80,7 @@ export async function startCluster(options: {
   }
   for (const primary of first) {
     for (let i = 0; i < replicasOfEach; i++) {
-      const replica = await start();
+      const replica = await start(replicaArgs);
       await until(`it knows its primary`, async () => (await knownBy(replica)).includes(primary.id));
       await replica.redis.call('CLUSTER', 'REPLICATE', primary.id);
     }
