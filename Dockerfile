@@ -8,6 +8,7 @@ COPY src ./src
 COPY local ./local
 COPY workflows ./workflows
 COPY activities ./activities
+COPY clients/node/src ./clients/node/src
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
 FROM node:24.21.0-bookworm-slim

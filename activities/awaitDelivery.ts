@@ -8,11 +8,11 @@ import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { withHeartbeat } from './heartbeat.js';
 
 /**
- * Sees through the events that `deliver` has not finished: waits for what is under way, attempts what is due. Fails once
- * everything left waits for a later retry, so that Temporal shows the last failure and times the next attempt. Hands to
- * catch-up what is owed after the short retries.
+ * Finishes the events that `deliver` has not finished: waits for attempts under way and makes due attempts. Fails once
+ * all remaining events wait for a later retry, so that Temporal shows the last failure and times the next attempt. Hands
+ * events that are still owed after the short retries over to catch-up.
  *
- * @param known what has become of each so far
+ * @param known the outcomes so far
  * @throws ApplicationFailure its type is the contract's error class, or why it waits
  */
 export async function awaitDelivery(
@@ -22,7 +22,7 @@ export async function awaitDelivery(
 ): Promise<Report> {
   const { info, cancellationSignal } = Context.current();
   return await withHeartbeat(async () => {
-    // What was known then is of no use to a later attempt of this activity.
+    // The outcomes known at that time are outdated for a later attempt of this activity.
     const knownNow = info.attempt === 1 ? known : [];
     const outcomes = await seeThrough(engine, events, knownNow, cancellationSignal);
     const later = outcomes.filter(isRetriedShortly);
@@ -32,7 +32,7 @@ export async function awaitDelivery(
   });
 }
 
-/** Makes the failure that Temporal shows: of the event that is due first, with the time of its retry. */
+/** Makes the failure that Temporal shows: that of the event that is due first, with the time of its retry. */
 function failureOf(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]): ApplicationFailure {
   const first = later.reduce((a, b) => (b.inMs < a.inMs ? b : a));
   const event = events[outcomes.indexOf(first)] as ClaimedEvent;
@@ -42,7 +42,7 @@ function failureOf(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]
     message: `${describe(first)} (${event.platformId} to ${event.clientToken})${others}`,
     nextRetryDelay: Math.max(first.inMs, 1),
   });
-  // It says what a receiver did: a place in this code would mislead.
+  // The failure is a receiver's answer: a stack trace of this code would mislead.
   failure.stack = '';
   return failure;
 }

@@ -4,7 +4,7 @@ import { Drain, type DrainResult } from '../src/upkeep/drain.js';
 import { withHeartbeat } from './heartbeat.js';
 
 /**
- * Delivers what a client is owed, until nothing is due or its time is over. A cancelled drain begins nothing more.
+ * Delivers a client's owed assets, until nothing is due or its time is over. A cancelled drain begins nothing more.
  * @param isCrowded whether drains take most of the slots of this process
  */
 export async function drain(

@@ -1,17 +1,21 @@
 import type { Waiting } from '../src/delivery/outcome.js';
+import type { Notice } from '../src/notices/notice.js';
+import type { SoFar } from '../src/notices/send.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';
 import { drain } from './drain.js';
 import { firstReleaseActivities } from './firstRelease.js';
+import { followRun } from './followRun.js';
 import { attemptRedelivery, type Redelivery } from './redelivery.js';
+import { sendNotice } from './sendNotice.js';
 import { sweepOwedClients } from './sweep.js';
 
 /**
- * Makes every activity of the workflows.
- * @param slots activities of catch-up and sweep that one process runs at a time; drains are crowded in half of them
- * @param onDrains told how many drains are under way whenever it changes
+ * Returns all activities of the workflows.
+ * @param slots activities of catch-up and sweep that one process runs at a time; drains are crowded when they use half of them
+ * @param onDrains called with the number of drains under way whenever it changes
  */
 export function createActivities(
   deps: ActivityDeps,
@@ -34,7 +38,9 @@ export function createActivities(
       }
     },
     attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),
+    sendNotice: (notice: Notice, soFar: SoFar) => sendNotice(deps, notice, soFar),
     sweepOwedClients: () => sweepOwedClients(deps),
+    followRun: (runId: string) => followRun(deps, runId),
   };
 }
 

@@ -7,12 +7,12 @@ export interface Redelivery {
   notificationId: string;
 }
 
-/** An outcome as the workflow `redeliver` has read it since the first release. */
+/** An outcome in the form that the workflow `redeliver` has read since the first release. */
 export type RedeliveryOutcome =
   | { kind: 'ended'; state: string; status?: number }
   | { kind: 'owed'; reason: string; inMs: number; status?: number; error?: string };
 
-/** Sends an ended notification again, under its own id, also where a newer one exists. */
+/** Sends an ended notification again, under its own id, even if a newer one exists. */
 export async function attemptRedelivery(
   { engine }: ActivityDeps,
   item: Redelivery,

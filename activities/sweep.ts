@@ -2,7 +2,7 @@ import { Context } from '@temporalio/activity';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { runSweep, type Swept } from '../src/upkeep/sweep.js';
 
-/** Finds what nobody works on, and checks a sample of the records. */
+/** Finds owed assets that nothing works on, and checks a sample of the records. */
 export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
   const context = Context.current();
   return await runSweep(deps, (progress) => context.heartbeat(progress));

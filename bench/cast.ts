@@ -7,7 +7,7 @@ import type { Stack } from './stack.js';
 /** Who takes part in a run: a publisher account with its clients, and the platform. */
 export interface Cast {
   publisher: { accountId: string; clientId: string; clientSecret: string; accessToken: string };
-  platform: { accessToken: string };
+  platform: { clientId: string; clientSecret: string; accessToken: string };
   /** Makes clients without a registration. */
   newClients(count: number): Promise<string[]>;
   /** Makes clients and registers `<receiverUrl>/<client token>` for each through the API. */
@@ -39,7 +39,11 @@ export async function createCast(stack: Stack): Promise<Cast> {
       clientSecret: publisher.client_secret,
       accessToken,
     },
-    platform: { accessToken: await mint({ ...platform, scopes: [platformScope] }) },
+    platform: {
+      clientId: platform.client_id,
+      clientSecret: platform.client_secret,
+      accessToken: await mint({ ...platform, scopes: [platformScope] }),
+    },
     newClients,
     register: (clientToken, url) => register(stack.baseUrl, accessToken, clientToken, url),
     newRegisteredClients: async (count, receiverUrl) => {

@@ -49,6 +49,8 @@ export interface Job {
   warmUpMs: number;
   durationMs: number;
   request: EventsRequest | TokenRequest | RegistrationRequest;
+  /** Sends single events through clients/node, as this account, instead of a connection for each request. */
+  through?: { clientId: string; clientSecret: string };
 }
 
 /** One request: `at` when it was sent (or, at a fixed rate, should have been), `answeredAt` its last byte. */

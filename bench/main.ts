@@ -125,7 +125,8 @@ function changed(scenario: Scenario, options: Options): Scenario {
   return {
     ...scenario,
     endpoints: options.endpoints ?? scenario.endpoints,
-    batchSize: options.batch ?? scenario.batchSize,
+    // The client makes its own batches.
+    batchSize: scenario.throughClient ? 1 : (options.batch ?? scenario.batchSize),
     pace: options.rate
       ? { kind: 'rate', requestsPerSecond: options.rate }
       : options.concurrency

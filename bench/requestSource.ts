@@ -1,9 +1,12 @@
 import type { Dispatcher } from 'undici';
+import type { EnrichmentEvent } from '../clients/node/src/client.js';
 import type { EventsRequest, Job, PublishedEvents, RegistrationRequest, TokenRequest } from './jobs.js';
 import { isDownTurn } from './turns.js';
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
+  /** The event that it publishes, if it is a single one. */
+  event?: EnrichmentEvent;
   /** Takes the answer's body; returns what was not as it should be, once for each event. */
   onSuccess(body: string, at: number): string[];
 }
@@ -76,6 +79,7 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
         headers,
         body: JSON.stringify(single ? single.event : { events: batch.map(({ event }) => event) }),
       },
+      ...(single && { event: single.event }),
       onSuccess: (body, at) => {
         const answer = JSON.parse(body);
         if (single) return take(answer, at, single);

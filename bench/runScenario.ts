@@ -54,6 +54,7 @@ async function runEvents(
         pace,
         warmUpMs: options.warmUpMs,
         durationMs: options.durationMs,
+        ...(scenario.throughClient && { through: cast.platform }),
         request: {
           kind: 'events',
           accessToken: cast.platform.accessToken,
@@ -72,7 +73,8 @@ async function runEvents(
   );
   const load =
     pace.kind === 'concurrency' ? `${pace.publishers} publishers` : `${pace.requestsPerSecond} requests/s`;
-  const size = batchSize === 1 ? 'single events' : `batches of ${batchSize}`;
+  const single = scenario.throughClient ? 'single events through clients/node' : 'single events';
+  const size = batchSize === 1 ? single : `batches of ${batchSize}`;
   const sick = scenario.oneDown ? ', in every other second one more refuses and gets a fifth' : '';
   return { name: scenario.name, what: `${size}, ${load}, ${endpoints} endpoints${sick}`, rounds };
 }

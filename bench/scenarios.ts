@@ -8,6 +8,8 @@ export interface EventsScenario {
   endpoints: number;
   /** One more endpoint, that refuses connections, gets a fifth of the events of every other second. */
   oneDown: boolean;
+  /** Publishes through clients/node, which puts concurrent events into shared calls; otherwise a connection for each request. */
+  throughClient: boolean;
 }
 
 export type Scenario =
@@ -18,8 +20,17 @@ export type Scenario =
 const events = (
   name: string,
   pace: Pace,
-  more: Partial<Pick<EventsScenario, 'batchSize' | 'endpoints' | 'oneDown'>> = {},
-): EventsScenario => ({ kind: 'events', name, pace, batchSize: 1, endpoints: 50, oneDown: false, ...more });
+  more: Partial<Pick<EventsScenario, 'batchSize' | 'endpoints' | 'oneDown' | 'throughClient'>> = {},
+): EventsScenario => ({
+  kind: 'events',
+  name,
+  pace,
+  batchSize: 1,
+  endpoints: 50,
+  oneDown: false,
+  throughClient: false,
+  ...more,
+});
 
 const publishers = (n: number): Pace => ({ kind: 'concurrency', publishers: n });
 const perSecond = (n: number): Pace => ({ kind: 'rate', requestsPerSecond: n });
@@ -31,6 +42,7 @@ export const scenarios: readonly Scenario[] = [
   events('single-64', publishers(64)),
   events('single-256', publishers(256)),
   events('batch-100', publishers(8), { batchSize: 100 }),
+  events('client-64', publishers(64), { throughClient: true }),
   events('rate-10', perSecond(10)),
   events('rate-100', perSecond(100)),
   events('rate-400', perSecond(400)),

@@ -1,4 +1,4 @@
-/** Which executables the embedded servers run: the one named by the environment, one on PATH, or a pinned wheel's. */
+/** Finds the executables of the embedded servers: named by the environment, on PATH, or from a pinned wheel. */
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';

@@ -1,13 +1,13 @@
-/** What is made once for a clone and kept: a server's binary, tools and packages of tests. */
+/** Files made once for a clone and kept: binaries of servers, tools and packages of tests. */
 import { mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { projectDir } from '../src/operator/running/projectDir.js';
 
 /**
- * Returns a folder under `.cache/` that is there only whole: two that make it at once get the same one.
+ * Returns a folder under `.cache/` that only ever appears complete: two concurrent callers get the same one.
  *
- * @param make fills `home`, which becomes the folder; what it leaves in `scratch` is removed
- * @throws what `make` throws
+ * @param make fills `home`, which becomes the folder; files left in `scratch` are removed
+ * @throws errors of `make`
  */
 export async function cached(
   name: string,
@@ -22,7 +22,7 @@ export async function cached(
   try {
     await mkdir(home);
     await make(home, scratch);
-    // Another process may have been quicker: its folder is as good.
+    // Another process may have been faster: its folder is equivalent.
     await rename(home, folder).catch(async (err: unknown) => {
       if (!(await exists(folder))) throw err;
     });

@@ -1,8 +1,8 @@
 /**
- * A child process that never outlives its parent, however that ends.
+ * A child process that never outlives its parent.
  *
- * It leads a process group of its own, so that Ctrl-C reaches only the parent, which then stops its children in
- * order. Beside it waits a shell whose standard input is a pipe from the parent: when the parent is killed the pipe
+ * It leads its own process group, so that Ctrl-C reaches only the parent, which then stops its children in
+ * order. A shell waits beside it with a pipe from the parent as standard input: when the parent is killed, the pipe
  * closes and the shell ends the child.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -14,11 +14,11 @@ export interface ChildOptions {
   name: string;
   command: string;
   args: readonly string[];
-  /** Takes its standard output and error; appended to. */
+  /** The file to which its standard output and error are appended. */
   logFile: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** Told at once, long before the child is ready. */
+  /** Called immediately, long before the child is ready. */
   onStart?: ((child: Child) => void) | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface Child {
   stop(graceMs?: number): Promise<void>;
 }
 
-/** @throws Error when it could not be started at all */
+/** @throws Error if it could not be started at all */
 export async function startChild(options: ChildOptions): Promise<Child> {
   mkdirSync(dirname(options.logFile), { recursive: true });
   const log = openSync(options.logFile, 'a', 0o600);
@@ -93,7 +93,7 @@ export async function waitUntilReady(
   }
 }
 
-/** An answer that never comes must hide neither that the child has ended nor that it is too late. */
+/** An answer that never arrives must not hide the end of the child or the timeout. */
 async function answersInTime(child: Child, check: () => Promise<boolean>): Promise<boolean> {
   return (await withTimeout(Promise.race([check(), child.exited]), answerWithinMs, () => false)) === true;
 }

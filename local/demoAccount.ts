@@ -1,4 +1,4 @@
-/** The account that a first `npm start` makes for trying things out. */
+/** The account that the first `npm start` creates for trying the service out. */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,11 +17,11 @@ export interface DemoAccount {
   publisher: Credentials;
   platform: Credentials;
   clientToken: string;
-  /** Where the receiver of the lines to paste listens. */
+  /** The address of the receiver in the lines to paste. */
   receiverPort: number;
 }
 
-/** The one of an earlier start if the service still takes it, else a new one; kept in `.data/demo.json`. */
+/** Returns the account of an earlier start if the service still accepts it, else a new one; kept in `.data/demo.json`. */
 export async function demoAccount(
   dir: string,
   apiUrl: string,
@@ -37,7 +37,7 @@ export async function demoAccount(
   return demo;
 }
 
-/** A link to the demo account's console; undefined where none could be made. */
+/** Returns a link to the demo account's console; undefined if none could be made. */
 export async function consoleLink(
   environment: Record<string, string>,
   { clientToken }: DemoAccount,
@@ -46,7 +46,7 @@ export async function consoleLink(
   return link && String(link.url);
 }
 
-/** What to type to see a notification arrive. */
+/** The commands that make a notification arrive. */
 export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
   const { publisher, platform, clientToken, receiverPort } = demo;
   const token = (who: Credentials, scope: string) =>
@@ -55,7 +55,7 @@ export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
     ` | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/'`;
   const hook = encodeURIComponent(`http://127.0.0.1:${receiverPort}/hook`);
   return [
-    'A receiver, in a terminal of its own:',
+    'A receiver, in another terminal:',
     '',
     `node -e 'require("http").createServer((q,s)=>{console.log(q.headers);q.pipe(process.stdout);q.on("end",()=>s.end())}).listen(${receiverPort},"127.0.0.1")'`,
     '',
@@ -66,7 +66,7 @@ export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
     `curl ${apiUrl}/enrichments -H "Authorization: Bearer $(${token(platform, 'enrichments')})" -H 'Content-Type: application/json'` +
       ` -d '{"client_token":"${clientToken}","platform_id":"video-1","segments":["demo:'$(date +%s)'"]}'`,
     '',
-    'Or all of it by itself, with a receiver of its own:  npm run -s operator -- demo',
+    'Or all of it in one command, with its own receiver:  npm run -s operator -- demo',
   ].join('\n');
 }
 
@@ -86,7 +86,7 @@ async function createDemo(environment: Record<string, string>): Promise<DemoAcco
     operator('account', 'create', '--name', 'Demo platform', '--platform'),
   ]);
   const client = ['client', 'create', '--account', String(publisher.account_id), '--name', 'Demo site'];
-  // A start that was killed between the two may have given the token out; it is never given out twice.
+  // A start that was killed between the two may have created the client, whose token is never given out twice.
   const { client_token } = await operator(...client, '--token', 'DEMO').catch(() => operator(...client));
   return {
     publisher: credentials(publisher),

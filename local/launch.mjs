@@ -1,6 +1,6 @@
 /**
- * What the npm scripts run: it needs nothing but Node, brings `node_modules` and `dist` up to date, then does what
- * its first argument says. Progress goes to stderr, so that a command's output stays its own.
+ * The entry of the npm scripts. It needs only Node, brings `node_modules` and `dist` up to date, then runs the task named
+ * by its first argument. Progress goes to stderr, to keep it out of a command's output.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -47,7 +47,7 @@ switch (task) {
   case 'cluster':
     prepare();
     process.env.TEST_REDIS = 'cluster';
-    mocha('test/{api,console,delivery,redis}/**/*.test.ts');
+    mocha('test/{api,console,delivery,notices,redis}/**/*.test.ts');
     break;
   case 'unit':
     prepare([install]);
@@ -74,7 +74,7 @@ switch (task) {
     fail(`launch.mjs: no task ${task}`);
 }
 
-/** The files that were named, or all of it: without any mocha would take the whole of `test`. */
+/** The named files, or the task's own: without any, mocha would take the whole of `test`. */
 function mocha(...all) {
   const isNamed = args.some((arg) => arg.endsWith('.ts') || existsSync(join(projectDir, arg)));
   runModule('mocha/bin/mocha.js', isNamed ? args : [...args, ...all]);
@@ -95,7 +95,7 @@ function prepare(steps = [install, build]) {
   }
 }
 
-/** `npm ci` where `node_modules` is not that of package-lock.json. */
+/** Runs `npm ci` if `node_modules` does not match package-lock.json. */
 function install() {
   const stamp = join(projectDir, 'node_modules', '.installed');
   const wanted = digest([join(projectDir, 'package-lock.json')], `${process.platform} ${process.arch}`);
@@ -125,15 +125,16 @@ function isInstalledByHand() {
   );
 }
 
-/** Compiles, copies the Lua scripts and bundles the workflows, where a source is newer than `dist`. */
+/** Compiles, copies the Lua scripts and bundles the workflows, if a source is newer than `dist`. */
 function build() {
   const stamp = join(projectDir, 'dist', '.built');
-  const folders = ['src', 'local', 'workflows', 'activities'].map((name) => join(projectDir, name));
+  const sources = ['src', 'local', 'workflows', 'activities', 'clients/node/src'];
+  const folders = sources.map((name) => join(projectDir, name));
   const single = ['package-lock.json', 'tsconfig.json'].map((name) => join(projectDir, name));
   const wanted = digest([...folders.flatMap(sourcesUnder), ...single], process.version);
   if (read(stamp) === wanted) return;
   say('building');
-  for (const name of ['.built', 'src', 'local', 'workflows', 'activities']) {
+  for (const name of ['.built', ...sources]) {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
@@ -162,14 +163,14 @@ function digest(files, salt) {
   return hash.digest('hex');
 }
 
-/** Goes on as that program, in this process: signals need no forwarding. */
+/** Continues as that program, in this process, so that signals need no forwarding. */
 async function become(program, ...before) {
   const path = join(projectDir, program);
   process.argv = [process.execPath, path, ...before, ...args];
   await import(pathToFileURL(path).href);
 }
 
-/** Runs a program of a package to its end, and ends like it. */
+/** Runs a program of a package to its end, and ends with the same status. */
 function runModule(program, programArgs) {
   const child = spawn(process.execPath, [join(projectDir, 'node_modules', program), ...programArgs], {
     stdio: 'inherit',
@@ -186,7 +187,7 @@ function run(command, commandArgs) {
   if (status !== 0) fail(`${[command, ...commandArgs].join(' ')} failed${error ? `: ${error.message}` : ''}`);
 }
 
-/** One at a time in this clone: a second one waits and then finds everything done. */
+/** Allows one at a time in this clone: a second one waits and then finds everything done. */
 function lock() {
   const file = join(projectDir, '.cache', 'launch.lock');
   mkdirSync(dirname(file), { recursive: true });

@@ -1,5 +1,5 @@
 /**
- * How Node runs the service, as in package.json's scripts and the image: an event lives longer than the young generation
- * by its default size takes to fill, and would be copied again and again (docs/benchmarks/decisions.md).
+ * Node's flags for the service, as in package.json's scripts and the image: a young generation of default size fills
+ * while an event is alive, and would copy it again and again (docs/benchmarks/decisions.md).
  */
 export const nodeFlags = ['--max-semi-space-size=64'];

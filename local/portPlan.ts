@@ -1,15 +1,17 @@
 import { freePort, isPortTaken } from './ports.js';
 
-/** Hands out ports: the one asked for where it is free, else another, and says so. */
+/** Assigns ports: the requested one if it is free, else another, and says so. */
 export class PortPlan {
   readonly #given = new Set<number>();
 
   constructor(private readonly say: (line: string) => void) {}
 
-  /** @throws Error where the port is taken */
+  /** @throws Error if the port is taken */
   async exactly(variable: string, port: number, host: string): Promise<number> {
     if (await isPortTaken(port, host)) {
-      throw new Error(`port ${port} is taken: stop what listens there, or set ${variable} to another`);
+      throw new Error(
+        `port ${port} is taken: stop the process that listens there, or set ${variable} to another port`,
+      );
     }
     this.#given.add(port);
     return port;

@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 
 /**
- * Below what systems give to outgoing connections (Linux from 32768, macOS from 49152). A port from there may be taken
- * by one of them while its server is not there, or by whoever asks whether it is: the kernel can connect it to itself.
+ * Below the range of outgoing connections (Linux from 32768, macOS from 49152). An outgoing connection could take a port
+ * from that range while its server is down, also the connection of a check: the kernel can connect it to itself.
  */
 const [lowest, highest] = [15_000, 32_000];
 const given = new Set<number>();
@@ -18,7 +18,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** Says whether a process listens there. Connecting as well: macOS lets one bind beside a wildcard listener. */
+/** Returns whether a process listens there. It also connects, because macOS allows binding beside a wildcard listener. */
 export async function isPortTaken(port: number, host = '127.0.0.1'): Promise<boolean> {
   return (
     (await answers(port, host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host)) ||

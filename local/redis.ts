@@ -14,7 +14,7 @@ export interface RedisOptions {
   binary?: string;
   logFile?: string;
   onStart?: (child: Child) => void;
-  /** Told when the end of the append-only file was torn: the last write was not yet answered. */
+  /** Called if the end of the append-only file was torn: the last write was not yet answered. */
   say?: (line: string) => void;
   /** Added to the server's command line, after everything else. */
   args?: readonly string[];
@@ -29,7 +29,7 @@ export interface RedisServer {
   stop(): Promise<void>;
 }
 
-/** A Redis (or Valkey) on 127.0.0.1 that loses nothing it has answered; resolves once it answers a PING. */
+/** Starts a Redis (or Valkey) on 127.0.0.1 that loses no answered write; resolves once it answers a PING. */
 export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const binary = options.binary ?? (await redisBinary());
   const port = options.port ?? (await freePort());
@@ -48,18 +48,18 @@ export async function startRedis(options: RedisOptions): Promise<RedisServer> {
   const repaired = readFileSync(logFile, 'utf8')
     .slice(logged)
     .match(/Truncating the AOF .*/)?.[0];
-  if (repaired) options.say?.(`redis: the torn end of its append-only file was cut off (${repaired})`);
+  if (repaired) options.say?.(`redis: the torn end of its append-only file was truncated (${repaired})`);
   return { url: `redis://127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };
 }
 
 /**
- * The bundled server was built with glibc's malloc instead of jemalloc: with more kept at hand for the small pieces that
- * scripts take and give back all the time it uses a tenth less CPU time (docs/benchmarks/decisions.md), for 16 MB.
+ * The bundled server was built with glibc's malloc instead of jemalloc. A larger cache for the small pieces that
+ * scripts allocate and free saves a tenth of its CPU time (docs/benchmarks/decisions.md), for 16 MB.
  */
 const mallocSettings = 'glibc.malloc.tcache_count=2000';
 
 /**
- * `appendfsync always`: what is answered is on disk. The listpack limits keep the packed sets of known segments in
+ * `appendfsync always`: an answered write is on disk. The listpack limits keep the packed sets of known segments in
  * their compact form.
  */
 function settings(port: number, dir: string): string[] {

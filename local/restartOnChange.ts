@@ -5,7 +5,7 @@ import { projectDir } from '../src/operator/running/projectDir.js';
 import type { Supervisor } from './supervisor.js';
 import { watchSources } from './watchSources.js';
 
-/** `npm run dev`: builds a change and starts the service again; its servers stay, also where the change is broken. */
+/** `npm run dev`: builds a change and restarts the service. Its servers stay up, also if the change is broken. */
 export function restartOnChange(
   supervisor: Supervisor,
   say: (line: string) => void,
@@ -14,12 +14,12 @@ export function restartOnChange(
   watchSources(projectDir, ['src', 'workflows', 'activities'], async (file) => {
     if (supervisor.isStopping) return;
     console.log(`\n${file} changed`);
-    if (!(await builds())) return say('the service goes on without the change, which does not compile');
+    if (!(await builds())) return say('the change does not compile; the service keeps running without it');
     try {
       await supervisor.replace('service', startService);
     } catch (err) {
       console.error(err instanceof Error ? err.message : String(err));
-      say('the service is started again at the next change');
+      say('the service restarts at the next change');
     }
   });
 }

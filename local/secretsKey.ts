@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The key that signing secrets are kept under, in the form of `SECRETS_KEY`; made once per data folder. */
+/** Returns the key that encrypts signing secrets, in the form of `SECRETS_KEY`; made once per data folder. */
 export function secretsKey(dir: string): string {
   const file = join(dir, 'secrets-key');
   if (!existsSync(file)) {

@@ -1,7 +1,7 @@
 /**
  * `npm start`: everything on this machine. Brings up Temporal, Redis and the service, one line of progress each, and
- * ends all of it in order when it is told to, or when one of them ends. With `--watch` (`npm run dev`) it starts the
- * service again at every change of the code; with `--inspect` the service waits for a debugger.
+ * stops all of it in order when it is told to, or when one of them ends. With `--watch` (`npm run dev`) it restarts the
+ * service at every change of the code; with `--inspect` the service accepts a debugger.
  */
 import { existsSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import { secretsKey } from './secretsKey.js';
 import { Supervisor } from './supervisor.js';
 import { startTemporal } from './temporal.js';
 
-/** Where `npm start`, and only it, lets notifications go beside public addresses. */
+/** Further targets that only `npm start` allows beside public addresses. */
 const loopback = '127.0.0.0/8,::1/128';
 const say = (line: string) => console.log(`  ${line}`);
 const begun = Date.now();
@@ -29,7 +29,7 @@ const dir = dataDir();
 const isWatching = process.argv.includes('--watch');
 const inspectFlags = process.argv.filter((arg) => arg.startsWith('--inspect'));
 
-// A closed terminal must not keep the servers from being stopped.
+// A closed terminal must not prevent that the servers are stopped.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 
@@ -47,17 +47,17 @@ try {
   process.exit(1);
 }
 
-/** Becomes the one supervisor of the data folder; what an earlier one left running is ended first. */
+/** Becomes the one supervisor of the data folder, after ending processes that an earlier one left running. */
 async function claim(): Promise<RunState> {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const supervisor = markProcess(process.pid);
-  if (!supervisor) throw new Error('this system tells nothing about its processes (/proc or ps is needed)');
+  if (!supervisor) throw new Error('processes cannot be listed on this system (/proc or ps is needed)');
   const state: RunState = { supervisor, children: [] };
   const claimed = claimRunState(dir, state);
   if (claimed.kind === 'running') {
     const { supervisor: other, apiUrl } = claimed.state;
     throw new Error(
-      `it runs already for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
+      `it already runs for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
     );
   }
   const left = claimed.leftBehind.filter((mark) => markProcess(mark.pid)?.identity === mark.identity);
@@ -139,7 +139,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
   });
 }
 
-/** API and worker in one process: a workflow that is started here can begin here, without a way through the server. */
+/** API and worker in one process: a workflow started here can begin here, without a round trip through the server. */
 async function service(
   supervisor: Supervisor,
   environment: Record<string, string>,
@@ -163,7 +163,7 @@ async function demo(apiUrl: string, environment: Record<string, string>): Promis
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
     return (toConsole ?? '') + linesToPaste(apiUrl, account);
   } catch (err) {
-    return `The demo account could not be made: ${message(err)}`;
+    return `The demo account could not be created: ${message(err)}`;
   }
 }
 
@@ -193,7 +193,7 @@ function stopOnSignals(supervisor: Supervisor): void {
   if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
 }
 
-/** A killed npm sends no signal: without this its servers would run on. */
+/** A killed npm sends no signal: without this its servers would keep running. */
 function stopWithoutParent(supervisor: Supervisor): void {
   const parent = process.ppid;
   setInterval(() => {

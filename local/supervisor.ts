@@ -3,7 +3,7 @@ import { type RunState, removeRunState, writeRunState } from '../src/operator/ru
 import type { Child } from './child.js';
 import { logTail } from './child.js';
 
-/** Above the service's own forced end (25 s), see the worker's shutdown times. */
+/** More than the service's own forced end (25 s), see the worker's shutdown times. */
 const serviceGraceMs = 40_000;
 
 /** Knows every child, ends them in order when one of them ends or the supervisor is told to stop. */
@@ -15,7 +15,7 @@ export class Supervisor {
   constructor(
     private readonly dir: string,
     readonly state: RunState,
-    /** The child whose end leaves the others running: somebody starts it again. */
+    /** The child whose end leaves the others running, because it is started again. */
     private readonly replaceable?: string,
   ) {}
 
@@ -37,7 +37,7 @@ export class Supervisor {
     if (this.#stopping) void child.stop();
   };
 
-  /** Ends a child, then starts another in its place. @throws what `start` throws: then there is none */
+  /** Ends a child, then starts another instead. @throws errors of `start`: then there is none */
   async replace(name: string, start: () => Promise<void>): Promise<void> {
     const pid = this.#children.get(name)?.pid;
     this.#replacing = name;
@@ -54,13 +54,13 @@ export class Supervisor {
     writeRunState(this.dir, this.state);
   }
 
-  /** Ends the process: 0 where the stop was asked for, 1 where something broke. */
+  /** Ends the process: 0 if the stop was asked for, 1 after a failure. */
   stop(reason: string, status: 0 | 1): Promise<void> {
     this.#stopping ??= this.#stopAll(reason, status);
     return this.#stopping;
   }
 
-  /** For whoever does not want to wait. */
+  /** For a second Ctrl-C: kills without waiting. */
   kill(): void {
     for (const child of this.#children.values())
       if (child.ended === undefined) process.kill(child.pid, 'SIGKILL');
@@ -68,7 +68,7 @@ export class Supervisor {
 
   async #stopAll(reason: string, status: 0 | 1): Promise<void> {
     (status === 0 ? console.log : console.error)(`\nstopping: ${reason}`);
-    // The service first: the POSTs in flight are settled in the two others.
+    // The service first, because its POSTs in flight are settled in the other two.
     await this.#end('service', serviceGraceMs);
     await this.#end('temporal', 15_000);
     await this.#end('redis', 15_000);

@@ -10,7 +10,7 @@ export interface TemporalOptions {
   dir: string;
   /** A free one by default. */
   port?: number;
-  /** Without one there is no UI. */
+  /** Without this port there is no UI. */
   uiPort?: number;
   namespace?: string;
   binary?: string;
@@ -27,7 +27,7 @@ export interface TemporalServer {
   stop(): Promise<void>;
 }
 
-/** Temporal's development server on 127.0.0.1, its store in a file; resolves once the namespace can be used. */
+/** Starts Temporal's development server on 127.0.0.1, with its store in a file; resolves once the namespace can be used. */
 export async function startTemporal(options: TemporalOptions): Promise<TemporalServer> {
   const binary = options.binary ?? (await temporalBinary());
   const port = options.port ?? (await freePort());
@@ -52,10 +52,10 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
   return { address: `127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };
 }
 
-/** FULL: a workflow start that was answered survives a power cut. */
+/** FULL: an answered workflow start survives a power failure. */
 const sqlitePragmas = { journal_mode: 'WAL', synchronous: 'FULL' };
 
-/** How operators find an event. Production registers the same ones (see `docker-compose.yml`). */
+/** The search attributes. Production registers the same ones (see `docker-compose.yml`). */
 const searchAttributes = {
   ClientToken: 'KeywordList',
   PlatformId: 'KeywordList',
@@ -64,7 +64,7 @@ const searchAttributes = {
   HttpStatus: 'Int',
 };
 
-/** The server's own limits are made for many tenants; the first one bites at 2,400 calls a second. */
+/** The server's default limits are meant for many tenants; the first one applies at 2,400 calls a second. */
 const perSecond = 100_000;
 const limits = [
   'frontend.rps',
@@ -79,10 +79,10 @@ const limits = [
   'system.visibilityPersistenceMaxWriteQPS',
 ];
 
-/** A worker whose line died without a word is asked sooner than after a minute: until then it is given tasks. */
+/** Checks a silent worker sooner than after a minute, because until then the server still gives it tasks. */
 const pings = { 'frontend.keepAliveTime': '2s', 'frontend.keepAliveTimeout': '2s' };
 
-/** One bare gRPC call, DescribeNamespace: true when the server answers it with status 0. */
+/** Makes one bare gRPC call, DescribeNamespace: true if the server answers it with status 0. */
 function hasNamespace(port: number, namespace: string): Promise<boolean> {
   return new Promise((resolve) => {
     const session = connect(`http://127.0.0.1:${port}`);

@@ -1,12 +1,12 @@
 import { readdirSync, statSync, watch } from 'node:fs';
 import { join, relative } from 'node:path';
 
-/** Editors write a file in several steps; what comes within this time is one change. */
+/** Editors write a file in several steps; steps within this time are one change. */
 const settleMs = 100;
 
 /**
- * Calls `onChange` with a file that changed below one of the folders: never twice at the same time, and once more where
- * another changed meanwhile. Paths from the project folder.
+ * Calls `onChange` with a changed file in one of the folders: never twice at the same time, and once more if
+ * another changed meanwhile. Paths are relative to the project folder.
  * @param onChange must not reject
  */
 export function watchSources(
@@ -20,7 +20,7 @@ export function watchSources(
   let isBusy = false;
   for (const folder of folders) watchTree(join(projectDir, folder));
 
-  /** Folder by folder: with `recursive`, Node 20 loses a file that an editor has put in the place of the old one. */
+  /** Watches each folder: with `recursive`, Node 20 loses a file that an editor has replaced. */
   function watchTree(folder: string): void {
     if (watched.has(folder)) return;
     watched.add(folder);

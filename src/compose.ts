@@ -8,6 +8,9 @@ import { Outbox } from './delivery/outbox/outbox.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { deliveryOf } from './delivery/settings.js';
 import type { Logger } from './log.js';
+import { createNotices, type Notices } from './notices/notices.js';
+import { platformOf } from './notices/platform.js';
+import type { NoticeMetrics } from './notices/send.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
 import { type Durability, openDurability } from './redis/connection/durable.js';
@@ -26,23 +29,24 @@ export interface DeliveryOptions {
   sender: Sender;
   secretBox: SecretBox;
   log: Logger;
-  metrics: DeliveryMetrics & OutboxMetrics;
+  metrics: DeliveryMetrics & OutboxMetrics & NoticeMetrics;
 }
 
 export interface Delivering {
   durability: Durability;
   catchUps: CatchUps;
+  notices: Notices;
   /** Undefined without a worker. */
   engine: Engine | undefined;
   outbox: Outbox;
   accepting: Accepting;
   /** Undefined without a worker. */
   activityDeps: ActivityDeps | undefined;
-  /** Ends deliveries; to be called after the API and the worker have ended. */
+  /** Ends deliveries; call it after the API and the worker have ended. */
   close(): Promise<void>;
 }
 
-/** Builds what accepts and delivers in one process, each part after those that it needs. @throws what Redis throws */
+/** Builds the parts of a process that accept and deliver, each after the parts that it needs. @throws errors of Redis */
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
   const { role, config, db, temporal, log, metrics } = options;
   const taskQueue = config.TASK_QUEUE;
@@ -54,7 +58,9 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
-  const engine = role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, history });
+  const notices = createNotices({ ...options, delivery, taskQueue, platform: platformOf(config) });
+  const engine =
+    role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, notices, history });
   const outbox = new Outbox({
     temporal,
     taskQueue,
@@ -68,6 +74,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   return {
     durability,
     catchUps,
+    notices,
     engine,
     outbox,
     accepting,
@@ -78,6 +85,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       delivery,
       temporal,
       catchUps,
+      notices,
       taskQueue,
       log,
       metrics,

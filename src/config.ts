@@ -1,11 +1,11 @@
 /**
- * The only reader of process.env. One schema; every mistake is reported at once, by name, and the
- * value itself is never printed (it may be a secret).
+ * The only reader of process.env. One schema; all mistakes are reported together, by name. A
+ * value is never printed (it may be a secret).
  */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { clusterUrl, readRedisAddress } from './redisSettings.js';
+import { redisUrlOf } from './redisSettings.js';
 import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
 const port = z.coerce.number().int().min(1).max(65535);
@@ -42,20 +42,20 @@ const namesOrCidrs = list.refine((l) => l.every(isNameOrCidr), {
 
 function isNameOrCidr(text: string): boolean {
   if (isIP(text) !== 0 || ipaddr.isValidCIDR(text)) return true;
-  // What ends in digits is an address that was mistyped, or one that a URL would read as an address (127.1).
+  // A text that ends in digits is a mistyped address, or one that a URL would read as an address (127.1).
   return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
 }
 
 /** `SECRETS_KEY`: `<key id>:<base64 of 32 bytes>[,<older key id>:<base64>...]`; the first one encrypts. */
 const secretsKey = list
   .refine((l) => l.length > 0 && l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
-    message: 'must be <key id>:<base64 of 32 bytes>, older keys after a comma',
+    message: 'must be <key id>:<base64 of 32 bytes>, with older keys after a comma',
   })
-  // Secrets that are stored as they are carry this name in the place of a key's (redis/records/secretBox.ts).
+  // Secrets stored in plain text carry this name instead of a key's id (redis/records/secretBox.ts).
   .refine((l) => l.every((k) => !k.startsWith('plain:')), { message: 'must not have a key id "plain"' })
-  // A secret says under which id it lies: of two keys with one id only the first would ever be tried.
+  // A secret names the id of its key: of two keys with one id only the first would ever be tried.
   .refine((l) => new Set(l.map((k) => k.split(':')[0])).size === l.length, {
-    message: 'must give every key an id of its own',
+    message: 'must give every key a different id',
   })
   .transform((l) =>
     l.map((k) => {
@@ -64,11 +64,24 @@ const secretsKey = list
     }),
   );
 
+const webUrl = z.url({ protocol: /^https?$/ });
+
+/** `NOTICES_SIGNING_SECRET`: secrets of Standard Webhooks 1.0.0, the newest first; each signs. */
+const signingSecrets = list.refine(
+  (l) =>
+    l.length > 0 &&
+    l.every((secret) => {
+      const bytes = Buffer.from(secret.slice('whsec_'.length), 'base64').length;
+      return /^whsec_[A-Za-z0-9+/]+={0,2}$/.test(secret) && bytes >= 24 && bytes <= 64;
+    }),
+  { message: 'must be whsec_<base64 of 24 to 64 bytes>, older ones after a comma' },
+);
+
 /** Every environment variable the service reads, with its default. Times in the unit of the name. */
 export const environmentSchema = z.object({
   PORT: port.default(3000),
   HOST: z.string().default('127.0.0.1'),
-  /** Metrics and health, of every role: not where callers are, unless somebody says so. */
+  /** Metrics and health checks of every role; by default not on the callers' network. */
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
   REDIS_URL: z
@@ -78,7 +91,7 @@ export const environmentSchema = z.object({
   /** The URL names nodes of a cluster. */
   REDIS_CLUSTER: flag.default(false),
   KEY_PREFIX: z.string().max(64).default(''),
-  /** With what follows Temporal's standard client settings, read by `temporalSettings.ts`. */
+  /** This and the following are Temporal's standard client settings, read by `temporalSettings.ts`. */
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
   TEMPORAL_CONFIG_FILE: z.string().optional(),
@@ -94,12 +107,12 @@ export const environmentSchema = z.object({
   TEMPORAL_TLS_SERVER_NAME: z.string().optional(),
   /** A module with payload codecs (`temporal/payloadCodecs.ts`). */
   TEMPORAL_PAYLOAD_CODEC: z.string().optional(),
-  /** Where people look workflows up: the operator's commands lead there. */
-  TEMPORAL_UI_URL: z.url({ protocol: /^https?$/ }).optional(),
+  /** Address of the Temporal UI, to which the operator's commands link. */
+  TEMPORAL_UI_URL: webUrl.optional(),
   TASK_QUEUE: z.string().default('notifications'),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
-  /** Of one account: calls that look a name up, and apart from them those that read many records; over all processes. */
+  /** Calls of one account that look up a name, and separately those that read many records; over all processes. */
   ACCOUNT_RATE_PER_SECOND: z.coerce.number().positive().default(10),
   TRUSTED_PROXIES: cidrs.or(z.literal('').transform(() => [])).default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
@@ -113,30 +126,33 @@ export const environmentSchema = z.object({
   OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
-  /** Workflow starts of one process; what arrives in between shares the next. */
+  /** Workflow starts of one process; events in between share the next. */
   WORKFLOWS_PER_SECOND: z.coerce.number().positive().max(10_000).default(10),
-  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis says that it is on its disk. */
+  /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that it is on its disk. */
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
   /** Replicas that must have an accepted event on their disks too. */
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
   CONNECTIONS_PER_ORIGIN: z.coerce.number().int().min(1).max(10_000).default(512),
   MAX_SOCKETS: z.coerce.number().int().min(1).max(100_000).default(4096),
   SECRETS_KEY: secretsKey.optional(),
-  /** Between a SIGTERM and the end of an API: its balancer sees /readyz fail and sends no more. */
+  /** Time between a SIGTERM and the end of an API, in which the balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
-  /** Where browsers reach this service, for links of the console; without it a call's own Host says. */
-  PUBLIC_URL: z.url({ protocol: /^https?$/ }).optional(),
+  /** Address at which browsers reach this service, for links to the console; without it a call's own Host. */
+  PUBLIC_URL: webUrl.optional(),
+  /** Address that gets the platform's notices about every account (`notices/`); requires the secret below. */
+  NOTICES_URL: webUrl.optional(),
+  NOTICES_SIGNING_SECRET: signingSecrets.optional(),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-  /** Ports of this machine no notification may be sent to, beside the service's own; `npm start` fills it. */
+  /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets it. */
   OWN_PORTS: ports.default([]),
-  /** Where callers reach the service that its network interfaces do not show: behind a NAT or a balancer. */
+  /** Addresses under which callers reach the service and that its interfaces do not show: behind a NAT or a balancer. */
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
 /**
- * `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` are what a profile says where the environment does not; `REDIS_URL` says by
- * itself whether it names a cluster (redisSettings.ts).
+ * `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` come from a profile if the environment does not set them; the scheme of
+ * `REDIS_URL` tells whether it names a cluster (redisSettings.ts).
  */
 export type Config = z.output<typeof environmentSchema> & { temporalConnection: TemporalConnectionOptions };
 
@@ -152,9 +168,10 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const given = givenIn(env);
   const parsed = environmentSchema.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
+  if (parsed.success) wrong.push(...wrongNotices(parsed.data));
   try {
     const { connection, ...its } = readClientSettings(given);
-    if (parsed.success) {
+    if (parsed.success && wrong.length === 0) {
       const address = its.address ?? parsed.data.TEMPORAL_ADDRESS;
       return {
         ...parsed.data,
@@ -170,15 +187,15 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
 }
 
-/** @throws Error that names the setting and not its value */
-function redisUrlOf({ REDIS_URL, REDIS_CLUSTER, KEY_PREFIX }: z.output<typeof environmentSchema>): string {
-  try {
-    const url = REDIS_CLUSTER ? clusterUrl(REDIS_URL) : REDIS_URL;
-    if (readRedisAddress(url).kind !== 'cluster' || !/[{}]/.test(KEY_PREFIX)) return url;
-  } catch (err) {
-    throw new Error(`REDIS_URL: ${err instanceof Error ? err.message : 'unreadable'}`);
+function wrongNotices(given: z.output<typeof environmentSchema>): string[] {
+  const { NOTICES_URL: url, NOTICES_SIGNING_SECRET: secret, ALLOW_HTTP_TARGETS: mayBeHttp } = given;
+  if ((url === undefined) !== (secret === undefined)) {
+    return ['NOTICES_URL, NOTICES_SIGNING_SECRET: each requires the other'];
   }
-  throw new Error('KEY_PREFIX: must have no braces: in a cluster they would put every key on one node');
+  if (url === undefined) return [];
+  const { protocol, username, password, hash } = new URL(url);
+  if (protocol === 'http:' && !mayBeHttp) return ['NOTICES_URL: must be https'];
+  return username + password + hash === '' ? [] : ['NOTICES_URL: must have no user:password and no fragment'];
 }
 
 function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {
@@ -186,7 +203,7 @@ function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {
   return Object.fromEntries(all.filter((entry): entry is [string, string] => (entry[1] ?? '') !== ''));
 }
 
-/** The same, with `defaults` for what the environment does not say. @throws ConfigError */
+/** The same, with `defaults` for settings that the environment does not set. @throws ConfigError */
 export function readConfigBeside(
   defaults: Readonly<Record<string, string>>,
   env: NodeJS.ProcessEnv = process.env,
@@ -194,7 +211,7 @@ export function readConfigBeside(
   return readConfig({ ...defaults, ...givenIn(env) });
 }
 
-/** Whether the environment itself names this. */
+/** Returns whether the environment itself sets this. */
 export function isGiven(
   name: keyof typeof environmentSchema.shape,
   env: NodeJS.ProcessEnv = process.env,
@@ -202,22 +219,22 @@ export function isGiven(
   return (env[name] ?? '') !== '';
 }
 
-/** Whether the environment itself says which Temporal it is, by its address or by a profile. */
+/** Returns whether the environment itself sets the Temporal server, by its address or by a profile. */
 export function isTemporalGiven(env: NodeJS.ProcessEnv = process.env): boolean {
   return namesTemporal(env);
 }
 
-/** Under which name the operator's commands are recorded, where `--as` does not say. */
+/** The name under which the operator's commands are recorded, without `--as`. */
 export function operatorName(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env.OPERATOR_NAME || undefined;
 }
 
-/** Set by the image: its login is nobody's name. */
+/** Set by the image, whose login names no person. */
 export function isInContainer(env: NodeJS.ProcessEnv = process.env): boolean {
   return env.IN_CONTAINER === 'true';
 }
 
-/** The login of the person behind `sudo`, where there is one. */
+/** The login of the person who called `sudo`, if any. */
 export function sudoLogin(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env.SUDO_USER || undefined;
 }

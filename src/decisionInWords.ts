@@ -1,6 +1,6 @@
 import type { AssetExplanation } from './redis/owed/decisions.js';
 
-/** What was decided about an asset's last event, for a person. */
+/** Describes the decision about an asset's last event, for a person. */
 export function decisionInWords({ lastEvent }: AssetExplanation): string {
   switch (lastEvent?.decision) {
     case undefined:

@@ -1,4 +1,4 @@
-/** Ids and fingerprints: what names a thing, and how each is derived. */
+/** Ids and fingerprints, and how each is derived. */
 import { hash, randomBytes } from 'node:crypto';
 
 declare const brand: unique symbol;
@@ -13,6 +13,8 @@ export type NotificationId = Branded<'NotificationId'>;
 export const clientTokenPattern = /^[A-Za-z0-9_-]{1,64}$/;
 /** `A-Z a-z 0-9 . _ : -`, 1 to 128 (contract, section 4). */
 export const eventIdPattern = /^[A-Za-z0-9._:-]{1,128}$/;
+/** An analysis run's id has the form of an event's id. */
+export const runIdPattern = eventIdPattern;
 
 export function isClientToken(value: string): value is ClientToken {
   return clientTokenPattern.test(value);
@@ -25,9 +27,9 @@ export const newClientToken = (): ClientToken => randomBytes(9).toString('base64
 const idBytes = 16;
 
 /**
- * The id of the notification that an event may make: derived from client, asset, event id and segments,
- * so that every process and every retry computes the same. The order of segments and repeats among them
- * carry no meaning.
+ * Returns the id of the notification that an event may make. It is derived from client, asset, event id and segments,
+ * so that every process and every retry computes the same id. The order of segments and repeats among them
+ * have no meaning.
  */
 export function notificationId(event: {
   clientToken: string;
@@ -36,21 +38,31 @@ export function notificationId(event: {
   segments: readonly string[];
 }): NotificationId {
   const parts = [event.clientToken, event.platformId, event.eventId, ...new Set([...event.segments].sort())];
+  return idFromBytes(digestOf(parts));
+}
+
+function digestOf(parts: readonly string[]): Buffer {
   let all = '';
   for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;
-  return idFromBytes(hash('sha256', all, 'buffer').subarray(0, idBytes));
+  return hash('sha256', all, 'buffer').subarray(0, idBytes);
+}
+
+/** Derives the id of a notice, so that its receiver sees a second start as a repeat. */
+export function noticeId(notice: { to: string; clientToken: string; kind: string; at: number }): string {
+  const { to, clientToken, kind, at } = notice;
+  return `ntc_${digestOf([to, clientToken, kind, String(at)]).toString('base64url')}`;
 }
 
 export function idFromBytes(bytes: Buffer): NotificationId {
   return `msg_${bytes.toString('base64url')}` as NotificationId;
 }
 
-/** The 16 bytes behind a notification id: what the known segments of an asset hold of it. */
+/** Returns the 16 bytes of a notification id, as the known segments of an asset hold them. */
 export function idToBytes(id: string): Buffer {
   return Buffer.from(id.slice('msg_'.length), 'base64url');
 }
 
-/** The id behind the 16 bytes that a known asset holds; undefined where they are all zero. */
+/** Returns the id for the 16 bytes that a known asset holds; undefined if they are all zero. */
 export function idOfAnswer(bytes: unknown): NotificationId | undefined {
   return Buffer.isBuffer(bytes) && bytes.length === idBytes && bytes.some((b) => b !== 0)
     ? idFromBytes(bytes)
@@ -61,15 +73,15 @@ export function isNotificationId(value: string): value is NotificationId {
   return /^msg_[A-Za-z0-9_-]{22}$/.test(value);
 }
 
-/** 48 bits: with 200 segments on one asset, one new segment in 10^12 would pass for a known one. */
+/** 48 bits: with 200 segments on one asset, one new segment in 10^12 would be mistaken for a known one. */
 const fingerprintBytes = 6;
 
-/** Fingerprints of an event's distinct segments, 6 bytes each, one after the other. */
+/** Returns the fingerprints of an event's distinct segments, 6 bytes each, one after the other. */
 export function segmentFingerprints(segments: readonly string[]): Buffer {
   const distinct = new Set(segments);
   const packed = Buffer.allocUnsafe(distinct.size * fingerprintBytes);
   let at = 0;
-  // As a string of one character per byte: a third of the time of a buffer for each.
+  // As a string with one character per byte, which takes a third of the time of a buffer for each.
   for (const segment of distinct) {
     at += packed.write(hash('sha256', segment, 'binary'), at, fingerprintBytes, 'latin1');
   }
@@ -77,7 +89,7 @@ export function segmentFingerprints(segments: readonly string[]): Buffer {
 }
 
 /**
- * Where an asset's known segments lie: a bucket (16,384 per client keep each hash small enough for the
+ * Returns where an asset's known segments are stored: a bucket (16,384 per client keep each hash small enough for the
  * compact encoding up to 8 million assets) and a field of 8 bytes in it.
  */
 export function assetSlot(platformId: string): { bucket: string; field: Buffer } {

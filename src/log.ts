@@ -3,8 +3,8 @@ import { type Logger, pino } from 'pino';
 export type { Logger };
 
 /**
- * One JSON line per record on stderr-free stdout. What may hold a secret is never handed to the log;
- * the redaction list is the second fence for what slips through.
+ * Writes one JSON line per record to stdout. Values that may hold a secret are never passed to the log;
+ * the redaction list is a second safeguard.
  */
 export function createLogger(level: string, role: string): Logger {
   return pino({

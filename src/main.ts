@@ -1,4 +1,4 @@
-/** Roles: `api`, `worker`, or `all` of it in one process (what `npm start` runs). */
+/** Roles: `api`, `worker`, or `all`, which is both in one process (as `npm start` runs it). */
 
 import { ConfigError, readConfig } from './config.js';
 import { run } from './service.js';

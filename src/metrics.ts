@@ -1,13 +1,15 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { DeliveryMetrics } from './delivery/deps.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
+import { type NoticeMetrics, noticeResults } from './notices/send.js';
 import { attemptErrors } from './outgoing/attempt-error.js';
 import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
+import { noticeKinds } from './redis/records/owedNotices.js';
 import { endpointStates } from './redis/records/stateChanges.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/observeCalls.js';
 
-/** What the service counts. No account, client, asset or URL is ever a label. */
-export interface Metrics extends DeliveryMetrics, OutboxMetrics {
+/** The metrics of the service. No account, client, asset or URL is ever a label. */
+export interface Metrics extends DeliveryMetrics, OutboxMetrics, NoticeMetrics {
   registry: Registry;
   answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
   tokenMinted(): void;
@@ -27,6 +29,7 @@ const eventResults = [
   'not_registered',
   'silent',
   'unknown_client',
+  'run_cancelled',
   'invalid',
   'unknown',
 ] as const;
@@ -34,13 +37,13 @@ export type EventResult = (typeof eventResults)[number];
 
 const watched = {
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
-  asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow to be started',
+  asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow',
   asset_update_queued_attempts: "Notifications that wait in this process for one of their client's places",
   asset_update_posts_waiting: 'POSTs that wait for a connection or a socket',
   asset_update_retries_under_way: 'Activities of enrichment workflows under way in this process',
   asset_update_upkeep_under_way:
     'Sweeps, probes and drains, redeliveries and late claims under way in this process',
-  asset_update_drains_under_way: 'Drains under way in this process: clients whose backlog it works through',
+  asset_update_drains_under_way: 'Drains under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
   asset_update_clock_seconds: "This machine's clock at the moment of the scrape",
   asset_update_sweep_schedule_paused:
@@ -83,13 +86,13 @@ export function createMetrics(): Metrics {
   });
   const ownFailures = new Counter({
     name: 'asset_update_own_failures_total',
-    help: 'Attempts that could not be made, for a reason of this process or host: they count against no endpoint',
+    help: 'Attempts that could not be made because of an own failure: they count against no endpoint',
     labelNames: ['cause'],
     registers,
   });
   const ended = new Counter({
     name: 'asset_update_notifications_ended_total',
-    help: 'Notifications by the state they ended in',
+    help: 'Notifications by the state in which they ended',
     labelNames: ['state'],
     registers,
   });
@@ -97,6 +100,12 @@ export function createMetrics(): Metrics {
     name: 'asset_update_endpoint_state_changes_total',
     help: 'Changes of state of endpoints, by the state entered',
     labelNames: ['state'],
+    registers,
+  });
+  const notices = new Counter({
+    name: 'asset_update_notices_total',
+    help: 'Notices to accounts and the platform, by kind and result',
+    labelNames: ['kind', 'result'],
     registers,
   });
   const groups = new Histogram({
@@ -107,7 +116,7 @@ export function createMetrics(): Metrics {
   });
   const withoutWorkflow = new Counter({
     name: 'asset_update_events_without_workflow_total',
-    help: 'Accepted events that have no workflow: more of them waited for Temporal than this process holds',
+    help: 'Accepted events that got no workflow: too many already waited for Temporal in this process',
     registers,
   });
 
@@ -126,42 +135,43 @@ export function createMetrics(): Metrics {
   });
   const deliveries = new Histogram({
     name: 'asset_update_accept_to_delivered_seconds',
-    help: 'From the acceptance of an event to the answer 2xx',
+    help: 'From the acceptance of an event to the 2xx',
     labelNames: ['priority'],
     buckets: lagBuckets,
     registers,
   });
   const redisCommands = new Histogram({
     name: 'asset_update_redis_command_duration_seconds',
-    help: 'Commands of Redis, those that fail too, from their sending to their answer',
+    help: 'Redis commands from sending to the answer, failures included',
     buckets: redisBuckets,
     registers,
   });
   const redisErrors = new Counter({
     name: 'asset_update_redis_errors_total',
-    help: 'Commands of Redis that failed, by why',
+    help: 'Redis commands that failed, by cause',
     labelNames: ['error'],
     registers,
   });
   const temporalCalls = new Histogram({
     name: 'asset_update_temporal_call_duration_seconds',
-    help: 'Calls of Temporal about workflows, those that fail too',
+    help: 'Temporal calls about workflows, failures included',
     labelNames: ['call'],
     buckets: latencyBuckets,
     registers,
   });
   const temporalErrors = new Counter({
     name: 'asset_update_temporal_errors_total',
-    help: 'Calls of Temporal about workflows that failed, by why',
+    help: 'Temporal calls about workflows that failed, by cause',
     labelNames: ['call', 'error'],
     registers,
   });
 
-  // A counter that begins with its first event has not risen yet, as Prometheus sees it: each begins at 0.
+  // Each counter begins at 0, because Prometheus does not see the first event as a rise otherwise.
   for (const result of eventResults) events.inc({ result }, 0);
   for (const state of ['delivered', 'superseded', 'cancelled', 'failed', 'not_needed'])
     ended.inc({ state }, 0);
   for (const state of endpointStates) entered.inc({ state }, 0);
+  for (const kind of noticeKinds) for (const result of noticeResults) notices.inc({ kind, result }, 0);
   for (const cause of ['descriptors', 'resolver', 'network']) ownFailures.inc({ cause }, 0);
   for (const error of redisErrorClasses) redisErrors.inc({ error }, 0);
   for (const call of observedCalls) {
@@ -199,6 +209,7 @@ export function createMetrics(): Metrics {
       ),
     ended: (state) => ended.inc({ state }),
     entered: (state) => entered.inc({ state }),
+    noticeEnded: (kind, result) => notices.inc({ kind, result }),
     started: (events) => groups.observe(events),
     withoutWorkflow: (events) => withoutWorkflow.inc(events),
     ownFailure: (cause) => ownFailures.inc({ cause }),

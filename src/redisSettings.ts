@@ -12,9 +12,9 @@ interface Credentials {
 
 export type RedisAddress =
   | { kind: 'single'; url: string }
-  /** Any of its nodes: the rest is learned from one that answers. */
+  /** Some of its nodes: one that answers names the others. */
   | ({ kind: 'cluster'; nodes: RedisNode[]; tls: boolean } & Credentials)
-  /** `name`: as the Sentinels call the primary. */
+  /** `name`: the primary's name in the Sentinels. */
   | ({
       kind: 'sentinel';
       sentinels: RedisNode[];
@@ -33,6 +33,23 @@ const forms = {
   both: 'names Sentinels: leave REDIS_CLUSTER out',
 };
 
+interface RedisSettings {
+  REDIS_URL: string;
+  REDIS_CLUSTER: boolean;
+  KEY_PREFIX: string;
+}
+
+/** Returns the URL for `readRedisAddress`. @throws Error that names the wrong setting, without its value */
+export function redisUrlOf({ REDIS_URL, REDIS_CLUSTER, KEY_PREFIX }: RedisSettings): string {
+  try {
+    const url = REDIS_CLUSTER ? clusterUrl(REDIS_URL) : REDIS_URL;
+    if (readRedisAddress(url).kind !== 'cluster' || !/[{}]/.test(KEY_PREFIX)) return url;
+  } catch (err) {
+    throw new Error(`REDIS_URL: ${err instanceof Error ? err.message : 'unreadable'}`);
+  }
+  throw new Error('KEY_PREFIX: must have no braces: in a cluster they would put every key on one node');
+}
+
 /** Returns the URL of a cluster's nodes as `readRedisAddress` takes it: `redis+cluster://`. @throws RangeError */
 export function clusterUrl(url: string): string {
   if (/^rediss?\+sentinel:/.test(url)) throw new RangeError(forms.both);
@@ -40,9 +57,8 @@ export function clusterUrl(url: string): string {
 }
 
 /**
- * Reads an address. Of a cluster, every node after the first may leave its scheme and credentials out: the first one's hold
- * for all. Sentinels have credentials of their own, `?sentinel_username=...&sentinel_password=...`; those before the hosts
- * are the primary's.
+ * Reads an address. In a cluster's, only the first node needs a scheme and credentials: they apply to all nodes. Sentinels have
+ * their own credentials, `?sentinel_username=...&sentinel_password=...`; those before the hosts are the primary's.
  * @throws RangeError saying what is wrong, without the address: it may hold a password
  */
 export function readRedisAddress(url: string): RedisAddress {

@@ -26,7 +26,7 @@ import { installRuntime, type Running, startWorkers } from './worker.js';
 
 export type { Role } from './compose.js';
 
-/** Runs a role until SIGTERM or SIGINT, then ends it in order: takes no new work, finishes what is under way, closes connections. */
+/** Runs a role until SIGTERM or SIGINT, then stops it in order: accepts no new work, finishes work under way, closes connections. */
 export async function run(role: Role, config: Config): Promise<void> {
   const log = createLogger(config.LOG_LEVEL, role);
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
@@ -54,7 +54,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     maxSockets: config.MAX_SOCKETS,
   });
   const secretBox = createSecretBox(config.SECRETS_KEY);
-  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored in the clear');
+  if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');
   if (config.ALLOW_HTTP_TARGETS || config.ALLOWED_TARGET_CIDRS.length > 0) {
     log.warn(
       { http: config.ALLOW_HTTP_TARGETS, ranges: config.ALLOWED_TARGET_CIDRS },
@@ -63,7 +63,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   }
 
   const delivering = await startDelivering({ role, config, db, temporal, sender, secretBox, log, metrics });
-  const { accepting, activityDeps, catchUps, durability, engine, outbox } = delivering;
+  const { accepting, activityDeps, catchUps, durability, engine, notices, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || activityDeps === undefined
@@ -101,6 +101,7 @@ export async function run(role: Role, config: Config): Promise<void> {
     accepting,
     durability,
     catchUps,
+    notices,
     sender,
     secretBox,
     metrics,

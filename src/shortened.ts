@@ -1,6 +1,6 @@
 const atMost = 300;
 
-/** A message that holds what a stranger sent, such as the name of a field: never much longer than it is helpful. */
+/** Shortens a message that contains a stranger's text, such as the name of a field. */
 export function shortened(message: string): string {
   return message.length > atMost ? `${message.slice(0, atMost).toWellFormed()}…` : message;
 }

@@ -8,7 +8,7 @@ export interface ToldChange {
   why: string;
 }
 
-/** Logs and counts a change of a registration's state. A suspended one needs somebody: it is an error. */
+/** Logs and counts a change of a registration's state. A suspension is logged as an error, because somebody must act. */
 export function tellStateChange(
   { log, metrics }: { log: Logger; metrics: { entered(state: string): void } },
   { clientToken, from, to, why }: ToldChange,

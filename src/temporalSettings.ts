@@ -1,4 +1,4 @@
-/** Temporal's standard client settings: its variables, over a profile of its file where one is named. */
+/** Temporal's standard client settings: its variables, which override a named profile of its file. */
 import { accessSync, constants } from 'node:fs';
 import type { TLSConfig } from '@temporalio/client';
 import {
@@ -8,7 +8,7 @@ import {
   toClientOptions,
 } from '@temporalio/envconfig';
 
-/** What every connection to Temporal shares, of whatever kind. */
+/** The options that every connection to Temporal shares. */
 export interface TemporalConnectionOptions {
   address: string;
   apiKey?: string;
@@ -17,14 +17,14 @@ export interface TemporalConnectionOptions {
   metadata?: Record<string, string>;
 }
 
-/** Address and namespace: where the environment or a profile says them. */
+/** Address and namespace, if the environment or a profile sets them. */
 export interface TemporalClientSettings {
   address?: string;
   namespace?: string;
   connection: Omit<TemporalConnectionOptions, 'address'>;
 }
 
-/** Whether the environment says which server it is. */
+/** Whether the environment sets the server. */
 export function namesTemporal(env: NodeJS.ProcessEnv): boolean {
   return [env.TEMPORAL_ADDRESS, env.TEMPORAL_PROFILE, env.TEMPORAL_CONFIG_FILE].some(Boolean);
 }
@@ -52,7 +52,7 @@ export function readClientSettings(given: Readonly<Record<string, string>>): Tem
 function readProfile(given: Readonly<Record<string, string>>): ClientConfigProfile {
   const file = given.TEMPORAL_CONFIG_FILE;
   if (file !== undefined) checkReadable('TEMPORAL_CONFIG_FILE', { path: file });
-  // A file that somebody has at home for the `temporal` command changes no service by being there.
+  // A user's file for the `temporal` command must not affect the service.
   const isNamed = file !== undefined || given.TEMPORAL_PROFILE !== undefined;
   let profile: ClientConfigProfile;
   try {

@@ -1,6 +1,6 @@
 /**
- * Returns what `work` brings, or what `late` returns or throws once `timeoutMs` have passed. The work itself goes on;
- * a failure of it that comes later is ignored.
+ * Returns the result of `work`, or the result of `late` once `timeoutMs` have passed. The work itself continues;
+ * its later failure is ignored.
  */
 export function withTimeout<T, Late = never>(
   work: Promise<T>,

@@ -3,12 +3,13 @@ import { createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
+import { noticesQueueOf } from './temporal/noticesQueue.js';
 import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
 /**
- * Routes the SDK's log through the service's. To be called once per process, before the first connection.
+ * Routes the SDK's log through the service's. Call it once per process, before the first connection.
  * @param metricsPort where on 127.0.0.1 the SDK serves its metrics; without one it counts nothing
  */
 export function installRuntime(log: Logger, metricsPort?: number): void {
@@ -21,7 +22,7 @@ export function installRuntime(log: Logger, metricsPort?: number): void {
       trace: at('trace'),
       debug: at('debug'),
       info: at('debug'),
-      // The worker for upkeep has none on purpose.
+      // The workers for upkeep and notices have no workflows on purpose.
       warn: (message, meta) =>
         at(message.startsWith('No workflows registered') ? 'debug' : 'warn')(message, meta),
       error: at('error'),
@@ -45,19 +46,22 @@ function withoutPayloads(meta: Record<string, unknown> | undefined): Record<stri
 
 /** How many activities one process runs at the same time. */
 export interface Slots {
-  /** `awaitDelivery`: what the first moment of an enrichment has not finished. */
+  /** Slots for `awaitDelivery`: deliveries that take longer than the first half second. */
   retries: number;
-  /** The sweep, catch-up, redeliveries, late claims. */
+  /** Slots for the sweep, catch-up, redeliveries, late claims. */
   upkeep: number;
 }
 
-/** A drain sleeps most of its time: many down or slow clients must not use up the slots of others. */
+/** Slots for attempts of notices: few, so that they never delay deliveries. */
+const noticeSlots = 100;
+
+/** A drain sleeps most of the time: many failing or slow clients must not use up the slots of others. */
 const defaultSlots: Slots = { retries: 2000, upkeep: 2000 };
 
 export interface Running {
-  /** Takes no new work; what is under way finishes. */
+  /** Accepts no new work; work under way finishes. */
   shutdown(): void;
-  /** Resolves once both workers have ended. @throws why a worker failed */
+  /** Resolves once every worker has ended. @throws why a worker failed */
   ended: Promise<void>;
   /** Returns the slots in use. */
   inUse(): Slots;
@@ -66,8 +70,8 @@ export interface Running {
 }
 
 /**
- * Starts two workers in one process. Retries to a hanging receiver hold slots of the first: nothing that keeps the promise
- * may wait there ({@link upkeepQueueOf}).
+ * Starts three workers in one process. Retries to a hanging receiver hold slots of the first, so the sweep and catch-up
+ * must not wait there ({@link upkeepQueueOf}). Notices to a hanging receiver hold slots of the third ({@link noticesQueueOf}).
  */
 export async function startWorkers(
   config: Config,
@@ -80,11 +84,11 @@ export async function startWorkers(
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     dataConverter: deps.temporal.options.dataConverter,
-    // Both run every activity: workflows of an earlier release use one queue for all.
+    // Each runs every activity: workflows of an earlier release use one queue for all activities.
     activities: createActivities(deps, slots.upkeep, (underWay) => {
       drains = underWay;
     }),
-    // A POST in flight finishes within its lease; whatever is left after that is cut.
+    // A POST in flight finishes within its lease; the rest is cut off.
     shutdownGraceTime: deps.delivery.leaseMs,
     shutdownForceTime: deps.delivery.leaseMs + 10_000,
   };
@@ -96,7 +100,7 @@ export async function startWorkers(
     maxConcurrentLocalActivityExecutions: 500,
     maxConcurrentWorkflowTaskExecutions: 200,
     maxCachedWorkflows: 2000,
-    // Workflow code only decides what comes next; a second thread costs more than it does (docs/benchmarks/decisions.md).
+    // Workflow code does little work; a second thread would cost more than it gains (docs/benchmarks/decisions.md).
     workflowThreadPoolSize: 1,
   });
   const upkeep = await Worker.create({
@@ -104,13 +108,18 @@ export async function startWorkers(
     taskQueue: upkeepQueueOf(config.TASK_QUEUE),
     maxConcurrentActivityTaskExecutions: slots.upkeep,
   });
-  const both = [retries, upkeep];
+  const notices = await Worker.create({
+    ...shared,
+    taskQueue: noticesQueueOf(config.TASK_QUEUE),
+    maxConcurrentActivityTaskExecutions: noticeSlots,
+  });
+  const all = [retries, upkeep, notices];
   const shutdown = () => {
-    for (const worker of both) if (worker.getState() === 'RUNNING') worker.shutdown();
+    for (const worker of all) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
   return {
     shutdown,
-    ended: Promise.all(both.map((worker) => worker.run())).then(() => undefined),
+    ended: Promise.all(all.map((worker) => worker.run())).then(() => undefined),
     inUse: () => ({
       retries: retries.getStatus().numInFlightNonLocalActivities,
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,

@@ -19,7 +19,7 @@ export interface GrpcProxy {
   address: string;
   /** Of every call so far, by the method's short name. */
   calls: { method: string; headers: IncomingHttpHeaders; at: number }[];
-  /** What a call is answered in the server's place: a gRPC status; 0 lets it through. By full path. */
+  /** The gRPC status with which a call is answered instead of by the server, by full path; 0 lets it through. */
   answer: (path: string) => number;
   close(): Promise<void>;
 }

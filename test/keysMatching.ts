@@ -1,6 +1,6 @@
 import type { Db } from '../src/redis/connection/db.js';
 
-/** The keys that match a pattern, on every node where there are several. */
+/** Returns the keys that match a pattern, of all nodes. */
 export async function keysMatching({ nodes }: Db, pattern: string): Promise<string[]> {
   return (await Promise.all(nodes.primaries().map((server) => server.keys(pattern)))).flat();
 }

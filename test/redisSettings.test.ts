@@ -45,7 +45,7 @@ describe('REDIS_URL', () => {
     assert.deepEqual([short.kind === 'sentinel' && short.db, short.kind], [0, 'sentinel']);
   });
 
-  it('is refused with a reason where it cannot be meant, and never shown', () => {
+  it('is refused with a reason if it is not valid, and never shown', () => {
     for (const [env, reason] of [
       [{ REDIS_URL: 'redis://:secret@a:1,b:2' }, /REDIS_URL: .*REDIS_CLUSTER=true/],
       [{ REDIS_URL: 'redis://:secret@a:1/3', REDIS_CLUSTER: 'true' }, /REDIS_URL: .*database/],

@@ -1,7 +1,8 @@
 /**
  * The servers of one test run, started before the first test and stopped after the last one, or those of
  * `npm run test:watch`, which stay. Tests share them and keep apart by a key prefix and a task queue of their own
- * (`uniquePrefix`).
+ * (`uniquePrefix`). Under `mocha --parallel` only mocha's own process starts servers; its workers, which run the tests,
+ * read their addresses from TEST_SERVERS.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -13,14 +14,15 @@ import { startRedis } from '../local/redis.js';
 import { startCluster } from '../local/redisCluster.js';
 import { startTemporal } from '../local/temporal.js';
 import { createLogger } from '../src/log.js';
+import { searchAttributeTypes } from '../src/temporal/searchAttributes.js';
 import { installRuntime } from '../src/worker.js';
 
 interface Run {
   servers?: Servers;
   /** Stops them; absent where the servers stay. */
   stop?: () => Promise<void>;
-  timeSkippingBinary?: Promise<string>;
-  timeSkipping?: Promise<TestWorkflowEnvironment>;
+  hasRuntime?: boolean;
+  timeSkipping?: Promise<TestWorkflowEnvironment> | undefined;
 }
 
 /** mocha may load this module once by `require` and once by `import`: both must see the same servers. */
@@ -36,13 +38,15 @@ export interface Servers {
 }
 
 export function servers(): Servers {
+  const { TEST_SERVERS } = process.env;
+  if (TEST_SERVERS) run.servers ??= JSON.parse(TEST_SERVERS) as Servers;
   if (!run.servers) throw new Error('the servers run only under mocha (see .mocharc.json)');
   return run.servers;
 }
 
 /**
- * Declares a test that looks at the line to one Redis, or breaks it: not there where the tests run on a cluster
- * (`TEST_REDIS=cluster`), whose nodes test/faults/failover.test.ts breaks.
+ * Declares a test that watches or breaks the connection to one Redis. It is left out if the tests run on a cluster
+ * (`TEST_REDIS=cluster`): test/faults/failover.test.ts breaks nodes of a cluster.
  */
 export function itWithOneRedis(title: string, test: (this: Mocha.Context) => Promise<void>): void {
   if (!isCluster) it(title, test);
@@ -55,7 +59,7 @@ export function describeWithOneRedis(title: string, suite: (this: Mocha.Suite) =
 
 const isCluster = process.env.TEST_REDIS === 'cluster';
 
-/** On a busy machine no primary is taken for dead, and no replica takes the disk from its primary with every write. */
+/** Keeps a busy machine from taking a primary for dead, and a replica from using the disk at every write. */
 const quiet = { nodeTimeoutMs: 60_000, replicaArgs: ['--appendfsync', 'everysec'] };
 
 /** Different in every test: a prefix of Redis keys, or the name of a task queue or client. */
@@ -63,30 +67,51 @@ export function uniquePrefix(): string {
   return `t${randomBytes(6).toString('hex')}-`;
 }
 
-/** A Temporal server whose clock jumps to the next timer: one for the run, started at first use. @throws where there is none */
+/** A Temporal server whose clock jumps to the next timer, started at first use. @throws where there is none */
 export function startTimeSkippingServer(): Promise<TestWorkflowEnvironment> {
-  if (!run.timeSkippingBinary) throw new Error('the servers run only under mocha (see .mocharc.json)');
-  run.timeSkipping ??= run.timeSkippingBinary.then((path) =>
-    TestWorkflowEnvironment.createTimeSkipping({ server: { executable: { type: 'existing-path', path } } }),
-  );
+  run.timeSkipping ??= timeSkippingServerBinary().then(async (path) => {
+    const server = { executable: { type: 'existing-path' as const, path } };
+    const env = await TestWorkflowEnvironment.createTimeSkipping({ server });
+    // Without them a workflow's task fails each time that it sets one. This server adds them, but lists none.
+    const namespace = env.namespace ?? 'default';
+    await env.connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: searchAttributeTypes,
+    });
+    return env;
+  });
   return run.timeSkipping;
 }
 
 export async function mochaGlobalSetup(): Promise<void> {
-  installRuntime(createLogger(process.env.TEST_LOG ?? 'silent', 'test'));
-  run.timeSkippingBinary = timeSkippingServerBinary();
-  const staying = process.env.TEST_SERVERS;
-  if (staying) run.servers = JSON.parse(staying) as Servers;
-  else Object.assign(run, await startServers());
   // No test's time limit is for a download; where there is none, the tests that need it fail and say why.
-  await run.timeSkippingBinary.catch(() => undefined);
+  const timeSkippingBinary = timeSkippingServerBinary().catch(() => undefined);
+  if (!process.env.TEST_SERVERS) {
+    const started = await startServers();
+    run.stop = started.stop;
+    process.env.TEST_SERVERS = JSON.stringify(started.servers);
+  }
+  await timeSkippingBinary;
 }
 
 export async function mochaGlobalTeardown(): Promise<void> {
-  await (await run.timeSkipping?.catch(() => undefined))?.teardown();
   await run.stop?.();
   endEvenWithOpenHandles();
 }
+
+/** Of each process that runs tests: once, or in a worker of `mocha --parallel` for each file. */
+export const mochaHooks = {
+  beforeAll(): void {
+    if (!run.hasRuntime) installRuntime(createLogger(process.env.TEST_LOG ?? 'silent', 'test'));
+    run.hasRuntime = true;
+  },
+
+  async afterAll(): Promise<void> {
+    const { timeSkipping } = run;
+    run.timeSkipping = undefined;
+    await (await timeSkipping?.catch(() => undefined))?.teardown();
+  },
+};
 
 export async function startServers(): Promise<{ servers: Servers; stop: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
@@ -108,7 +133,7 @@ export async function startServers(): Promise<{ servers: Servers; stop: () => Pr
   };
 }
 
-/** What a test left open is worth knowing and must not hold up the run. */
+/** Reports handles that a test left open, which must not delay the run. */
 function endEvenWithOpenHandles(): void {
   setTimeout(() => {
     console.error(`open handles 10 s after the last test: ${process.getActiveResourcesInfo().join(', ')}`);

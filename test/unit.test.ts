@@ -1,4 +1,4 @@
-/** What `npm run test:unit` runs: it is computed from imports, so that no file has to be named, and none gets lost unseen. */
+/** The tests of `npm run test:unit`, computed from imports, so that no file must be named and none is forgotten. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ describe('npm run test:unit', () => {
     assert.ok(unitTests.includes('test/unit.test.ts'));
   });
 
-  it('runs no test file that uses the servers of the run, also not by way of another file', () => {
+  it('runs no test file that uses the servers of the run, not even through another file', () => {
     const withServers = [
       'test/local/servers.test.ts',
       'test/redis/retries.test.ts',
@@ -25,7 +25,7 @@ describe('npm run test:unit', () => {
     }
   });
 
-  it('leaves out by name only tests that are there', () => {
+  it('leaves out by name only tests that exist', () => {
     for (const file of Object.keys(otherTests)) {
       assert.ok(existsSync(join(import.meta.dirname, '..', file)), file);
     }

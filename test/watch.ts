@@ -20,7 +20,7 @@ watchSources(projectDir, ['src', 'workflows', 'activities', 'local', 'test'], as
 });
 await run(true);
 
-/** Tests start processes of what is built, and workflows run from a bundle: both are made anew, but for a change of a test. */
+/** Tests start built processes, and workflows run from a bundle: both are built again, unless only a test changed. */
 async function run(isBuilt: boolean): Promise<void> {
   if (!isBuilt && (await ends(['local/launch.mjs', 'build'])) !== 0) return;
   await ends(['node_modules/mocha/bin/mocha.js', ...process.argv.slice(2)]);

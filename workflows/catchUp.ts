@@ -21,20 +21,20 @@ export interface CatchUpInput {
   clientToken: string;
 }
 
-/** Catch-up plans again after this time, whatever is due: a lost wake-up costs no more. */
+/** Catch-up always plans again after this time, which bounds the cost of a lost wake-up. */
 const longestSleepMs = 3_600_000;
 
-/** Delivers what one client is owed, until nothing waits. One workflow per client. */
+/** Delivers one client's owed assets, until nothing waits. One workflow per client. */
 export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
   const { drain } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    // While it may send little, a drain uses most of this: a new one costs Temporal more than one that sleeps.
+    // A drain that may send little uses most of this time: a new drain costs Temporal more than a sleeping one.
     startToCloseTimeout: '6m',
     heartbeatTimeout: '15s',
-    summary: 'probe or drain what is owed',
+    summary: 'probe, or drain owed assets',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   });
-  // Runs that the first release began write no memo.
+  // Runs begun by the first release write no memo.
   const keepsMemo = patched('memo');
   let woken = false;
   setHandler(wakeSignal, () => {
@@ -56,14 +56,14 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
       await condition(() => woken, Math.min(Math.max(result.inMs, 1), longestSleepMs));
     }
     if (workflowInfo().historyLength > 1000 || workflowInfo().continueAsNewSuggested) {
-      // The new run has no summary: its memo says what it is.
+      // The new run has no summary: its memo describes it.
       const continueAsNew = makeContinueAsNewFunc<typeof catchUp>({ memo: memoOf(clientToken, result) });
       await continueAsNew({ clientToken });
     }
   }
 }
 
-/** Makes the memo: operators read it also while no worker runs. */
+/** Makes the memo, which operators can read even while no worker runs. */
 function memoOf(clientToken: string, result: DrainResult) {
   return {
     what: `Catch-up: what ${clientToken} is owed`,
@@ -80,7 +80,7 @@ function whyOf({ reason, lastError }: DrainResult): string {
 
 function detailsOf(result: DrainResult): string {
   if (result.owed === 0) return 'Nothing is owed any more.';
-  const next = result.more ? 'going on at once' : `looking again in ${Math.ceil(result.inMs / 1000)} s`;
+  const next = result.more ? 'continuing now' : `planning again in ${Math.ceil(result.inMs / 1000)} s`;
   return (
     `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${whyOf(result)}; ${next}. ` +
     `Delivered so far in this pass: ${result.delivered}.`

@@ -31,8 +31,8 @@ const { awaitDelivery, handOver } = proxyActivities<Activities>({
 });
 
 /**
- * One event, or a group of them, each claimed already: delivered, retried for some minutes, then handed to catch-up.
- * Cancelling or terminating it loses nothing: what is claimed is owed, and what is owed is picked up.
+ * Delivers one claimed event, or a group of them: first attempts, retries for some minutes, then handed over to catch-up.
+ * Cancelling or terminating it loses nothing: claimed events are owed, and the sweep picks up what is owed.
  */
 export async function enrichment(
   input: EnrichmentInput | FirstReleaseInput,
@@ -64,7 +64,7 @@ export async function enrichment(
   }
 }
 
-/** Puts the second report, on the events that were unfinished, into the first. */
+/** Merges the second report, on the unfinished events, into the first. */
 function merge(first: Report, unfinished: number[], second: Report): Report {
   const highest = (a?: number, b?: number) => (a === undefined ? b : b === undefined ? a : Math.max(a, b));
   const status = highest(first.status, second.status);
@@ -93,7 +93,7 @@ function finish(events: ClaimedEvent[], report: Report): EnrichmentResult {
   return result;
 }
 
-/** Shows what still waits. A group too large for its search attributes is now found by the events that wait. */
+/** Shows the waiting events. A group too large for its search attributes is now found by them. */
 function showProgress(events: ClaimedEvent[], report: Report): void {
   const waiting = report.rest.filter(({ outcome }) => outcome.state === 'waiting');
   const status = worstStatusOf(report);

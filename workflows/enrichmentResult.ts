@@ -2,7 +2,7 @@ import type { Outcome } from '../src/delivery/outcome.js';
 import type { Report } from '../src/delivery/report.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 
-/** What the Temporal UI shows as the result of one event, or of a group. Catch-up delivers those that wait. */
+/** The result of one event, or of a group, as the Temporal UI shows it. Catch-up delivers waiting events. */
 export type EnrichmentResult = OneResult | GroupResult;
 
 interface OneResult {
@@ -33,7 +33,7 @@ interface Named {
 
 const maxNamed = 100;
 
-/** From the least finished to the most. */
+/** From the least finished state to the most finished. */
 const states: readonly Outcome['state'][] = [
   'waiting',
   'failed',
@@ -44,12 +44,12 @@ const states: readonly Outcome['state'][] = [
   'delivered',
 ];
 
-/** Returns the least finished state among the events that were not delivered; `delivered` where all were. */
+/** Returns the least finished state of the events that were not delivered; `delivered` if all were. */
 export function stateOf(rest: readonly Outcome[]): Outcome['state'] {
   return states.find((state) => rest.some((outcome) => outcome.state === state)) ?? 'delivered';
 }
 
-/** Returns the highest HTTP status of all events; undefined where no receiver answered. */
+/** Returns the highest HTTP status of all events; undefined if no receiver answered. */
 export function worstStatusOf(report: Report): number | undefined {
   const all = [report.status, ...report.rest.map(({ outcome }) => outcome.status)];
   const known = all.filter((status) => status !== undefined);

@@ -87,7 +87,7 @@ async function finish(
   await CancellationScope.nonCancellable(() => leave(events, outcomes, indexes));
 }
 
-/** Hands to catch-up what is left, once it is on Redis' disk; claims again what Redis has lost before that. */
+/** Hands the remaining events over to catch-up, once they are on Redis' disk; claims again those that Redis lost before. */
 async function leave(
   events: ClaimableEvent[],
   outcomes: FirstReleaseOutcome[],
@@ -135,7 +135,7 @@ function pick<T>(from: T[], indexes: number[]): T[] {
   return indexes.map((i) => from[i] as T);
 }
 
-/** Shows the state, the last HTTP status and, in words, what is going on. */
+/** Shows the state, the last HTTP status and a description in words. */
 function describe(events: ClaimableEvent[], outcomes: FirstReleaseOutcome[]): void {
   const states = new Set(outcomes.map(stateOf));
   const [only] = states;

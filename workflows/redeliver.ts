@@ -16,7 +16,7 @@ export interface RedeliverInput {
   notificationId: string;
 }
 
-/** Makes one attempt and the short retries, also where a newer notification exists; waits where a full or failing endpoint refuses. */
+/** Makes one attempt and the short retries, even if a newer notification exists; waits while a full or failing endpoint refuses. */
 export async function redeliver(input: RedeliverInput): Promise<void> {
   const { attemptRedelivery } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
@@ -45,5 +45,5 @@ export async function redeliver(input: RedeliverInput): Promise<void> {
     );
     await sleep(Math.max(outcome.inMs, 1000));
   }
-  setCurrentDetails('Given up: its attempts are in the notification record.');
+  setCurrentDetails('Not delivered: its attempts are in the notification record.');
 }

@@ -6,16 +6,16 @@ import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 export async function sweep(): Promise<void> {
   const { sweepOwedClients } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    // Workers of an earlier release do not ask this queue: where only they are left, they do the next sweep.
+    // Workers of an earlier release do not poll this queue: if only they are left, they run the next sweep.
     scheduleToStartTimeout: '3m',
     startToCloseTimeout: '5m',
     heartbeatTimeout: '30s',
-    summary: 'find clients that are owed something and have nobody working on it',
+    summary: 'find clients that are owed something while nothing works on it',
     retry: { maximumAttempts: 3 },
   });
   const { looked, started, replaced, reclaimed } = await sweepOwedClients();
   setCurrentDetails(
-    `Looked at ${looked} clients: started catch-up for ${started}, replaced ${replaced}. ` +
+    `Read ${looked} clients: started catch-up for ${started}, replaced ${replaced}. ` +
       `Claimed ${reclaimed} events whose workflow had closed before its claim.`,
   );
 }

@@ -6,6 +6,7 @@ import { turnAttempts } from '../../src/redis/owed/attempts.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { createCatchUps } from '../../src/temporal/catchUps.js';
+import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { monotonicMs } from '../monotonicMs.js';
 import { processUsage } from '../processUsage.js';
 import type { Stack } from '../stack.js';
@@ -39,7 +40,8 @@ const settings = {
 /** What catch-up costs Redis while it may send nothing. */
 export const drains: Study<Size> = {
   name: 'drains',
-  about: 'What Redis is asked by the drains of clients in backfill that have nothing to send at the moment.',
+  about:
+    'What Redis is asked by the drains of clients in backfill that have nothing to send, while the sweep is paused.',
   sizes: {
     clients: [1000, 'in backfill at one time'],
     assets: [300, 'owed to each'],
@@ -91,6 +93,12 @@ function phasesOf({ clients }: Sizes): Phase[] {
       bounds: { maxPerSecond: 0.05 },
     },
     {
+      name: 'the rate lets through one in 200 s',
+      clients: many,
+      answerMs: 0,
+      bounds: { maxPerSecond: 0.005 },
+    },
+    {
       name: 'nothing is due for an hour',
       clients: many,
       answerMs: 0,
@@ -127,13 +135,16 @@ const settleMs = 10_000;
 async function startDrains(stack: Stack, clientTokens: readonly string[]): Promise<void> {
   const connection = await Connection.connect({ address: stack.temporalAddress });
   try {
+    const temporal = new Client({ connection });
     const catchUps = createCatchUps({
-      temporal: new Client({ connection }),
+      temporal,
       db: stack.db,
       taskQueue: stack.taskQueue,
       log: createLogger('warn', 'bench'),
     });
     await mapInPages(clientTokens, 20, (clientToken) => catchUps.start(clientToken));
+    // It looks at every client each minute, which is no drain's work.
+    await temporal.schedule.getHandle(workflowIds(stack.taskQueue).sweep).pause();
     await until('every client has a plan', 600_000, async () => {
       const planned = stack.db.redis.pipeline();
       for (const clientToken of clientTokens) {

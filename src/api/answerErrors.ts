@@ -7,7 +7,7 @@ import { ApiError, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './endpoint.js';
 import { problemOf } from './problem.js';
 
-/** Makes every error an answer: the one place for a request that was read. See refuseBytes.ts for one that was not. */
+/** Answers every error of a request that was read. See refuseBytes.ts for requests that could not be read. */
 export function answerErrors(log: Logger): Step {
   return async (ctx, next) => {
     try {
@@ -24,12 +24,12 @@ export function answerErrors(log: Logger): Step {
 function answer(ctx: Context, err: ApiError): void {
   ctx.status = err.status;
   ctx.set(err.headers);
-  // What is left of a body that was too long is not waited for.
+  // Do not wait for the rest of a body that was too long.
   if (err.status === 413) ctx.set('Connection', 'close');
   ctx.body = problemOf(err, ctx.path, ctx.state.requestId);
 }
 
-/** undefined for what is nobody's mistake but ours. */
+/** undefined for a bug of the service. */
 export function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ApiError) return err;
   if (isRedisUnavailable(err)) return unavailable();
@@ -40,7 +40,7 @@ export function toApiError(err: unknown): ApiError | undefined {
   return fromBodyParser(err);
 }
 
-/** The parsers' errors carry the raw body: only their status is looked at (koa-body, raw-body, inflation). */
+/** The parsers' errors carry the raw body, so only their status is used (koa-body, raw-body, inflation). */
 function fromBodyParser(err: unknown): ApiError | undefined {
   if (!(err instanceof Error)) return undefined;
   const { status, code } = err as Error & { status?: number; code?: string };
@@ -54,14 +54,14 @@ function fromBodyParser(err: unknown): ApiError | undefined {
 
 function unanswered(status: number): ApiError {
   if (status === 404) return new ApiError('not_found', 'There is nothing at this address');
-  // 501 is the router's for a method that no path has, such as TRACE: to a caller it is the same.
+  // The router answers 501 for a method that no path has, such as TRACE: for a caller it is the same.
   if (status === 405 || status === 501) {
-    return new ApiError('method_not_allowed', 'This method is not allowed here');
+    return new ApiError('method_not_allowed', 'This method is not allowed at this path');
   }
   return new ApiError('server_error', 'The request cannot be answered');
 }
 
-/** Never the error itself: a Redis error carries its command with the arguments. */
+/** Never returns the error itself: a Redis error carries its command with the arguments. */
 function describe(err: unknown): { type: string; message: string; stack?: string | undefined } {
   if (!(err instanceof Error)) return { type: typeof err, message: 'not an error' };
   return { type: err.name, message: err.message, stack: err.stack };

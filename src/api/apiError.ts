@@ -19,12 +19,12 @@ export class ApiError extends Error {
   }
 }
 
-/** Says that a parameter, a header or the body is wrong; the message names which. */
+/** Returns the error for a wrong parameter, header or body; the message names it. */
 export const badParameter = (message: string): ApiError => new ApiError('invalid_request', message);
 
 export const unreadableBody = (): ApiError => badParameter('The body cannot be read');
 
-/** Says that something the call needs does not answer now: unknown whether anything happened. */
+/** Returns the error for a dependency that does not answer: whether anything happened is unknown. */
 export function unavailable(): ApiError {
   return new ApiError('temporarily_unavailable', 'The service cannot answer now, please try again', {
     'Retry-After': '1',

@@ -10,7 +10,15 @@ import { checkReceiverEndpoint } from './endpoints/checkReceiver.js';
 import { clientsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { eventEndpoint } from './endpoints/event.js';
+import { updatesEndpoint } from './endpoints/feed/updates.js';
+import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/headers/requestHeaders.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
+import { noticesSecretEndpoint, rotateNoticesSecretEndpoint } from './endpoints/notices/signingSecret.js';
+import {
+  noticesUrlEndpoint,
+  removeNoticesUrlEndpoint,
+  setNoticesUrlEndpoint,
+} from './endpoints/notices/url.js';
 import { notificationEndpoint } from './endpoints/notification.js';
 import { notificationsEndpoint } from './endpoints/notifications.js';
 import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
@@ -19,6 +27,7 @@ import { redeliverEndpoint } from './endpoints/redeliver.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
 import { replayEndpoint } from './endpoints/replay.js';
 import { resumeEndpointEndpoint } from './endpoints/resume.js';
+import { runEndpoint } from './endpoints/run.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
 import { literalRoutes } from './literalRoutes.js';
@@ -29,17 +38,20 @@ import { nameRequest } from './requestId.js';
 
 export type { ApiDeps } from './deps.js';
 
-/** Builds the HTTP edge: every path with its endpoint, and what happens to each request around it. */
+/** Builds the HTTP edge: every path with its endpoint, and the middlewares around them. */
 export function createApi(deps: ApiDeps): Koa {
-  // A path in another case is another path: what a proxy in front knows by its path is no other here.
+  // A path in another case is another path, so that rules of a proxy by path hold here too.
   const router = new Router({ sensitive: true });
   router.post('/oauth/access_token', ...accessTokenEndpoint(deps));
   router.post('/register_push_notifications', ...registerPushNotificationsEndpoint(deps));
   router.post('/enrichments', ...enrichmentsEndpoint(deps));
+  router.get('/runs/:runId', ...runEndpoint(deps));
   router.get('/clients', ...clientsEndpoint(deps));
   router.get('/push_notifications', ...pushNotificationsEndpoint(deps));
   router.get('/push_notifications/signing_secret', ...signingSecretEndpoint(deps));
   router.post('/push_notifications/signing_secret', ...rotateSigningSecretEndpoint(deps));
+  router.get('/push_notifications/headers', ...requestHeadersEndpoint(deps));
+  router.put('/push_notifications/headers', ...setRequestHeadersEndpoint(deps));
   router.post('/push_notifications/test', ...testNotificationEndpoint(deps));
   router.post('/push_notifications/check', ...checkReceiverEndpoint(deps));
   router.post('/push_notifications/resume', ...resumeEndpointEndpoint(deps));
@@ -48,6 +60,12 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/notifications/replay', ...replayEndpoint(deps));
   router.get('/notifications/:id', ...notificationEndpoint(deps));
   router.post('/notifications/:id/redeliver', ...redeliverEndpoint(deps));
+  router.get('/updates', ...updatesEndpoint(deps));
+  router.put('/notices', ...setNoticesUrlEndpoint(deps));
+  router.get('/notices', ...noticesUrlEndpoint(deps));
+  router.delete('/notices', ...removeNoticesUrlEndpoint(deps));
+  router.get('/notices/signing_secret', ...noticesSecretEndpoint(deps));
+  router.post('/notices/signing_secret', ...rotateNoticesSecretEndpoint(deps));
   router.get('/assets/:platformId', ...assetEndpoint(deps));
   router.get('/events/:eventId', ...eventEndpoint(deps));
   router.get('/healthz', ...healthzEndpoint);
@@ -65,7 +83,7 @@ export function createApi(deps: ApiDeps): Koa {
   app.use(literalRoutes(router));
   app.use(router.routes());
   app.use(router.allowedMethods());
-  // What happens after the answer was handed over, such as a caller that hung up.
+  // Errors after the answer was handed over, such as a caller that hung up.
   app.on('error', (err: NodeJS.ErrnoException) => deps.log.debug({ reason: err.code }, 'connection error'));
   return app;
 }

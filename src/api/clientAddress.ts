@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import ipaddr from 'ipaddr.js';
 
-/** More proxies in a row than anybody has; a header of 32 KiB could name 4,000, each compared with every range. */
+/** More proxies in a row than anybody has. A header of 32 KiB could name 4,000, each compared with every range. */
 const hopsAtMost = 16;
 
 /**
- * Where a request comes from. Proxies within `trusted` are believed about who called them: X-Forwarded-For is read
- * from its end as long as the address before was a trusted one.
+ * Returns the address of a request's caller. Proxies within `trusted` are believed about their caller: X-Forwarded-For
+ * is read from its end as long as each reporting address is trusted.
  */
 export function clientAddress(req: IncomingMessage, trusted: readonly string[]): string {
   let address = normal(req.socket.remoteAddress ?? '') ?? 'unknown';
@@ -19,7 +19,7 @@ export function clientAddress(req: IncomingMessage, trusted: readonly string[]):
   return address;
 }
 
-/** Whether what called this process is a proxy whose headers are believed. */
+/** Returns whether a trusted proxy called this process. */
 export function isFromTrustedProxy(req: IncomingMessage, trusted: readonly string[]): boolean {
   return isTrusted(normal(req.socket.remoteAddress ?? '') ?? '', trusted);
 }
@@ -34,7 +34,7 @@ function* lastHops(header: string | string[] | undefined): Iterable<string> {
   }
 }
 
-/** What one caller has: an IPv4 address, or the /64 of an IPv6 address, all of which one machine may use. */
+/** Returns the range of one caller: an IPv4 address, or the /64 of an IPv6 address, which one machine may use entirely. */
 export function networkOf(address: string): string {
   if (!ipaddr.IPv6.isValid(address)) return address;
   return `${ipaddr.IPv6.parse(address)

@@ -3,6 +3,7 @@ import type { Config } from '../config.js';
 import type { Accepting } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
+import type { Notices } from '../notices/notices.js';
 import type { TargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Lookup } from '../outgoing/target.js';
@@ -12,24 +13,25 @@ import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Readiness } from './readiness.js';
 
-/** What the endpoints need of the world. */
+/** The dependencies of the endpoints. */
 export interface ApiDeps {
   config: Config;
   db: Db;
   log: Logger;
   temporal: Client;
-  /** Takes enrichment events in. */
+  /** Accepts enrichment events. */
   accepting: Accepting;
   durability: Durability;
   catchUps: CatchUps;
+  notices: Pick<Notices, 'tell'>;
   sender: Sender;
   secretBox: SecretBox;
   metrics: Metrics;
   targetPolicy: TargetPolicy;
-  /** What /readyz says; not ready once the process has been told to end, and whoever balances sends no more. */
+  /** The answer of /readyz; not ready once the process was told to stop, so that a balancer sends no more. */
   readiness: () => Promise<Readiness>;
-  /** Aborted when the server is about to close: what would stay open by itself ends. */
+  /** Aborted when the server is about to close, to end long-lived answers. */
   closing?: AbortSignal;
-  /** Resolves the names of URLs to register; tests hand in their own. */
+  /** Resolves the names of URLs to register; tests pass their own. */
   lookup?: Lookup;
 }

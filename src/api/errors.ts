@@ -6,9 +6,9 @@
 interface ErrorEntry {
   status: number;
   meaning: string;
-  /** What the caller does about it. */
+  /** What the caller should do. */
   remedy: string;
-  /** The `error` of an answer under /oauth, where RFC 6749, section 5.2, has another word for it. */
+  /** The `error` of an answer under /oauth, if RFC 6749, section 5.2, has another word for it. */
   oauth?: string;
 }
 
@@ -28,8 +28,8 @@ export const errors = {
   },
   malformed_request: {
     status: 400,
-    meaning: 'The bytes are no HTTP/1.1 request: its first line, its headers or its framing.',
-    remedy: 'Look at what stands between: a proxy or a client library that is broken.',
+    meaning: 'The first line, the headers or the framing are not valid HTTP/1.1.',
+    remedy: 'Check the client library and the proxies in between.',
     ...invalidRequest,
   },
   invalid_event: {
@@ -40,7 +40,7 @@ export const errors = {
   },
   url_not_absolute: {
     status: 400,
-    meaning: 'The URL is not an absolute one, or has a space or a backslash.',
+    meaning: 'The URL is not absolute, or has a space or a backslash.',
     remedy:
       'Send the whole address from `https://` on, percent-encoded once: a `+` as `%2B`, a `&` as `%26`.',
   },
@@ -62,7 +62,7 @@ export const errors = {
   url_fragment: {
     status: 400,
     meaning: 'The URL has a fragment.',
-    remedy: 'Leave out the `#` and what follows it: no HTTP request carries that.',
+    remedy: 'Leave out the `#` and everything after it: HTTP requests do not carry it.',
   },
   url_unknown_host: {
     status: 400,
@@ -81,8 +81,8 @@ export const errors = {
   },
   already_registered: {
     status: 400,
-    meaning: 'The client has a URL.',
-    remedy: 'Ask the operator whom the message names to change it.',
+    meaning: 'The client already has a URL.',
+    remedy: 'Ask the operator named in the message to change it.',
   },
   unsupported_grant_type: {
     status: 400,
@@ -97,7 +97,7 @@ export const errors = {
   invalid_client: {
     status: 401,
     meaning: 'The `client_id` is unknown, the `client_secret` is wrong, or the account is disabled.',
-    remedy: 'Compare both with what the operator gave out.',
+    remedy: 'Compare both with the values that the operator gave you.',
   },
   invalid_token: {
     status: 401,
@@ -130,6 +130,11 @@ export const errors = {
     meaning: 'The client has no URL.',
     remedy: 'Register one.',
   },
+  no_notices_url: {
+    status: 404,
+    meaning: 'The account has no URL for notices.',
+    remedy: 'Set one with `PUT /notices`.',
+  },
   unknown_notification: {
     status: 404,
     meaning: 'The client has no such notification, or it is no longer kept.',
@@ -137,14 +142,19 @@ export const errors = {
   },
   unknown_asset: {
     status: 404,
-    meaning: 'Nothing is known about this asset of this client.',
-    remedy: 'Compare the `platform_id` with what the platform publishes.',
+    meaning: 'The service has no record of this asset for this client.',
+    remedy: 'Compare the `platform_id` with the one that the platform publishes.',
+  },
+  unknown_run: {
+    status: 404,
+    meaning: 'No event named this run, or the run is no longer kept.',
+    remedy: 'Compare the id with the `run_id` of the events.',
   },
   unknown_event: {
     status: 404,
     meaning:
-      'No notification of the client that is kept names the event: it made none, or is no longer kept.',
-    remedy: 'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last one made none.',
+      'No kept notification of the client names the event: it made none, or its notification is no longer kept.',
+    remedy: 'Ask for the asset of the event: `GET /assets/{platform_id}` says why its last event made none.',
   },
   method_not_allowed: {
     status: 405,
@@ -158,16 +168,28 @@ export const errors = {
     remedy: 'Send it again on a new connection.',
     ...invalidRequest,
   },
+  run_cancelled: {
+    status: 409,
+    meaning:
+      'An operator has cancelled the run of the event. The event was not accepted. In a batch, the entry of that event has the code.',
+    remedy: 'Send correct events under another `run_id`.',
+  },
+  cursor_expired: {
+    status: 410,
+    meaning:
+      'Updates after this place of the feed are no longer kept: 10,000 followed, it was not used for 14 days, or the store has lost some.',
+    remedy: 'Read the feed again without `after`, and ask the platform about the assets that are not in it.',
+  },
   body_too_long: {
     status: 413,
-    meaning: 'The body is longer than the call takes, packed or unpacked.',
-    remedy: 'Send less at once: events in smaller batches.',
+    meaning: 'The body is longer than the call accepts, compressed or decompressed.',
+    remedy: 'Send less in one call: events in smaller batches.',
     ...invalidRequest,
   },
   unsupported_media_type: {
     status: 415,
-    meaning: 'The content type, the charset or the content encoding is not one that the call takes.',
-    remedy: 'Send the type that the message names, in UTF-8, as it is or as gzip, deflate or br.',
+    meaning: 'The call does not accept the content type, the charset or the content encoding.',
+    remedy: 'Send the type that the message names, in UTF-8, uncompressed or as gzip, deflate or br.',
     ...invalidRequest,
   },
   expectation_failed: {
@@ -189,18 +211,18 @@ export const errors = {
   },
   server_error: {
     status: 500,
-    meaning: 'A mistake of the service.',
-    remedy: 'Send it again later; tell the operator the `request_id`.',
+    meaning: 'The service has a bug.',
+    remedy: 'Send the request again later; tell the operator the `request_id`.',
   },
   resolver_unavailable: {
     status: 503,
     meaning: 'The name in the URL could not be looked up in time.',
-    remedy: 'Send it again after `Retry-After`.',
+    remedy: 'Send the request again after `Retry-After`.',
   },
   temporarily_unavailable: {
     status: 503,
-    meaning: 'The service cannot answer now. Whether anything happened is unknown.',
-    remedy: 'Send the same again after `Retry-After`: that is always safe.',
+    meaning: 'The service cannot answer now. The call may or may not have taken effect.',
+    remedy: 'Send the same request again after `Retry-After`: that is always safe.',
   },
 } as const satisfies Record<string, ErrorEntry>;
 

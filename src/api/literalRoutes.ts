@@ -3,9 +3,9 @@ import type { RouterContext, RouterMiddleware } from '@koa/router';
 import type { Middleware } from 'koa';
 
 /**
- * Finds a route without parameters by looking it up. The router, which comes after this, tries every pattern for each
- * request and puts its middlewares together anew: 8 % and more of the service's CPU for a token call (the figures are in
- * docs/dependencies.md). It answers what is not found here: parameters, HEAD, OPTIONS, and methods that are not allowed.
+ * Finds a route without parameters by a look-up. The router, which comes after this, tries every pattern for each
+ * request and composes its middlewares again, which takes at least 8 % of the service's CPU for a token call (figures in
+ * docs/dependencies.md). The router handles all other requests: parameters, HEAD, OPTIONS, and methods not allowed.
  */
 export function literalRoutes(router: Router): Middleware {
   const routes = new Map<string, { path: string; handle: RouterMiddleware }>();

@@ -3,12 +3,12 @@ import type { Metrics } from '../metrics.js';
 import type { Step } from './endpoint.js';
 
 /**
- * Writes one log line and one measurement per request: the route's pattern, never the path, query or headers. The successes
- * of what programs call all the time are logged at debug: at thousands a second the metrics say more, and the lines
- * would be a tenth of what a request costs.
+ * Writes one log line and one measurement per request: the route's pattern, never the path, query or headers. Successes
+ * of very frequent calls are logged at debug level: at thousands a second the metrics say more, and the lines
+ * would be a tenth of the cost of a request.
  */
 export function observe(log: Logger, metrics: Metrics): Step {
-  // Nothing below may hold a secret: looking for one is half of what the line costs.
+  // No field below may hold a secret, because the redaction is skipped: it is half of the cost of the line.
   const requests = log.child({}, { redact: [] });
   return async (ctx, next) => {
     const begun = performance.now();

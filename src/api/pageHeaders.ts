@@ -1,6 +1,6 @@
 import type { Step } from './endpoint.js';
 
-/** Keeps a page to itself: it loads nothing, sends nothing, stands in no frame and tells no other site where it was. */
+/** Isolates a page: it loads nothing, sends nothing, cannot be framed and sends no referrer to other sites. */
 export const pageHeaders: Step = (ctx, next) => {
   ctx.set({
     'Content-Security-Policy':

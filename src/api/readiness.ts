@@ -6,13 +6,13 @@ export interface Readiness {
   temporal: boolean;
 }
 
-/** For as long one look serves all who ask, and no call of it lasts longer: who asks a lot costs nothing more. */
+/** How long one check serves all callers, and the longest that it may take: frequent callers cost nothing more. */
 export const lookEveryMs = 1000;
 
 /**
- * Tells whether this process can do its work: Redis answers, and it was not told to end. Temporal may be away: what is taken
- * is owed in Redis, and no other process has a Temporal that this one has not.
- * @param ask asks each server; a call ends by itself soon after `lookEveryMs`
+ * Checks whether this process can do its work: Redis answers, and the process was not told to stop. Temporal may be
+ * unavailable: accepted events are owed in Redis, and all processes share the same Temporal.
+ * @param ask asks each server; a call ends soon after `lookEveryMs`
  */
 export function createReadiness(ask: {
   redis: () => Promise<unknown>;
@@ -27,7 +27,7 @@ export function createReadiness(ask: {
   };
 }
 
-/** Tells whether a server answers. While a call is still under way no other is made. */
+/** Checks whether a server answers. While a call is under way no other is made. */
 function sharedLook(ask: () => Promise<unknown>): () => Promise<boolean> {
   let beganAtMs = Number.NEGATIVE_INFINITY;
   let isUnderWay = false;

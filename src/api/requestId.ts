@@ -3,7 +3,7 @@ import type { Step } from './endpoint.js';
 
 const acceptable = /^[A-Za-z0-9._-]{8,64}$/;
 
-/** Names the request: the caller's X-Request-Id where it has a harmless form, else a new one. */
+/** Sets the request's id: the caller's X-Request-Id if it has a safe form, else a new one. */
 export const nameRequest: Step = (ctx, next) => {
   const given = ctx.req.headers['x-request-id'];
   const requestId = typeof given === 'string' && acceptable.test(given) ? given : randomUUID();

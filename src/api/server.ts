@@ -6,37 +6,37 @@ import { refuseBytes } from './steps/body/refuseBytes.js';
 
 export interface ListeningServer {
   port: number;
-  /** From now on every answer asks for its connection to be closed; new ones are still taken. */
+  /** From now on every answer asks to close its connection; new connections are still accepted. */
   drain(): void;
-  /** Takes nothing new, lets every request under way end and closes each connection after its answer. */
+  /** Accepts nothing new, lets every request under way end and closes each connection after its answer. */
   close(): Promise<void>;
 }
 
-/** How long a caller may take and how much it may hold; docs/reference/limits.md says it to people. */
+/** The limits on a caller's time and resources, documented in docs/reference/limits.md. */
 export const connectionLimits = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
-  /** Both are looked at this often; Node's own 30 s would let half a request live for 40. */
+  /** Both are checked this often; with Node's own 30 s half a request would live for 40 s. */
   checkEveryMs: 2_000,
-  /** A caller that neither sends nor reads: else one that never reads its answers would stay for ever. */
+  /** For a caller that neither sends nor reads; otherwise one that never reads its answers would stay for ever. */
   silenceMs: 60_000,
-  /** Above the 60 s that load balancers usually keep a connection, so that they are the ones to close it. */
+  /** More than the 60 s for which load balancers usually keep a connection, so that they close it. */
   keepAliveTimeoutMs: 65_000,
   /** A URL of 2,048 characters takes up to 18 KiB in a query, percent-encoded. */
   headerBytes: 32 * 1024,
-  /** Below the usual limit of open files, so that Redis, Temporal and the notifications keep theirs. */
+  /** Below the usual limit of open files, to leave some for Redis, Temporal and notifications. */
   connections: 16_000,
 };
 
-/** @throws when the port is taken */
+/** @throws if the port is taken */
 export async function listen(
   config: Pick<Config, 'HOST' | 'PORT'>,
   app: Koa,
   limits: typeof connectionLimits = connectionLimits,
 ): Promise<ListeningServer> {
   const handle = app.callback();
-  // By connection, not a set of answers: V8 chains the tables that a set outgrows as answers come and go, and a dead one
-  // among its old objects keeps all that follow, each with the requests of its time, until the next full collection.
+  // By connection, not a set of answers: V8 chains the tables that a set outgrows as answers come and go. A dead table
+  // among its old objects keeps all later ones, each with the requests of its time, until the next full collection.
   const underWay = new Map<Socket, ServerResponse | undefined>();
   let draining = false;
   const answer: RequestListener = (req, res) => {
@@ -55,7 +55,7 @@ export async function listen(
       connectionsCheckingInterval: limits.checkEveryMs,
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       maxHeaderSize: limits.headerBytes,
-      // checkHead.ts refuses it, in the shape of every other error.
+      // checkHead.ts refuses it, in the form of every other error.
       requireHostHeader: false,
     },
     answer,

@@ -5,7 +5,7 @@ import type { Engine } from './engine.js';
 import type { Outbox } from './outbox/outbox.js';
 import { toDelivery } from './work.js';
 
-/** This process holds as much as it may. Nothing of the event was taken. */
+/** Thrown when this process holds as many events as it may. The event was not accepted. */
 export class TooBusy extends Error {
   override name = 'TooBusy';
 }
@@ -14,14 +14,14 @@ export interface AcceptDeps {
   claims: ClaimQueue;
   durability: Durability;
   outbox: Outbox;
-  /** Where a worker shares this process: deliveries begin at once. */
+  /** Set if a worker shares this process: deliveries begin immediately. */
   engine?: Engine | undefined;
 }
 
-/** With more of them Redis answers more slowly than events come. */
+/** With more events Redis answers more slowly than events arrive. */
 const maxUnderWay = 10_000;
 
-/** The way of an event into the service: claimed, on Redis' disk, answered. Its delivery and its workflow follow. */
+/** Accepts events: claims each, waits until the claim is on Redis' disk, then starts its delivery and its workflow. */
 export class Accepting {
   readonly #underWay = new Map<string, Promise<Claim>>();
 
@@ -29,7 +29,7 @@ export class Accepting {
 
   /**
    * Resolves once the decision about an event is on Redis' disk. The same event, given again meanwhile, gets the same answer.
-   * @throws TooBusy, and what Redis throws: the event may have been claimed then, and can be given again
+   * @throws TooBusy, and errors of Redis: the event may then have been claimed, and can be sent again
    */
   accept(event: ArrivedEvent): Promise<Claim> {
     const known = this.#underWay.get(event.notificationId);
@@ -60,6 +60,10 @@ export class Accepting {
     }
     if (claim.kind !== 'claimed') {
       ticket?.leave();
+      // Nothing is owed, but the feed has an update of this event: a crash of Redis after the answer must not lose it.
+      if (claim.kind === 'none' && claim.reason === 'not_registered') {
+        await durability.reached(event.clientToken);
+      }
       return claim;
     }
     const { notify: _, group: __, ...rest } = event;

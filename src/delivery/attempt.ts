@@ -1,11 +1,13 @@
 import { notificationRequest } from '../outgoing/notification.js';
+import { withoutValues } from '../outgoing/ownHeaders.js';
 import type { Place, PostResult } from '../outgoing/post.js';
 import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
 import type { Taken } from '../redis/owed/take.js';
+import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 import type { DeliveryDeps } from './deps.js';
 
-/** What a POST needs to know of a notification. */
+/** The parts of a notification that a POST needs. */
 export interface Attemptable {
   clientToken: string;
   platformId: string;
@@ -14,9 +16,9 @@ export interface Attemptable {
 
 export type Attempted =
   | Answered
-  /** This process could not make it. It says nothing of the receiver: nothing is settled. */
+  /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
   | { kind: 'own_failure'; cause: string }
-  /** Its lease ended while it waited for a connection. */
+  /** The lease ended while the attempt waited for a connection. */
   | { kind: 'lost' };
 
 /** The receiver answered, or failed to. */
@@ -29,9 +31,9 @@ export interface Answered {
 }
 
 /**
- * Makes one attempt, and counts it; logs one that this process could not make.
+ * Makes one attempt and counts it. Logs an own failure.
  * @param redeliver sends an ended notification again
- * @param extendLease extends the lease of the take; false where the attempt no longer held it
+ * @param extendLease extends the lease of the take; false if the attempt no longer held it
  */
 export async function makeAttempt(
   deps: DeliveryDeps,
@@ -57,14 +59,14 @@ export async function makeAttempt(
   if (attempted.kind === 'own_failure') {
     const { cause } = attempted;
     metrics.ownFailure(cause);
-    log.warn({ notification_id, cause }, 'an attempt could not be made, for a reason of this process');
+    log.warn({ notification_id, cause }, 'an attempt could not be made because of an own failure');
   }
   return attempted;
 }
 
 /**
  * Waits for a connection's place, then POSTs. The registration and its secrets are those of the take.
- * @throws what Redis throws where the client's first signing secret cannot be stored
+ * @throws errors of Redis, if the client's first signing secret cannot be stored
  */
 async function waitAndPost(
   deps: DeliveryDeps,
@@ -77,18 +79,13 @@ async function waitAndPost(
   if (place === undefined) return { kind: 'lost' };
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
-  let secrets = decodeSigningSecrets(deps.secretBox, take.secrets, at);
-  if (secrets.length === 0) {
-    try {
-      secrets = [await createSigningSecret(deps.db, deps.secretBox, item.clientToken)];
-    } catch (err) {
-      place.release();
-      throw err;
-    }
-  }
+  const { secrets, own } = await secretsOf(deps, item, take, at).catch((err: unknown) => {
+    place.release();
+    throw err;
+  });
   const { clientToken, platformId, notificationId } = item;
-  // Named one by one: a delivery's own `event` is not the body's.
-  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt);
+  // Each field is named: a delivery's own `event` is not the `event` of the body.
+  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt, own);
   const result = await place.post(request);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };
   const url = withoutQuery(take.url);
@@ -97,14 +94,27 @@ async function waitAndPost(
     notificationId,
     taken: take,
     ok: result.ok,
-    attempt: recordOf(at, url, result),
+    attempt: recordOf(at, url, result, own),
     redeliver,
     ...(result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs }),
   };
   return { kind: 'answered', verdict, result, target: url.replace(/^https?:\/\//, '') };
 }
 
-/** Waits for a connection's place. That is this service's own time: it extends the lease for as long as it takes. */
+/** Decrypts what the take has read: the signing secrets, one made if there is none, and the client's own request headers. */
+async function secretsOf(
+  { db, secretBox }: DeliveryDeps,
+  { clientToken }: Attemptable,
+  take: Taken,
+  atMs: number,
+): Promise<{ secrets: string[]; own: RequestHeaders }> {
+  const secrets = decodeSigningSecrets(secretBox, take.secrets, atMs);
+  const own = decodeRequestHeaders(secretBox, take.secrets);
+  if (secrets.length > 0) return { secrets, own };
+  return { secrets: [await createSigningSecret(db, secretBox, clientToken)], own };
+}
+
+/** Waits for a connection's place. This time is not the receiver's, so the lease is extended meanwhile. */
 async function placeUnderLease(
   { sender, delivery }: DeliveryDeps,
   { clientToken }: Attemptable,
@@ -118,13 +128,13 @@ async function placeUnderLease(
   }, delivery.leaseMs / 3);
   const place = await sender.place(take.url, clientToken);
   clearInterval(timer);
-  // The whole of an attempt's time lies under its lease.
+  // The lease covers the whole time of an attempt.
   if (!hasWaited || (await extendLease())) return place;
   place.release();
   return undefined;
 }
 
-function recordOf(at: number, url: string, result: PostResult): AttemptRecord {
+function recordOf(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {
   return {
     at,
     url,
@@ -132,7 +142,9 @@ function recordOf(at: number, url: string, result: PostResult): AttemptRecord {
     ...(result.status === undefined ? {} : { status: result.status }),
     ...(result.error === undefined ? {} : { error: result.error }),
     ...(result.remoteAddress === undefined ? {} : { remote_address: result.remoteAddress }),
-    ...(result.responseExcerpt === undefined ? {} : { response_excerpt: result.responseExcerpt }),
+    ...(result.responseExcerpt === undefined
+      ? {}
+      : { response_excerpt: withoutValues(result.responseExcerpt, own) }),
   };
 }
 

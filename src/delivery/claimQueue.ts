@@ -4,6 +4,7 @@ import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { turnAttempts } from '../redis/owed/attempts.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owed.js';
+import { announceRuns } from '../redis/runs/announce.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliveryMetrics } from './deps.js';
 import type { Engine } from './engine.js';
@@ -13,16 +14,16 @@ import type { DeliverySettings } from './settings.js';
 export interface ClaimDeps {
   db: Db;
   delivery: DeliverySettings;
-  /** Where this process delivers: a claim takes what may be sent at once, unless older events of its client wait there. */
+  /** Set if this process delivers: a claim also takes assets that may be sent now, unless older events of the client wait. */
   engine?: Engine | undefined;
   catchUps: Pick<CatchUps, 'signal'>;
   log: Logger;
   metrics: Pick<DeliveryMetrics, 'ended'>;
 }
 
-/** As many as a client has places: each is taken with its claim, and none waits in a queue. */
+/** As many as a client has places: each event is taken with its claim, and none waits in a queue. */
 const claimsPerTurn = 16;
-/** Events that turned out to need no delivery make room for as many in the next turn. */
+/** Each event that needs no delivery allows one more in the next turn. */
 const maxExtraClaims = 500;
 
 interface Waiting {
@@ -32,14 +33,14 @@ interface Waiting {
 }
 
 /**
- * Claims events as they arrive. Those of one client that come while a claim of it is under way go together into the next,
- * and no client waits for another's claim. A turn of the event loop claims only as many as it has time to deliver: so
+ * Claims events as they arrive. Events of one client that arrive during a claim go together into its next claim,
+ * and no client waits for another's claim. A turn of the event loop claims only as many events as it can deliver, so
  * the intake of a busy process never outruns its deliveries.
  */
 export class ClaimQueue {
-  /** Events of clients that have no claim under way; the client whose turn it is comes first. */
+  /** Events of clients that have no claim under way; the next client comes first. */
   readonly #ready = new Map<string, Waiting[]>();
-  /** Events that have come since the claim of their client began. */
+  /** Events that have arrived since the claim of their client began. */
   readonly #claiming = new Map<string, Waiting[]>();
   #isScheduled = false;
   /** Events claimed in the last turn that need no delivery. */
@@ -47,7 +48,7 @@ export class ClaimQueue {
 
   constructor(readonly deps: ClaimDeps) {}
 
-  /** Claims one event. @throws what Redis throws; the claim may have been made then, and can be repeated */
+  /** Claims one event. @throws errors of Redis; the claim may then have been made, and can be repeated */
   claim(event: ArrivedEvent): Promise<Claim> {
     const { clientToken } = event;
     return new Promise((resolve, reject) => {
@@ -97,6 +98,8 @@ export class ClaimQueue {
     const nonce = newNonce();
     const events = waiting.map(({ event }) => event);
     try {
+      const runs = announceRuns(db, clientToken, events);
+      if (runs !== undefined) await runs;
       const announced = announceClaims(db, [clientToken]);
       // Over one connection it comes before the claim; in a cluster another node may keep the index.
       if (db.nodes.isCluster) await announced;
@@ -118,13 +121,13 @@ export class ClaimQueue {
     }
   }
 
-  /** Gives back what a claim may have taken whose answer was lost: else it would wait until a lease ends that nobody has. */
+  /** Gives back the assets of a claim whose answer was lost: otherwise they would wait until an unused lease ends. */
   #giveBack(clientToken: string, events: ArrivedEvent[], token: string): void {
     const { db, delivery, log } = this.deps;
     const givenBack = events.map(({ platformId }) => ({ platformId, token, inMs: 0 }));
     const turn = { givenBack, nonce: newNonce() };
     untilRedisAnswers(() => turnAttempts(db, clientToken, turn, delivery, delivery)).catch((err: unknown) =>
-      log.warn({ err, client_token: clientToken }, 'what a claim has taken waits until its lease ends'),
+      log.warn({ err, client_token: clientToken }, 'assets taken by a claim wait until their lease ends'),
     );
   }
 }

@@ -18,17 +18,17 @@ import { maxTakesPerTurn, TakePace } from './takePace.js';
 import type { Delivery, Work } from './work.js';
 import type { Works } from './works.js';
 
-/** A failure of this process may be over in a moment. */
+/** The pause after an own failure, which may be over soon. */
 const ownFailurePauseMs = 1000;
 
 /**
  * The attempts of one client in this process. Each turn settles those that have ended and takes the next ones from the
- * queue, in one call of one script; one turn follows the other.
+ * queue, in one call of one script. Turns never overlap.
  */
 export class ClientAttempts {
   readonly #queue = new ClientQueue();
   readonly #pace = new TakePace(this.#queue, () => this.#turnSoon());
-  /** What the next turn settles, gives back and extends. */
+  /** Attempts that the next turn settles, gives back and extends. */
   #answered: { work: Work; attempted: Answered }[] = [];
   #givenBack: (Lease & { inMs: number })[] = [];
   #extensions: (Lease & { resolve(isHeld: boolean): void })[] = [];
@@ -36,7 +36,7 @@ export class ClientAttempts {
   #isTurning = false;
   #isClosed = false;
 
-  /** @param onIdle called when nothing waits and nothing is under way */
+  /** @param onIdle called when no work waits and no attempt is under way */
   constructor(
     readonly clientToken: string,
     readonly deps: DeliveryDeps,
@@ -49,20 +49,20 @@ export class ClientAttempts {
     return this.#queue.length;
   }
 
-  /** Begins the attempt of a work, or queues it. @param take what the claim's script answered, where it asked for a place */
+  /** Begins the attempt of a work, or queues it. @param take the answer of the claim's script, if it asked for a place */
   add(work: Work, take?: Take): void {
     if (take?.kind === 'taken') void this.#attempt(work, take);
     else if (!this.#admit(work)) return;
     else if (take === undefined || this.#begin(work, take) === 'waits') this.#enqueue(work);
   }
 
-  /** Gives back what was taken and will not be attempted: it is due at once. */
+  /** Gives back an asset that was taken and will not be attempted: it is due immediately. */
   giveBack(lease: Lease): void {
     this.#givenBack.push({ ...lease, inMs: 0 });
     this.#turnSoon();
   }
 
-  /** Takes nothing more. Resolves once catch-up has been woken for what waited, which stays owed. */
+  /** Stops taking. Resolves once catch-up has been woken for waiting assets, which stay owed. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#leaveQueue();
@@ -75,7 +75,7 @@ export class ClientAttempts {
     if (left.length > 0) await this.deps.catchUps.wake(this.clientToken, 0);
   }
 
-  /** Counts a work as queued; where the queue is full the work ends and catch-up will find it. */
+  /** Counts a work as queued. If the queue is full, the work ends and catch-up will find it. */
   #admit(work: Work): boolean {
     if (this.works.isFullFor(work) || this.#queue.isFullFor(work)) {
       work.end({ state: 'waiting', reason: 'queue_full', inMs: 0, failures: 0 });
@@ -96,14 +96,14 @@ export class ClientAttempts {
   #turnSoon(): void {
     if (this.#isTurning) return;
     this.#isTurning = true;
-    // What else ends or comes in this turn of the event loop goes into the same call.
+    // Attempts that end and works that arrive in this turn of the event loop go into the same call.
     setImmediate(() => void this.#turnWhileNeeded());
   }
 
   async #turnWhileNeeded(): Promise<void> {
     while (this.#needsTurn()) await this.#turn();
     this.#isTurning = false;
-    // A turn that was under way at the end may have been refused places.
+    // A turn that was under way when the process began to stop may have been refused places.
     if (this.#isClosed) void this.#leaveQueue();
     if (this.#attemptsUnderWay === 0 && this.#queue.isEmpty) this.onIdle();
   }
@@ -134,7 +134,7 @@ export class ClientAttempts {
     } catch (err) {
       log.warn({ err, client_token: this.clientToken }, 'attempts could not be settled or taken');
       for (const { resolve } of extensions) resolve(true);
-      // What was sent is sent again after its lease; what was not is owed all the same.
+      // Sent notifications are sent again after their lease; the others stay owed.
       for (const { work } of [...answered, ...picked]) work.end(leasedFor(delivery.leaseMs));
       this.#pace.waitForPlace(this.#attemptsUnderWay > 0);
       return;
@@ -148,7 +148,7 @@ export class ClientAttempts {
     if (turned.wakeCatchUp) this.deps.catchUps.signal(this.clientToken);
   }
 
-  /** Does what a take says. @returns `waits` where the work keeps its turn in the queue */
+  /** Acts on the answer of a take. @returns `waits` if the work keeps its turn in the queue */
   #begin(work: Work, take: Take): 'waits' | undefined {
     switch (take.kind) {
       case 'taken':
@@ -175,14 +175,14 @@ export class ClientAttempts {
       this.#pace.waitForRate(inMs);
       return 'waits';
     }
-    // A retry and a drain are planned anew by whoever asked; nobody else would hear of the other attempt's end.
+    // The callers of a retry or a drain plan again; for others nothing would report the end of the other attempt.
     if (reason === 'leased' && work.mode !== 'retry' && work.mode !== 'drain')
       this.#queue.park(work, inMs, () => this.#unpark(work));
     else work.end(outcomeOfRefusal(refusal));
     return undefined;
   }
 
-  /** Queues parked work again: what held its asset has ended, or its pause is over. */
+  /** Queues parked work again: the attempt that held its asset has ended, or the pause is over. */
   #unpark(work: Work): void {
     if (this.#queue.unpark(work)) this.#enqueue(work, 'first');
   }
@@ -222,7 +222,7 @@ export class ClientAttempts {
   #conclude(work: Work, attempted: Answered, settled: Settled): void {
     const { platformId, notificationId, priority, event } = work.delivery;
     tellAttempt(this.deps, work, attempted, settled);
-    // Not owed any more, but not delivered either: perhaps Redis has lost the claim, and its take will say so.
+    // No longer owed, but not delivered either: Redis may have lost the claim, and the take will say so.
     const isLost = settled.outcome === 'gone' && !attempted.result.ok && event !== undefined;
     if (isLost) this.#enqueue(work, 'first');
     else work.end(outcomeOfAttempt(attempted, settled));
@@ -231,7 +231,7 @@ export class ClientAttempts {
     this.#beginNewer({ clientToken: this.clientToken, platformId, notificationId: next, priority });
   }
 
-  /** Begins the newer notification of an asset, which has waited for the end of this attempt. */
+  /** Begins the newer notification of an asset, which waited for the end of this attempt. */
   #beginNewer(delivery: Delivery): void {
     const known = this.works.find(delivery, 'first');
     if (known !== undefined) {

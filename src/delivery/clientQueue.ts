@@ -1,21 +1,21 @@
 import type { Work } from './work.js';
 
-/** While both priorities wait, one place in so many goes to backfill. */
+/** While both priorities wait, one place in this many goes to backfill. */
 const backfillShare = 4;
-/** Events of each priority. */
+/** At most this many events of each priority. */
 const maxQueuedPerClient = 5_000;
 const firstParkMs = 50;
 export const longestParkMs = 1000;
 
 export interface Picked {
   work: Work;
-  /** Backfill whose turn it is: it may have any place of the client's. */
+  /** Backfill whose turn has come: it may have any place of the client. */
   share: boolean;
 }
 
 /**
- * The work of one client that waits: in the order in which it came, live events before backfill but for the share of
- * backfill; and parked beside that, what waits for another attempt of its asset.
+ * The waiting work of one client, in the order of its arrival. Live events come before backfill, except for the share
+ * of backfill. Work that waits for another attempt of its asset is parked separately.
  */
 export class ClientQueue {
   readonly #waiting = { live: [] as Work[], backfill: [] as Work[] };
@@ -27,12 +27,12 @@ export class ClientQueue {
     return this.#waiting.live.length + this.#waiting.backfill.length;
   }
 
-  /** Whether nothing waits, for a place or for another attempt. */
+  /** Whether no work waits, for a place or for another attempt. */
   get isEmpty(): boolean {
     return this.length === 0 && this.#parked.size === 0;
   }
 
-  /** Whether as many events wait as one client may have here. */
+  /** Whether the client has as many waiting events as it may. */
   isFullFor({ lane }: Work): boolean {
     return lane !== 'planned' && this.#waiting[lane].length >= maxQueuedPerClient;
   }
@@ -50,7 +50,7 @@ export class ClientQueue {
     this.#waiting[work.delivery.priority].unshift(work);
   }
 
-  /** Takes out the next ones, at most `max`. */
+  /** Removes and returns the next works, at most `max`. */
   pick(max: number): Picked[] {
     const { live, backfill } = this.#waiting;
     const picked: Picked[] = [];
@@ -65,9 +65,9 @@ export class ClientQueue {
   }
 
   /**
-   * Sets work aside while another attempt holds its asset: whoever settles that one says so, or has died.
+   * Parks work while another attempt holds its asset. The end of that attempt is reported, or its holder has died.
    * @param leaseEndsInMs when that attempt's lease ends
-   * @param onOver called after a pause that grows from one time to the next, up to a second
+   * @param onOver called after a pause that grows each time, up to a second
    */
   park(work: Work, leaseEndsInMs: number, onOver: () => void): void {
     const pauseMs = Math.min(
@@ -78,13 +78,13 @@ export class ClientQueue {
     this.#parked.set(work, setTimeout(onOver, pauseMs));
   }
 
-  /** Takes work out of those that are parked. @returns whether it was among them */
+  /** Removes parked work. @returns whether it was parked */
   unpark(work: Work): boolean {
     clearTimeout(this.#parked.get(work));
     return this.#parked.delete(work);
   }
 
-  /** Takes out everything. */
+  /** Removes and returns all work. */
   clear(): Work[] {
     const parked = [...this.#parked.keys()];
     for (const work of parked) this.unpark(work);

@@ -1,4 +1,4 @@
-/** What a take or a settled attempt means to those who wait for the outcome. */
+/** Translates the answers of takes and settled attempts into outcomes, for the callers who wait for them. */
 import { claimAgain } from '../redis/owed/claim.js';
 import type { Settled, Verdict } from '../redis/owed/settle.js';
 import type { Take } from '../redis/owed/take.js';
@@ -9,18 +9,18 @@ import type { DeliveryDeps } from './deps.js';
 import type { Outcome, Waiting } from './outcome.js';
 import type { Delivery, Work } from './work.js';
 
-/** Says that somebody else has the notification, or had it when the answer was lost. */
+/** Outcome: another holder has the notification, or had it when the answer was lost. */
 export function leasedFor(inMs: number): Waiting {
   return { state: 'waiting', reason: 'leased', inMs, failures: 0 };
 }
 
-/** Says that the notification was not owed any more when a place was asked for. */
+/** Outcome: the notification was no longer owed when a place was asked for. */
 export function outcomeOfGone({ state, last }: Extract<Take, { kind: 'gone' }>): Outcome {
   const { error: _, ...answer } = last ?? {};
   return { state: endedState(state), ...answer };
 }
 
-/** Says why a take was refused, and how the last attempt failed. */
+/** Outcome: why a take was refused, and how the last attempt failed. */
 export function outcomeOfRefusal({
   reason,
   inMs,
@@ -31,7 +31,7 @@ export function outcomeOfRefusal({
   return { state: 'waiting', reason, inMs, failures, ...answer };
 }
 
-/** Says what a settled attempt has brought. */
+/** Outcome of a settled attempt. */
 export function outcomeOfAttempt({ result, target }: Answered, settled: Settled): Outcome {
   const status = result.status === undefined ? {} : { status: result.status };
   switch (settled.outcome) {
@@ -39,7 +39,8 @@ export function outcomeOfAttempt({ result, target }: Answered, settled: Settled)
     case 'failed':
       return { state: settled.outcome, ...status, milliseconds: Math.round(result.milliseconds) };
     case 'gone':
-      return { state: 'superseded' };
+      // Superseded, cancelled or ended by another attempt while this one was under way: its record says which.
+      return { state: endedState(settled.state) };
     case 'retry':
       return {
         state: 'waiting',
@@ -67,12 +68,12 @@ export async function claimLost({ db, log }: DeliveryDeps, { event }: Delivery):
         return { state: claim.kind === 'not_needed' ? 'not_needed' : 'unknown' };
     }
   } catch (err) {
-    log.error({ err, client_token: event.clientToken }, 'a lost claim could not be made again');
+    log.error({ err, client_token: event.clientToken }, 'a lost claim could not be repeated');
     return leasedFor(longestParkMs);
   }
 }
 
-/** Logs, counts and times a settled attempt, and the change of its registration's state. */
+/** Logs, counts and times a settled attempt; logs and counts the change of its registration's state, and has its notice sent. */
 export function tellAttempt(
   deps: DeliveryDeps,
   { delivery, mode }: Work,
@@ -87,10 +88,12 @@ export function tellAttempt(
   }
   if (mode !== 'redeliver') timeAttempt(deps, priority, verdict, settled);
   if (outcome === 'delivered' || outcome === 'failed') deps.metrics.ended(outcome);
-  if (change !== undefined) tellStateChange(deps, { clientToken, ...change });
+  if (change === undefined) return;
+  tellStateChange(deps, { clientToken, ...change });
+  deps.notices.tell(clientToken);
 }
 
-/** Tells how long after the acceptance of its event a notification was first attempted, and delivered. */
+/** Records the time from an event's acceptance to the first attempt of its notification, and to its delivery. */
 function timeAttempt(
   { metrics }: DeliveryDeps,
   priority: Delivery['priority'],

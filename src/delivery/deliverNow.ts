@@ -6,7 +6,7 @@ import { toDelivery } from './work.js';
 
 const underWay: Outcome = { state: 'waiting', reason: 'under_way', inMs: 0, failures: 0 };
 
-/** Joins the first attempts of events, or begins them, and returns what became of each within `waitMs`. */
+/** Joins the first attempts of events, or begins them, and returns the outcome of each within `waitMs`. */
 export async function deliverNow(
   engine: Engine,
   events: readonly ClaimedEvent[],

@@ -1,4 +1,5 @@
 import type { Logger } from '../log.js';
+import type { Notices } from '../notices/notices.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
@@ -7,7 +8,7 @@ import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliverySettings } from './settings.js';
 
-/** What deliveries need of the process. */
+/** The dependencies of deliveries. */
 export interface DeliveryDeps {
   db: Db;
   sender: Sender;
@@ -15,9 +16,10 @@ export interface DeliveryDeps {
   delivery: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
-  /** What the console's plots are made of. */
+  /** The counts behind the console's plots. */
   history: Pick<AttemptHistory, 'count'>;
   catchUps: Pick<CatchUps, 'signal' | 'wake'>;
+  notices: Pick<Notices, 'tell'>;
 }
 
 type Priority = ArrivedEvent['priority'];
@@ -31,7 +33,7 @@ export interface DeliveryMetrics {
   ended(state: string): void;
   /** Times from an event's acceptance to the beginning of its notification's first attempt. */
   firstAttempted(priority: Priority, milliseconds: number): void;
-  /** Times from an event's acceptance to its delivery; not told of what is redelivered. */
+  /** Times from an event's acceptance to its delivery; redeliveries are not included. */
   delivered(priority: Priority, milliseconds: number): void;
   /** Counts a registration by the state that it entered. */
   entered(state: string): void;

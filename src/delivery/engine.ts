@@ -7,21 +7,21 @@ import type { Outcome } from './outcome.js';
 import { type Delivery, Work } from './work.js';
 import { Works } from './works.js';
 
-/** While Temporal is away no catch-up can be woken: the sweep finds what is owed. */
+/** While Temporal is unavailable no catch-up can be woken: the sweep finds owed assets. */
 const wakeWithinMs = 2000;
-/** An outcome waits for its workflow to join for one to two of these. */
+/** An outcome is kept for its workflow for one to two of these periods. */
 const keptMs = 30_000;
-/** Whoever asks a process that ends may ask another after this time. */
+/** A caller of a stopping process may ask another process after this time. */
 const leftForMs = 1000;
 
 /**
- * Takes, POSTs and settles: the one engine of a process that delivers. It knows what it has begun: the workflow after the
- * API, or a drain beside both, joins that.
+ * Takes, POSTs and settles: the one engine of a process that delivers. It knows the deliveries that it has begun, so
+ * that a workflow or a drain joins them.
  */
 export class Engine {
   readonly #clients = new Map<string, ClientAttempts>();
   readonly #works = new Works();
-  /** Outcomes of first attempts that nobody has joined yet, by notification: the newest, and those before. */
+  /** Outcomes of first attempts that nobody has joined yet, by notification: of this period and of the previous one. */
   #begun = new Map<string, Promise<Outcome>>();
   #begunBefore = new Map<string, Promise<Outcome>>();
   readonly #ageing = setInterval(() => {
@@ -33,8 +33,8 @@ export class Engine {
   constructor(readonly deps: DeliveryDeps) {}
 
   /**
-   * Begins the first attempt of what this process has claimed, or finds it begun.
-   * @param take what the claim's script answered, where it asked for a place
+   * Begins the first attempt of a notification that this process has claimed, unless it has begun.
+   * @param take the answer of the claim's script, if it asked for a place
    */
   begin(delivery: Delivery, take?: Take): Promise<Outcome> {
     const { outcome } = this.#run(delivery, 'first', take);
@@ -42,7 +42,7 @@ export class Engine {
     return outcome;
   }
 
-  /** Waits for an attempt's outcome, and begins the attempt where nobody has. */
+  /** Waits for an attempt's outcome, and begins the attempt if it has not begun. */
   join(delivery: Delivery, mode: TakeMode): Promise<Outcome> {
     const { notificationId } = delivery;
     const begun = this.#begun.get(notificationId) ?? this.#begunBefore.get(notificationId);
@@ -68,7 +68,7 @@ export class Engine {
     return this.#works.queued;
   }
 
-  /** Takes nothing more and waits for the attempts under way; catch-up gets what still waits for a place. */
+  /** Stops taking and waits for the attempts under way; catch-up gets the works that still wait for a place. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#ageing);
@@ -80,7 +80,7 @@ export class Engine {
   #run(delivery: Delivery, mode: TakeMode, take?: Take): Work {
     const known = this.#works.find(delivery, mode);
     if (known !== undefined) {
-      // It waits its turn already: the place that its claim has taken goes to somebody else.
+      // It already waits its turn: the place that its claim has taken goes to another notification.
       if (take?.kind === 'taken')
         this.#attemptsOf(delivery).giveBack({ platformId: delivery.platformId, token: take.token });
       return known;

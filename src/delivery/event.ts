@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
+import { clientTokenPattern, eventIdPattern, newEventId, notificationId, runIdPattern } from '../ids.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
 import { shortened } from '../shortened.js';
 
@@ -16,14 +16,14 @@ const plainText = (maxLength: number) =>
       abort: true,
     })
     .refine(noControl, 'must not have control characters')
-    // The refinements as JSON Schema has them, for the API's description.
+    // The refinements in JSON Schema's terms, for the API's description.
     .meta({ maxLength, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$' });
 
 const platformId = plainText(256);
 
 export const isPlatformId = (value: string): boolean => platformId.safeParse(value).success;
 
-/** What an event must be; the API's description is made of it. */
+/** The schema of an event; the API's description is generated from it. */
 export const enrichmentEvent = z.strictObject({
   event_id: z.string().regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
   client_token: z.string().regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
@@ -31,11 +31,12 @@ export const enrichmentEvent = z.strictObject({
   segments: z.array(plainText(128)).max(200),
   priority: z.enum(['live', 'backfill']).optional(),
   notify: z.boolean().optional(),
+  run_id: z.string().regex(runIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
 });
 
 /**
  * Checks an enrichment event as the platform sends it (contract, section 4).
- * @returns the event with its ids, or what is wrong with it, the path named from `at` on
+ * @returns the event with its ids, or its problem, with the path from `at` on
  */
 export function readEnrichmentEvent(
   raw: unknown,
@@ -46,14 +47,15 @@ export function readEnrichmentEvent(
     const [issue] = parsed.error.issues;
     return { problem: shortened(`${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? 'not valid'}`) };
   }
-  const { client_token, platform_id, segments, priority = 'live', notify = true } = parsed.data;
+  const { client_token, platform_id, segments, priority = 'live', notify = true, run_id } = parsed.data;
   const event = {
     clientToken: client_token,
     platformId: platform_id,
     eventId: parsed.data.event_id ?? newEventId(),
     segments,
   };
-  return { ...event, priority, notify, notificationId: notificationId(event) };
+  const ofRun = run_id === undefined ? {} : { runId: run_id };
+  return { ...event, ...ofRun, priority, notify, notificationId: notificationId(event) };
 }
 
 function pathOf(at: string, path: readonly PropertyKey[]): string {

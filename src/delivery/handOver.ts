@@ -2,7 +2,7 @@ import type { ClaimedEvent } from '../redis/owed/claim.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Outcome } from './outcome.js';
 
-/** Leaves to catch-up what its retries later than the short ones will deliver: it is woken where it would look too late. */
+/** Hands retries beyond the short ones over to catch-up, which is woken if it would plan too late. */
 export async function handOver(
   catchUps: CatchUps,
   events: readonly ClaimedEvent[],
@@ -10,7 +10,7 @@ export async function handOver(
 ): Promise<void> {
   const soonestMs = new Map<string, number>();
   outcomes.forEach((outcome, i) => {
-    // Catch-up knows already of a client that may not be sent anything.
+    // Catch-up already knows a client to which nothing may be sent.
     if (outcome.state !== 'waiting' || !['retry', 'not_due'].includes(outcome.reason)) return;
     const { clientToken } = events[i] as ClaimedEvent;
     soonestMs.set(clientToken, Math.min(soonestMs.get(clientToken) ?? outcome.inMs, outcome.inMs));

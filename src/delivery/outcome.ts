@@ -1,10 +1,10 @@
-/** What became of a notification: attempts tell workflows, and workflows tell people. Holds counts and words, never a URL's query. */
+/** The outcome of a notification, as attempts report it to workflows and workflows to people. It never has a URL's query. */
 import type { RefusedReason } from '../redis/owed/take.js';
 
 export type Outcome = Ended | Waiting;
 
 export interface Ended {
-  /** `unknown`: it was ended elsewhere and its record is gone. */
+  /** `unknown`: it ended elsewhere and its record is gone. */
   state: 'delivered' | 'superseded' | 'not_needed' | 'failed' | 'cancelled' | 'unknown';
   /** Of the attempt that ended it. */
   status?: number;
@@ -19,7 +19,7 @@ export interface Waiting {
    * `queue_full`: as many events wait as the engine holds; the others: why `take` refused it.
    */
   reason: RefusedReason | 'under_way' | 'retry' | 'own_failure' | 'queue_full';
-  /** Until it may be attempted again; -1 where only a change from outside helps. */
+  /** Until it may be attempted again; -1 if it waits for a change from outside. */
   inMs: number;
   /** Failed attempts so far. */
   failures: number;
@@ -29,10 +29,10 @@ export interface Waiting {
   target?: string;
 }
 
-/** A workflow makes so many retries, within minutes; catch-up makes the later ones. */
+/** The number of retries that a workflow makes, within minutes; catch-up makes the later ones. */
 export const shortRetries = 3;
 
-/** Whether its workflow attempts it again; else catch-up does, where it is still owed. */
+/** Whether its workflow attempts it again; otherwise catch-up does, if it is still owed. */
 export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   if (outcome.state !== 'waiting') return false;
   switch (outcome.reason) {

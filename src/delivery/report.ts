@@ -1,13 +1,13 @@
-/** What became of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
+/** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
 import type { Outcome } from './outcome.js';
 
 export interface Report {
   delivered: number;
-  /** The highest status among those delivered. */
+  /** The highest status of the delivered events. */
   status?: number;
-  /** Of the slowest attempt among those delivered. */
+  /** Duration of the slowest attempt of the delivered events. */
   milliseconds?: number;
-  /** Every other event, by its index among those asked for. */
+  /** Every other event, by its index in the input. */
   rest: { index: number; outcome: Outcome }[];
 }
 

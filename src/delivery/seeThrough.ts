@@ -4,15 +4,15 @@ import type { Engine } from './engine.js';
 import { isRetriedShortly, type Outcome, type Waiting } from './outcome.js';
 import { toDelivery } from './work.js';
 
-/** What is due within this time is waited for here; Temporal times later retries. */
+/** Retries due within this time are waited for here; Temporal times later ones. */
 const soonMs = 1000;
 const shortestWaitMs = 20;
 
 /**
- * Attempts each event when it is due, for as long as any of them is under way or due soon. Once all others rest, those
- * that are due later are left: the caller comes back for them.
- * @param known what has become of each so far
- * @param cancelled begins nothing more, and leaves what is due later at once
+ * Attempts each event when it is due, as long as any of them is under way or due soon. Then it returns; the caller
+ * calls again for the events that are due later.
+ * @param known the outcomes so far
+ * @param cancelled stops it from beginning attempts, and makes it return without waiting for retries
  */
 export async function seeThrough(
   engine: Engine,

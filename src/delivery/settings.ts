@@ -3,8 +3,7 @@ import type { DeliverySchedule } from '../redis/owed/settle.js';
 
 /** The settings that decide when and how notifications are sent. */
 export interface DeliverySettings extends DeliverySchedule {
-  attemptTimeoutMs: number;
-  /** For so long an attempt holds its asset: its timeout, and the time to settle it. */
+  /** How long an attempt holds its asset: its timeout, and the time to settle it. */
   leaseMs: number;
   maxInFlight: number;
   drainPerSecond: number;
@@ -13,15 +12,13 @@ export interface DeliverySettings extends DeliverySchedule {
 
 /** Reads the settings of deliveries, in milliseconds. */
 export function deliveryOf(config: Config): DeliverySettings {
-  const attemptTimeoutMs = config.ATTEMPT_TIMEOUT_SECONDS * 1000;
   return {
     retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
     retryWindowMs: config.RETRY_WINDOW_SECONDS * 1000,
     failingAfter: config.FAILING_AFTER,
     probeScheduleMs: config.PROBE_SCHEDULE_SECONDS.map((s) => s * 1000),
     suspendAfterMs: config.SUSPEND_AFTER_SECONDS * 1000,
-    attemptTimeoutMs,
-    leaseMs: attemptTimeoutMs + 5000,
+    leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
     maxInFlight: config.MAX_IN_FLIGHT,
     drainPerSecond: config.DRAIN_PER_SECOND,
     retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,

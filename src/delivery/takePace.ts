@@ -1,17 +1,17 @@
-/** At most so many are taken in one turn: its script must not hold up Redis for others. */
+/** The most places asked for in one turn: its script must not delay Redis for others. */
 export const maxTakesPerTurn = 64;
-/** Places of a rate gather for so long, and are taken together. */
+/** How long places of a rate gather, to be taken together. */
 const shortestRatePauseMs = 25;
 const firstFullPauseMs = 20;
 /**
- * Somebody waits for a live event. A backlog has time: while other processes hold all places, and longer while it waits
- * for its rate, which says when it has a place unless an operator changes it.
+ * The longest pauses. A live event is urgent, a backlog is not: it pauses longer while other processes hold all places,
+ * and longest while it waits for its rate, whose next place is known unless an operator changes it.
  */
-const longestPauseMs = { live: 1000, full: 10_000, rate: 60_000 };
+const longestPauseMs = { live: 1000, full: 20_000, rate: 60_000 };
 
 /**
- * Says when a client's queue asks Redis for places, and for how many. After a refusal it asks again as attempts of this
- * process end, once the client's rate allows it, or after a growing pause where other processes hold all places.
+ * Decides when a client's queue asks Redis for places, and for how many. After a refusal it asks again as attempts of
+ * this process end, once the client's rate allows it, or after a growing pause if other processes hold all places.
  */
 export class TakePace {
   #maxTakes = maxTakesPerTurn;
@@ -30,20 +30,20 @@ export class TakePace {
     return !this.#isFull && this.#pause === undefined;
   }
 
-  /** Returns for how many the queue may ask once `ended` attempts have let go of their places. */
+  /** Returns how many places the queue may ask for once `ended` attempts have released theirs. */
   maxTakes(ended: number): number {
     if (this.#pause !== undefined) return 0;
-    // One more than have become free: another process may have let go of places too.
+    // One more than have become free: another process may have released places too.
     return this.#isFull ? ended + 1 : this.#maxTakes;
   }
 
   /** Notes that the queue asked for `wanted` places and found none for `refused` of them. */
   noteAnswer(wanted: number, refused: number): void {
     if (wanted === 0) {
-      // Nothing waited. Whoever comes next must ask: perhaps no attempt is left whose end would.
+      // Nothing waited. The next work must ask, because there may be no attempt left whose end would trigger it.
       if (this.#pause === undefined) this.#isFull = false;
     } else if (refused > 0) {
-      // The one too many says when to ask again.
+      // The refused extra place says when to ask again.
       this.#maxTakes = Math.min(wanted - refused + 1, maxTakesPerTurn);
     } else {
       this.#isFull = false;
@@ -52,8 +52,8 @@ export class TakePace {
   }
 
   /**
-   * Waits until a place is free: until an attempt of this process ends, or, where it has none under way, for a pause.
-   * Also for when Redis could not be asked.
+   * Waits until a place may be free: until an attempt of this process ends or, if it has none under way, for a pause.
+   * Also used when Redis could not be asked.
    */
   waitForPlace(hasAttempts: boolean): void {
     this.#isFull = true;
@@ -67,7 +67,7 @@ export class TakePace {
     if (this.#pause === undefined) this.#pauseFor('rate', Math.max(inMs, shortestRatePauseMs));
   }
 
-  /** Notes that an attempt of this process has let go of its place. */
+  /** Notes that an attempt of this process has released its place. */
   noteAttemptEnd(): void {
     this.#fullPauseMs = 0;
     if (this.#pause?.for === 'full') this.#stopPause();
@@ -86,7 +86,7 @@ export class TakePace {
   }
 
   #pauseFor(reason: 'full' | 'rate', wantedMs: number): void {
-    // Only a long pause is worth looking through the queue.
+    // Looking through the queue pays off only for a long pause.
     const isLong = wantedMs > longestPauseMs.live;
     const longestMs = longestPauseMs[isLong && this.queue.hasLive() ? 'live' : reason];
     const ms = Math.min(wantedMs, longestMs);

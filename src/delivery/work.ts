@@ -6,7 +6,7 @@ import type { Outcome } from './outcome.js';
 /** A notification to be attempted. */
 export interface Delivery extends Attemptable {
   priority: 'live' | 'backfill';
-  /** Its event, where the caller has it: the engine claims again what Redis has lost of it. */
+  /** Its event, if the caller has it: the engine claims it again if Redis has lost the claim. */
   event?: ClaimedEvent;
 }
 
@@ -19,7 +19,7 @@ export function toDelivery(event: ClaimedEvent): Delivery {
 /** One attempt of a notification in this process, from the request for it until its outcome is known. */
 export class Work {
   readonly outcome: Promise<Outcome>;
-  /** How often an attempt of somebody else held its asset. */
+  /** How often another holder's attempt held its asset. */
   timesLeased = 0;
   #resolve: (outcome: Outcome) => void = () => undefined;
 
@@ -32,17 +32,17 @@ export class Work {
     });
   }
 
-  /** Whether a new event waits for it: not what a drain has found. */
+  /** Whether it comes from a new event, not from a drain. */
   get isLive(): boolean {
     return this.delivery.priority === 'live' && this.mode !== 'drain';
   }
 
-  /** Tells events by their priority from what catch-up has planned. */
+  /** Distinguishes events, by priority, from assets that catch-up has planned. */
   get lane(): 'live' | 'backfill' | 'planned' {
     return this.mode === 'drain' || this.mode === 'probe' ? 'planned' : this.delivery.priority;
   }
 
-  /** Tells everybody who waits for the outcome. */
+  /** Reports the outcome to every caller who waits for it. */
   end(outcome: Outcome): void {
     this.#resolve(outcome);
   }

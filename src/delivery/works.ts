@@ -1,7 +1,7 @@
 import type { TakeMode } from '../redis/owed/take.js';
 import { type Delivery, Work } from './work.js';
 
-/** Each priority has a bound of its own: a full queue of the one refuses nothing of the other. */
+/** Each priority has its own bound: a full queue of one refuses nothing of the other. */
 const maxQueued = 20_000;
 
 /** The work that this process has in hand: at most one of each notification, and one that sends it again. */
@@ -18,7 +18,7 @@ export class Works {
     return this.#inHand.get(keyOf(notificationId, mode));
   }
 
-  /** Takes a delivery in hand until its outcome is known. */
+  /** Holds a delivery until its outcome is known. */
   add(delivery: Delivery, mode: TakeMode): Work {
     const work = new Work(delivery, mode);
     const key = keyOf(delivery.notificationId, mode);
@@ -27,7 +27,7 @@ export class Works {
     return work;
   }
 
-  /** Whether as many events wait as this process may hold. What drains plan is few, and they would plan it again at once. */
+  /** Whether as many events wait as this process may hold. Works of drains always fit: they are few and would come back. */
   isFullFor({ lane }: Work): boolean {
     return lane !== 'planned' && this.#queued[lane] >= maxQueued;
   }
@@ -38,7 +38,7 @@ export class Works {
     void work.outcome.then(() => this.#queued[work.lane]--);
   }
 
-  /** Waits until every work in hand has its outcome. */
+  /** Waits until every work has its outcome. */
   async allEnded(): Promise<void> {
     await Promise.all([...this.#inHand.values()].map(({ outcome }) => outcome));
   }

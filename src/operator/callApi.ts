@@ -2,7 +2,7 @@ import { Refused } from './refused.js';
 
 const answerWithinMs = 10_000;
 
-/** Calls the service. @throws Refused with what it said, when that is not a 2xx, or when there is no answer */
+/** Calls the service. @throws Refused with its answer if that is not a 2xx, or if there is no answer */
 export async function callApi<Answer>(url: string, init: RequestInit = {}): Promise<Answer> {
   const { origin, pathname } = new URL(url);
   const called = `${init.method ?? 'GET'} ${pathname}`;

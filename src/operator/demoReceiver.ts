@@ -10,7 +10,7 @@ export interface Received {
 
 export interface DemoReceiver {
   url: string;
-  /** The next notification that arrives, or has arrived and was not asked for yet. @throws after `timeoutMs` */
+  /** Returns the next notification, or one that has already arrived. @throws after `timeoutMs` */
   next(timeoutMs: number): Promise<Received>;
   close(): Promise<void>;
 }

@@ -6,7 +6,7 @@ import { openSession, type Session } from './session.js';
 
 const status = { done: 0, refused: 1, wrongUsage: 2 };
 
-// A reader that has seen enough (`| head`) is no failure.
+// A reader that closes the pipe (`| head`) is no failure.
 process.stdout.on('error', (err: NodeJS.ErrnoException) => {
   process.exit(err.code === 'EPIPE' ? status.done : status.refused);
 });

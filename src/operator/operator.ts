@@ -1,4 +1,4 @@
-/** Gives a command the servers, opened when first needed, the way to answer, and the audit. */
+/** The dependencies of a command: servers, opened when first needed, its output, and the audit. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
 import type { Db } from '../redis/connection/db.js';
@@ -11,21 +11,21 @@ export interface Operator {
   readonly temporalUi: () => string | undefined;
   /** Where the service listens. */
   readonly api: () => string;
-  /** The address of its metrics; absent when none was given: the usual port may be another service's. */
+  /** The address of its metrics; absent if none was given, as the default port may belong to another service. */
   readonly admin: () => string | undefined;
-  /** With `--json` the one value, else the text. Called once by each command, at its end. */
+  /** Prints the one value with `--json`, else the text. Each command calls it once, at its end. */
   readonly answer: (value: unknown, forPeople: () => string) => void;
-  /** One of many answers, as `watch` gives: with `--json` a line of its own. `answer` is not called then. */
+  /** Prints one of many answers, as `watch` does: with `--json` one line each. `answer` is not called then. */
   readonly next: (value: unknown, forPeople: () => string) => void;
-  /** Whether a person looks on at a terminal: what is shown may be drawn over. */
+  /** Whether the output is a terminal, which may be redrawn. */
   readonly isWatched: () => boolean;
-  /** A line on the way, for people only. */
+  /** Prints a line of progress, for people only. */
   readonly tell: (line: string) => void;
-  /** On stderr, whatever the form of the answer. */
+  /** Prints to stderr, also with `--json`. */
   readonly warn: (line: string) => void;
-  /** @throws Refused where what is given as the operator's name is none */
+  /** @throws Refused if the given operator's name is not valid */
   readonly checkName: () => void;
-  /** Records a change, or that everything was read, under the operator's name. */
+  /** Records a change, or an export, under the operator's name. */
   readonly record: (change: {
     what: string;
     target: string;

@@ -1,4 +1,4 @@
-/** Returns a function that lets callers go on at most `perSecond` times a second; unused turns are not saved up. */
+/** Returns a function that lets callers continue at most `perSecond` times a second; unused turns are not saved. */
 export function createPace(perSecond: number): () => Promise<void> {
   const everyMs = 1000 / perSecond;
   let nextAt = 0;
@@ -6,7 +6,7 @@ export function createPace(perSecond: number): () => Promise<void> {
     const now = performance.now();
     const at = Math.max(nextAt, now);
     nextAt = at + everyMs;
-    // Timers are no finer than a millisecond: what is nearer goes at once and the next one waits the longer.
+    // Timers have a resolution of a millisecond: a shorter wait is skipped and the next one is longer.
     if (at - now >= 2) await new Promise((resolve) => setTimeout(resolve, at - now));
   };
 }

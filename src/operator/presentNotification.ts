@@ -4,13 +4,13 @@ import { withoutWorkflow } from '../redis/owed/claim.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 import type { Operator } from './operator.js';
 
-/** A notification as `GET /notifications/{id}` has it, whose it is, and the workflow that carries it. */
+/** Presents a notification as in `GET /notifications/{id}`, with its client and its workflow. */
 export function presentNotification(operator: Operator, n: NotificationRecord) {
   const { notification_id, ...rest } = presentWithAttempts(n);
   return { notification_id, client_token: n.clientToken, ...workflowOf(operator, n), ...rest };
 }
 
-/** Where an operator finds it: the link where the address of Temporal's UI is known. */
+/** Returns where an operator finds it: a link if the address of Temporal's UI is known. */
 export function workflowOf(
   operator: Operator,
   { clientToken, notificationId, group }: NotificationRecord,
@@ -26,6 +26,6 @@ export function workflowOf(
 }
 
 export function workflowInWords({ workflow_id, workflow_url }: ReturnType<typeof workflowOf>): string {
-  if (workflow_id === null) return 'none: too much waited for Temporal when it came';
+  if (workflow_id === null) return 'none: too many events were waiting for Temporal';
   return workflow_url ?? workflow_id;
 }

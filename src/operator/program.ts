@@ -1,4 +1,4 @@
-/** The command line: its groups, its help, what counts as wrong usage. */
+/** The command line: its groups, its help, and wrong usage. */
 import { Command } from 'commander';
 import { addAccountCommands } from './commands/account.js';
 import { addAuditCommand } from './commands/auditTrail.js';
@@ -9,9 +9,11 @@ import { addDemoCommand } from './commands/demo.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addExplainCommand } from './commands/explain.js';
 import { addExportCommands } from './commands/exportImport.js';
+import { addNoticesCommands } from './commands/notices.js';
 import { addNotificationCommands } from './commands/notification.js';
 import { addReconcileCommand } from './commands/reconcile.js';
 import { addRegistrationCommands } from './commands/registration.js';
+import { addRunCommands } from './commands/run.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
 import { addWatchCommand } from './commands/watch.js';
@@ -29,10 +31,10 @@ Exit status: 0 done, 1 refused (the reason is on stderr), 2 wrong usage.
 The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those that
 "npm start" runs for this project folder. Every change is recorded; see "audit".`;
 
-/** @param operator what the commands are handed; it may ask `program.opts()` once a command runs */
+/** @param operator passed to the commands; it may read `program.opts()` once a command runs */
 export function createProgram(operator: (program: Command) => Operator): Command {
   const program = new Command('operator')
-    .description('What operators see and change: accounts, clients, registrations, notifications.')
+    .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
     .configureHelp({
@@ -46,12 +48,14 @@ export function createProgram(operator: (program: Command) => Operator): Command
     .addHelpText('after', afterHelp)
     .exitOverride();
   const handed = operator(program);
-  // Before anything is done under it.
+  // Before anything is done under this name.
   program.hook('preAction', () => handed.checkName());
   addAccountCommands(program, handed);
   addClientCommands(program, handed);
   addRegistrationCommands(program, handed);
   addNotificationCommands(program, handed);
+  addRunCommands(program, handed);
+  addNoticesCommands(program, handed);
   addExplainCommand(program, handed);
   addStatusCommand(program, handed);
   addWatchCommand(program, handed);

@@ -5,16 +5,16 @@ import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../redis/record
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { Refused } from './refused.js';
 
-/** Why a command was not done, for the person who typed it. */
+/** Returns why a command was not carried out, for the person who typed it. */
 export function reasonOf(err: unknown): string {
   if (err instanceof Refused || err instanceof ConfigError) return err.message;
   if (err instanceof Error && spoken.some((kind) => err instanceof kind)) return sentence(err.message);
   if (isRedisUnavailable(err))
-    return 'Redis does not answer or is full; nothing is known about what was asked.';
+    return 'Redis does not answer or is full; the command may or may not have taken effect.';
   return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
 }
 
-/** Errors of the store and the guard whose message is made for people. */
+/** Errors of the store and the guard whose message is meant for people. */
 const spoken = [
   TargetRefused,
   ResolverUnavailable,

@@ -1,11 +1,12 @@
-/** One run of the command line: where the servers are, connections opened when first needed, the answer. */
+/** One run of the command line: the servers' addresses, connections opened when first needed, the output. */
 import type { Connection } from '@temporalio/client';
 import { isGiven, isTemporalGiven, readConfigBeside } from '../config.js';
 import { createLogger } from '../log.js';
-import { closeDb, type Db, openDb, waitForRedis } from '../redis/connection/db.js';
+import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { loadDataConverter } from '../temporal/payloadCodecs.js';
+import { waitForReads } from './health/redisWrites.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
 import { Refused } from './refused.js';
@@ -46,7 +47,7 @@ export function openSession(options: () => GlobalOptions): Session {
   });
 
   const temporal = onceDone(async () => {
-    // Loaded where it is needed: it would be half of the time in which a command starts.
+    // Loaded only when needed, because it takes half of a command's start time.
     const { Client, Connection } = await import('@temporalio/client');
     const dataConverter = await loadDataConverter(config());
     const given = isTemporalGiven() && config().TEMPORAL_ADDRESS;
@@ -93,7 +94,7 @@ export function openSession(options: () => GlobalOptions): Session {
     checkName: () => void who(),
     async record(change) {
       await recordChange(await db(), { who: who(), ...change });
-      if (isUnnamed(who())) warn('Recorded without a name: say who you are with --as NAME or OPERATOR_NAME.');
+      if (isUnnamed(who())) warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
     async wake(clientToken) {
       try {
@@ -108,7 +109,7 @@ export function openSession(options: () => GlobalOptions): Session {
         await createCatchUps(deps).wakeNow(clientToken);
       } catch (err) {
         warn(
-          'Done, but catch-up could not be woken; the service looks by itself within 2 minutes. ' +
+          'Done, but catch-up could not be woken; the sweep wakes it within 2 minutes. ' +
             (err instanceof Error ? err.message : String(err)),
         );
       }
@@ -120,17 +121,17 @@ export function openSession(options: () => GlobalOptions): Session {
   };
 }
 
-/** Tells a port without a listener from a slow server: only the second is worth waiting for. */
+/** Distinguishes a port without a listener from a slow server, for which it waits. */
 async function untilThere(store: Db): Promise<void> {
   try {
-    await waitForRedis(store, redisThereWithinMs);
+    await waitForReads(store, redisThereWithinMs);
   } catch (err) {
     if (!store.nodes.primaries().some(({ status }) => status === 'connect' || status === 'ready')) throw err;
-    await waitForRedis(store, redisTimeoutMs);
+    await waitForReads(store, redisTimeoutMs);
   }
 }
 
-/** Returns undefined when the environment names both servers: they may be others. */
+/** Returns undefined if the environment names both servers, which may be different ones. */
 function runningHere(): RunState | undefined {
   if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
   return readRunState(projectDir);
@@ -144,7 +145,7 @@ function addressOf(
   if (given !== false) return given;
   if (running !== undefined) return running;
   throw new Refused(
-    `No servers to talk to: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
+    `No servers found: ${name} is not set and "npm start" does not run in ${projectDir}.\n` +
       'Run "npm start", or set REDIS_URL and TEMPORAL_ADDRESS.',
   );
 }
@@ -166,7 +167,7 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-/** Tries again after a failure: a command that goes on finds a server that is back. */
+/** Tries again after a failure, so that a long command finds a server that is back. */
 function onceDone<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {

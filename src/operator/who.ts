@@ -1,11 +1,11 @@
-/** Under which name what an operator does is recorded. */
+/** The name under which an operator's commands are recorded. */
 import { hostname, userInfo } from 'node:os';
 import { isInContainer, operatorName, sudoLogin } from '../config.js';
 import { Refused } from './refused.js';
 
 const unnamed = 'unnamed';
 
-/** `NAME (login)` where a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
+/** `NAME (login)` if a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
 export function whoOf(as: string | undefined): string {
   const name = nameOf(as ?? operatorName());
   if (isInContainer()) return `${name ?? unnamed} (container ${hostname()})`;
@@ -26,7 +26,7 @@ function nameOf(given: string | undefined): string | undefined {
   return name;
 }
 
-/** A user id without an entry in the system's list, as orchestrators choose them, has no name. */
+/** A user id without an entry in the system's list, as used by orchestrators, has no name. */
 function ownLogin(): string {
   try {
     return userInfo().username;

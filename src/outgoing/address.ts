@@ -2,13 +2,13 @@ import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
 
-/** Where notifications may go: to public addresses, and to those that an operator opened. */
+/** Where notifications may go: to public addresses, and to those that an operator allowed. */
 export interface TargetPolicy {
   /** `http` URLs as well as `https`. */
   allowHttp: boolean;
   /** Ranges beside the public ones, such as `10.0.0.0/8`. */
   allowedCidrs: readonly string[];
-  /** Ports of this service; refused on loopback and on every address of this machine, whatever is opened. */
+  /** Ports of this service; always refused on loopback and on every address of this machine. */
   ownPorts: readonly number[];
   /**
    * Names, addresses and CIDR ranges under which callers reach this service and which its network interfaces do not
@@ -23,14 +23,14 @@ type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Cidr = [Address, number];
 
 /**
- * Whether a connection may go to this address and port. The address is one that the system connects to: a literal
- * without brackets, in canonical or any other IPv6 spelling. Anything but an IP address is not allowed.
+ * Returns whether a connection may go to this address and port. The address is a literal
+ * without brackets, in any IPv6 spelling. Anything else than an IP address is not allowed.
  */
 export function isAllowedAddress(address: string, port: number, policy: TargetPolicy): boolean {
   return judgeAddress(address, port, policy) === 'allowed';
 }
 
-/** Judges like {@link isAllowedAddress}, and says which rule refused. */
+/** Judges like {@link isAllowedAddress}, and returns the rule that refused. */
 export function judgeAddress(address: string, port: number, policy: TargetPolicy): AddressVerdict {
   const parsed = parseAddress(address);
   if (parsed === undefined) return 'not_public';
@@ -43,7 +43,7 @@ export function judgeAddress(address: string, port: number, policy: TargetPolicy
   return 'allowed';
 }
 
-/** Reads the ranges of a policy, so that a wrong setting shows at the start. @throws Error naming a range that is not a CIDR */
+/** Reads the ranges of a policy, so that a wrong setting fails at the start. @throws Error naming a range that is not a CIDR */
 export function checkPolicy(policy: TargetPolicy): void {
   allowedRanges(policy);
   ownRanges(policy);
@@ -63,8 +63,8 @@ function parseAddress(address: string): Address | undefined {
 
 /**
  * Returns every address at which a packet to this one may end. An IPv4-mapped address and the well-known NAT64
- * prefix (RFC 6052) are only another spelling of the IPv4 address inside: that one is judged. Tunnels
- * (6to4, Teredo, ISATAP, RFC 6145, local NAT64) are judged by both.
+ * prefix (RFC 6052) are only another spelling of the IPv4 address inside, so that one is judged. For tunnels
+ * (6to4, Teredo, ISATAP, RFC 6145, local NAT64) both are judged.
  */
 function formsOf(address: Address): Address[] {
   if (address.kind() === 'ipv4') return [address];
@@ -94,7 +94,7 @@ function ipv4From(high: number, low: number): ipaddr.IPv4 {
 
 function isPublic(address: Address): boolean {
   if (address.range() !== 'unicast') return false;
-  // IANA has given out only 2000::/3 as global unicast; ipaddr.js calls all of the unassigned rest unicast.
+  // IANA has assigned only 2000::/3 as global unicast; ipaddr.js calls the unassigned rest unicast too.
   return address.kind() === 'ipv4' || ((address as ipaddr.IPv6).parts[0] ?? 0) >> 13 === 1;
 }
 

@@ -1,7 +1,7 @@
 import { dnsCode } from './names/resolve.js';
 import { type Ours, oursByCode } from './ours.js';
 
-/** Why an attempt failed, in the words of the contract. */
+/** The error class of a failed attempt, in the contract's words. */
 export const attemptErrors = [
   'dns',
   'connect',
@@ -20,14 +20,14 @@ export class AttemptFailed extends Error {
   constructor(
     readonly error: AttemptError,
     readonly detail: string,
-    /** Set where the failure is this process's or host's, and says nothing of the receiver. */
+    /** Set if the failure is an own failure of this process or host, not the receiver's. */
     readonly ours?: Ours,
   ) {
     super(`${error}: ${detail}`);
   }
 }
 
-/** Whether the server closed a kept connection while a request was on its way to it. */
+/** Returns whether the server closed a kept connection while a request was on its way. */
 export function saysStale(error: Error): boolean {
   return staleCodes.has(dnsCode(error) ?? '');
 }

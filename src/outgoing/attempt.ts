@@ -17,7 +17,7 @@ export interface AttemptOwner {
   finished(connection: Connection, reusable: boolean): void;
 }
 
-/** At most so much of an answer is read so that its connection can be used again. */
+/** The most bytes of an answer that are read to use its connection again. */
 const maxBodyBytes = 16 * 1024;
 /** How long a failed answer may take to show its first 1 KiB once its headers are there. */
 const excerptWaitMs = 1_000;

@@ -12,7 +12,7 @@ export class Clock {
     this.#timer = setTimeout(onEnd, timeoutMs);
   }
 
-  /** Time that has passed until now, or until the clock was stopped. */
+  /** Returns the time until now, or until the clock was stopped. */
   get milliseconds(): number {
     return Math.round((this.#stoppedAtMs ?? performance.now()) - this.#startedAtMs);
   }

@@ -1,4 +1,4 @@
-/** So much of a failed answer is kept for the publisher to read. */
+/** How much of a failed answer is kept for the publisher to read. */
 export const excerptBytes = 1_024;
 
 /**

@@ -10,22 +10,34 @@ export const userAgent: string = readUserAgent();
  * @param n.event `asset-update` unless it is the publisher's test
  * @param secrets as for {@link sign}
  * @param nowMs the time of this attempt
+ * @param own the client's own headers, names in lower case; never one of the service's (ownHeaders.ts)
  */
 export function notificationRequest(
   n: { notificationId: string; clientToken: string; platformId: string; event?: 'asset-update' | 'test' },
   secrets: readonly string[],
   nowMs: number,
+  own: Readonly<Record<string, string>> = {},
 ): { headers: Record<string, string>; body: string } {
   const body = `{"event":"${n.event ?? 'asset-update'}","platform_id":${JSON.stringify(n.platformId)}}`;
+  const request = webhookRequest({ id: n.notificationId, clientToken: n.clientToken, body }, secrets, nowMs);
+  return { ...request, headers: { ...request.headers, ...own } };
+}
+
+/** Signs a body about one client, and makes its headers. */
+export function webhookRequest(
+  { id, clientToken, body }: { id: string; clientToken: string; body: string },
+  secrets: readonly string[],
+  nowMs: number,
+): { headers: Record<string, string>; body: string } {
   const timestampSeconds = Math.floor(nowMs / 1000);
   return {
     headers: {
       'content-type': 'application/json',
       'user-agent': userAgent,
-      'webhook-id': n.notificationId,
+      'webhook-id': id,
       'webhook-timestamp': String(timestampSeconds),
-      'webhook-signature': sign(secrets, n.notificationId, timestampSeconds, body),
-      'webhook-client-token': n.clientToken,
+      'webhook-signature': sign(secrets, id, timestampSeconds, body),
+      'webhook-client-token': clientToken,
     },
     body,
   };

@@ -3,7 +3,7 @@ import type { HasRoute } from './connections/routes.js';
 /**
  * A failure of this process or its host:
  * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
- * - `resolver`: the resolver answers nobody (see dns.ts)
+ * - `resolver`: the resolver does not answer anyone (see dns.ts)
  * - `network`: no interface, no route to anywhere, or no local port left
  */
 export type Ours = 'descriptors' | 'resolver' | 'network';
@@ -11,25 +11,25 @@ export type Ours = 'descriptors' | 'resolver' | 'network';
 const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
 const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
 
-/** Tells a failure of ours by its code alone. */
+/** Returns the cause of an own failure that its code alone identifies. */
 export function oursByCode(code: string): Ours | undefined {
   if (descriptorCodes.has(code)) return 'descriptors';
   return code === 'ENETDOWN' ? 'network' : undefined;
 }
 
-/** Whether a failure may be ours: the codes of the receiver's other addresses or the routes tell. */
+/** Returns whether a failure may be ours: the codes of the receiver's other addresses, or the routes, decide. */
 export function mayBeOurs(code: string): boolean {
   return routeCodes.has(code) || oursByCode(code) !== undefined;
 }
 
 /**
- * Tells whose failure it is when a connection cannot be opened. "Unreachable" has three causes with the same codes, and
- * the kernel's routes tell them apart:
- * - there is a route to the address: a router on the way or a neighbour said so, which is the receiver's
+ * Decides whose failure it is when a connection cannot be opened. "Unreachable" has three causes with the same codes, and
+ * the kernel's routes distinguish them:
+ * - there is a route to the address: a router or a neighbour reported it, which is the receiver's
  *   failure; but EADDRNOTAVAIL then means that all local ports are taken, which is ours
- * - there is no route to it, and one to elsewhere: the receiver's failure (such as one with IPv6 only, where
+ * - there is no route to it, but one to other addresses: the receiver's failure (such as one with IPv6 only, while
  *   this host has only IPv4)
- * - there is no route to anywhere, in neither family: ours
+ * - there is no route to anywhere, in either family: ours
  *
  * @param addresses all that were tried
  */

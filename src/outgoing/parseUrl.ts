@@ -1,6 +1,6 @@
 /**
- * Parses a URL; undefined where the text is none. `URL.canParse` will not do: once Node 20 has compiled a call of it, it
- * refuses every URL with a character that is not ASCII.
+ * Parses a URL; undefined if the text is not a URL. `URL.canParse` cannot be used: once Node 20 has compiled a call of it,
+ * it refuses every URL with a character that is not ASCII.
  */
 export function parseUrl(text: string): URL | undefined {
   try {

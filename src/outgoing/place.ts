@@ -3,7 +3,7 @@ import type { AttemptError } from './attempt-error.js';
 import type { Ours } from './ours.js';
 
 /**
- * What is sent, at once or in pieces: a stream is made anew for each time that it is sent, and `content-length` stands in
+ * A body, sent whole or in pieces: a new stream is made each time it is sent, and `content-length` is in
  * the headers.
  */
 export type Body = string | (() => Readable);
@@ -11,11 +11,11 @@ export type Body = string | (() => Readable);
 /** A connection's right at one origin, and one of the process's sockets. */
 export interface Place {
   /**
-   * Makes one attempt; its time begins now. To be called once.
+   * Makes one attempt; its time begins now. Call it once.
    * Rejects only when the signal of the place aborts, with its reason; everything else is a {@link PostResult}.
    */
   post(request: { headers: Record<string, string>; body: Body }): Promise<PostResult>;
-  /** Gives the place back unused; without effect once it is posted or given back. */
+  /** Gives the place back unused; has no effect once it is posted or given back. */
   release(): void;
 }
 
@@ -23,9 +23,9 @@ export interface PostResult {
   ok: boolean;
   status?: number;
   error?: AttemptError;
-  /** Set where the failure is this process's or host's, and says nothing of the receiver. */
+  /** Set if the failure is an own failure of this process or host, not the receiver's. */
   ours?: Ours;
-  /** For logs and people: fixed words and error codes, nothing of the URL, the headers or a body. */
+  /** For logs and people: fixed words and error codes, no part of the URL, the headers or a body. */
   detail?: string;
   /** Time from the start of the attempt until its result is known. */
   milliseconds: number;

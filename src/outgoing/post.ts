@@ -22,37 +22,37 @@ export interface PostRequest {
 
 /**
  * Sends POSTs, each one attempt: it never follows a redirect, never reads more than 16 KiB of an answer,
- * and ends within `timeoutMs` whatever the receiver does.
+ * and always ends within `timeoutMs`.
  *
  * | the receiver | ends as |
  * |---|---|
- * | answers 2xx, whatever becomes of the body | `ok` |
+ * | answers 2xx, even if the body fails | `ok` |
  * | answers 3xx | `redirect` |
- * | answers any other status, whatever becomes of the body | `http_status`, with an excerpt and `Retry-After` |
- * | has no name, or its name server is silent or broken | `dns` (`timeout` when the attempt's time ends first) |
- * | has any address that is not public, or is the service itself; `http` where it is not allowed | `blocked_address` |
+ * | answers any other status, even if the body fails | `http_status`, with an excerpt and `Retry-After` |
+ * | has no name, or its name server is silent or broken | `dns` (`timeout` if the attempt's time ends first) |
+ * | has any address that is not public, or is the service itself; `http` if it is not allowed | `blocked_address` |
  * | refuses, resets or cannot be reached while connecting | `connect` |
  * | shows a certificate that is wrong, expired, self-signed or for another name; breaks off the handshake | `tls` |
  * | accepts and keeps silent, stalls in TLS, sends a byte a second or `103` for ever | `timeout` |
  * | closes or resets before the headers are complete | `protocol` |
- * | sends what is not HTTP/1, more than 16 KiB of headers, an unasked `100` or `101` | `protocol` |
+ * | sends anything other than HTTP/1, more than 16 KiB of headers, an unasked `100` or `101` | `protocol` |
  *
- * A kept connection that turns out to be closed before a byte of the answer came is replaced once, at
- * once, within the same attempt.
+ * A kept connection that turns out to be closed before a byte of the answer arrived is replaced once,
+ * within the same attempt.
  *
- * The time of an attempt is time at its receiver, with the name, the connection and TLS. What the service
- * itself lacks, it waits for before: a place, and a turn to look up a name.
+ * The time of an attempt covers the name, the connection, TLS and the receiver. Before it begins, the service
+ * waits for its own resources: a place, and a turn to look up a name.
  *
  * | the service | fails with `ours` |
  * |---|---|
  * | has no file descriptor or no memory for a socket | `descriptors` |
- * | has a resolver that answers nobody; up to a second more than `timeoutMs` where that has to be found out | `resolver` |
+ * | has a resolver that does not answer; checking this may take up to a second more than `timeoutMs` | `resolver` |
  * | has no route to anywhere, no interface that is up, or no local port left | `network` |
  */
 export interface Sender {
   /**
    * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the process's
-   * sockets, and for a new connection a turn to look up its name. Resolves at once where there is room, and for a URL that
+   * sockets, and for a new connection a turn to look up its name. Resolves immediately if there is room, and for a URL that
    * cannot be posted to: its `post` says why. Rejects only when `signal` aborts, with its reason; the signal covers `post`
    * too.
    */
@@ -77,12 +77,12 @@ export interface SenderSettings {
   maxSockets?: number;
   /** Certificate authorities in PEM instead of the built-in ones. */
   ca?: string;
-  /** Instead of the system's. */
+  /** Used instead of the system's. */
   names?: Names;
   hasRoute?: HasRoute;
 }
 
-/** @throws Error when a range of the policy is no CIDR */
+/** @throws Error if a range of the policy is not a CIDR */
 export function createSender(settings: SenderSettings): Sender {
   checkPolicy(settings.policy);
   return new ConnectionsSender(settings);
@@ -91,7 +91,7 @@ export function createSender(settings: SenderSettings): Sender {
 class ConnectionsSender implements Sender, Ledger {
   readonly timeoutMs: number;
   readonly #connections: Connections;
-  /** Places that are not over: those posted, until their answer is read, too. */
+  /** Places that are not over; a posted place is over once its answer is read. */
   readonly #places = new Set<OriginPlace>();
   #unposted = 0;
   #inFlight = 0;

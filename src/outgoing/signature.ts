@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 
 /**
- * Signs symmetrically, as Standard Webhooks 1.0.0 says
+ * Signs symmetrically, by Standard Webhooks 1.0.0
  * (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
  * @param secrets the current secret first, then previous ones that are still valid; each signs
  * @param id `webhook-id`
@@ -20,7 +20,7 @@ export function sign(secrets: readonly string[], id: string, timestampSeconds: n
 
 const prefix = 'whsec_';
 
-/** Decoded keys of the secrets in use lately; emptied when full, since decoding one again is cheap. */
+/** Decoded keys of recently used secrets; emptied when full, since decoding is cheap. */
 const keys = new Map<string, Buffer>();
 const maxKeys = 4_096;
 

@@ -17,7 +17,7 @@ export type TargetRefusal =
   | 'not_public'
   | 'own_address';
 
-/** The URL cannot be registered. The message names the rule, holds nothing of the URL, and may be shown. */
+/** The URL cannot be registered. The message names the rule, contains no part of the URL, and may be shown. */
 export class TargetRefused extends Error {
   override name = 'TargetRefused';
   constructor(
@@ -28,7 +28,7 @@ export class TargetRefused extends Error {
   }
 }
 
-/** DNS did not say in time whether the host exists. Perhaps nothing is wrong with the URL. */
+/** DNS did not say in time whether the host exists. The URL may be fine. */
 export class ResolverUnavailable extends Error {
   override name = 'ResolverUnavailable';
   constructor(options?: ErrorOptions) {
@@ -37,13 +37,13 @@ export class ResolverUnavailable extends Error {
 }
 
 /**
- * Checks the rules that need no network: form, scheme, length, and the address where the host is one.
+ * Checks the rules that need no network: form, scheme, length, and the address if the host is one.
  * @returns the URL as it will be used
  * @throws TargetRefused
  */
 export function checkTargetForm(url: string, policy: TargetPolicy): URL {
   if (url.length > maxUrlLength) throw new TargetRefused('too_long', policy);
-  // URL() repairs much of this, and then what is registered is not what was written.
+  // URL() repairs many mistakes, and then the registered URL would differ from the one sent.
   if (!absoluteForm.test(url) || unusualCharacters.test(url)) throw new TargetRefused('not_absolute', policy);
   const parsed = parseUrl(url);
   const scheme = url.slice(0, url.indexOf(':')).toLowerCase();
@@ -83,7 +83,7 @@ export async function checkTarget(
   for (const { address } of found) refuseUnlessAllowed(judgeAddress(address, port, withOwn), policy);
 }
 
-/** Looks up the service's own names: another name, or the bare address, leads to the same place. A silent one is left out. */
+/** Looks up the service's own names: another name, or the bare address, may lead to it too. A silent one is left out. */
 async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeoutMs: number) {
   const answers = await Promise.allSettled(
     ownNames(policy).map((name) => lookUp(name, policy, lookup, timeoutMs)),
@@ -93,7 +93,7 @@ async function addressesOfOwnNames(policy: TargetPolicy, lookup: Lookup, timeout
   );
 }
 
-/** Whether the check of this URL looks a name up: not for an address, nor for text that is no URL. */
+/** Returns whether the check of this URL looks up a name: not for an address, nor for text that is not a URL. */
 export function needsLookup(url: string): boolean {
   const parsed = parseUrl(url);
   return parsed !== undefined && isIP(hostOf(parsed)) === 0;

@@ -7,17 +7,17 @@ import { workflowIds } from './workflowIds.js';
 
 /** The catch-up workflows of an installation, one for each client that is owed something. */
 export interface CatchUps {
-  /** Wakes or starts a client's catch-up, unless it will look before `inMs`. Never rejects: the sweep starts what is missing. */
+  /** Wakes or starts a client's catch-up, unless it will plan before `inMs`. Never rejects: the sweep starts missing ones. */
   wake(clientToken: string, inMs: number): Promise<void>;
-  /** Wakes or starts a client's catch-up at once. @throws what Temporal or Redis throws */
+  /** Wakes or starts a client's catch-up now. @throws errors of Temporal or Redis */
   wakeNow(clientToken: string): Promise<void>;
-  /** Wakes a catch-up that would look too late, as a script has found. Calls for one client at the same time are one. */
+  /** Wakes a catch-up that would plan too late, as a script has found. Concurrent calls for one client are one. */
   signal(clientToken: string): void;
-  /** Starts a client's catch-up where none runs. */
+  /** Starts a client's catch-up if none runs. */
   start(clientToken: string): Promise<void>;
-  /** Ends a catch-up that does nothing and starts another in its place. */
+  /** Ends a catch-up that does nothing and starts another. */
   replace(clientToken: string): Promise<void>;
-  /** Lists the client tokens of all that run. */
+  /** Lists the client tokens of all running catch-ups. */
   running(): Promise<Set<string>>;
 }
 
@@ -41,7 +41,7 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
     try {
       await temporal.workflow.signalWithStart('catch-up', { ...options(clientToken), signal: 'wake' });
     } catch (err) {
-      // Else nobody would send the next one: Redis believes it is awake.
+      // Otherwise no further wake-up would be sent, because Redis has noted that it is awake.
       await forgetWakeUp(db, clientToken);
       throw err;
     }

@@ -8,14 +8,14 @@ import { type CallObserver, observeCalls } from './observeCalls.js';
 
 /**
  * Connects a worker; a client over this connection may start workflows eagerly. Waits until the server answers. Calls are
- * not compressed: the server is near, and time is worth more than bytes.
+ * not compressed: the server is near, so time matters more than bytes.
  */
 export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
   const options = {
     ...config.temporalConnection,
     grpcCompression: { codec: 'none' as const },
   };
-  // A closed port fails at once: the process waits, and says for whom.
+  // A closed port fails immediately: the process waits, and logs for which server.
   for (let tries = 0; ; tries++) {
     try {
       return await NativeConnection.connect(options);
@@ -28,7 +28,7 @@ export async function connectNative(config: Config, log: Logger): Promise<Native
 }
 
 /**
- * Connects a process without a worker. Returns at once, also while Temporal is away. Each call is tried once: the caller
+ * Connects a process without a worker. Returns immediately, even while Temporal is unavailable. Each call is tried once: the caller
  * bounds its time.
  */
 export function connect(config: Config): Connection {
@@ -38,7 +38,7 @@ export function connect(config: Config): Connection {
       // After a long outage the next try must not be minutes away.
       'grpc.initial_reconnect_backoff_ms': 250,
       'grpc.max_reconnect_backoff_ms': 1000,
-      // A silent line is noticed within 20 s; a server takes no more than one ping in 10 s.
+      // A silent connection is noticed within 20 s; a server accepts at most one ping in 10 s.
       'grpc.keepalive_time_ms': 10_000,
       'grpc.keepalive_timeout_ms': 10_000,
       'grpc.keepalive_permit_without_calls': 1,

@@ -69,7 +69,7 @@ function msOf(time: Listed['closeTime']): number | undefined {
 /** gRPC's NOT_FOUND */
 const notFound = 5;
 
-/** Reads the events in a run's input, by one call. Undefined where Temporal no longer has the run. */
+/** Reads the events in a run's input, by one call. Undefined if Temporal no longer has the run. */
 export async function eventsOf(
   temporal: Client,
   run: Pick<EnrichmentRun, 'workflowId' | 'runId'>,

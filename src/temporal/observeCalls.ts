@@ -2,17 +2,17 @@ import { type WorkflowClientInterceptor, WorkflowNotFoundError } from '@temporal
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { isOverLimit, isTemporalUnavailable } from './unavailable.js';
 
-/** Why Temporal did not do what it was asked. `limit`: a limit of the namespace is used up. */
+/** Why a call to Temporal failed. `limit`: a limit of the namespace is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
 export type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 
 export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
 export type ObservedCall = (typeof observedCalls)[number];
 
-/** Told of every call about a workflow: which, how long it took, ms, and why it failed where it did. */
+/** Called for every call about a workflow: its kind, its duration, ms, and the reason if it failed. */
 export type CallObserver = (call: ObservedCall, milliseconds: number, error?: TemporalErrorClass) => void;
 
-/** Times the calls of a client. That a workflow is not there, or is already, is an answer. */
+/** Times the calls of a client. "Not found" and "already started" are answers, not failures. */
 export function observeCalls(observe: CallObserver): WorkflowClientInterceptor {
   const timed =
     (call: ObservedCall) =>

@@ -5,9 +5,9 @@ import { type Config, ConfigError } from '../config.js';
 
 /**
  * Loads the codecs of payloads from `TEMPORAL_PAYLOAD_CODEC`, a module whose default export is a `PayloadCodec` or a list
- * of them (the first one encodes first). Without it payloads are stored as they are.
+ * of them (the first one encodes first). Without it payloads are not encoded.
  *
- * @throws ConfigError where there is no such module, or no codec in it
+ * @throws ConfigError if there is no such module, or no codec in it
  */
 export async function loadDataConverter(config: Config): Promise<DataConverter> {
   const path = config.TEMPORAL_PAYLOAD_CODEC;

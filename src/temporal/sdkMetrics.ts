@@ -1,6 +1,6 @@
 /**
- * The metrics of Temporal's SDK. Its native part serves them at a port of its own, on 127.0.0.1; a scrape of this process
- * gets them from there, so that there is one address to scrape.
+ * The metrics of Temporal's SDK. Its native part serves them on a separate port of 127.0.0.1; a scrape of this process
+ * fetches them from there, so that there is one address to scrape.
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
@@ -8,7 +8,7 @@ import type { TelemetryOptions } from '@temporalio/worker';
 
 const answerWithinMs = 1000;
 
-/** A port of 127.0.0.1 that nobody listens on. */
+/** Returns a free port of 127.0.0.1. */
 export async function freeSdkPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -33,7 +33,7 @@ export function sdkTelemetry(port: number): TelemetryOptions {
   };
 }
 
-/** Returns the SDK's metrics as text; empty where there are none, or none in time: the others are shown all the same. */
+/** Returns the SDK's metrics as text; empty if there are none in time, so that the others are still shown. */
 export async function readSdkMetrics(port: number): Promise<string> {
   try {
     const signal = AbortSignal.timeout(answerWithinMs);

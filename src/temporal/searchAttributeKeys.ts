@@ -35,7 +35,7 @@ function fitting(values: string[]): { value: string[]; cut: boolean } {
   const value: string[] = [];
   let bytes = 0;
   for (const one of new Set(values)) {
-    // Without an encoder at hand: no character takes more than three bytes for each of its UTF-16 units.
+    // An upper bound without encoding: a character takes at most three bytes for each of its UTF-16 units.
     bytes += (/^[\x20-\x7e]*$/.test(one) ? one.length : one.length * 3) + 4;
     if (bytes > listBytes) return { value, cut: true };
     value.push(one);

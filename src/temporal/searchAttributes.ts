@@ -32,7 +32,7 @@ const noOperator = [7, 12];
 
 /**
  * Makes sure that the namespace has the service's search attributes: Temporal refuses a start that sets an unknown one.
- * Where the server lets nobody list them, a query of each says whether it is there.
+ * If the server does not allow listing them, a query for each shows whether it exists.
  *
  * @throws ConfigError naming the attributes that are missing or of another type, and cannot be added from here
  */
@@ -43,7 +43,9 @@ export async function ensureSearchAttributes(
 ): Promise<void> {
   const { missing, others, isListed } = await searchAttributesAmiss(connection, namespace);
   if (!isListed && missing.length === 0) {
-    log.info('the search attributes are there: the server lists none, queries that name them are answered');
+    log.info(
+      'the search attributes exist: the server does not list them, but answers queries that name them',
+    );
   }
   if (others.length > 0 || (!isListed && missing.length > 0)) {
     throw cannotAdd(namespace, [...missing, ...others]);
@@ -57,8 +59,8 @@ export async function ensureSearchAttributes(
 }
 
 /**
- * Returns which search attributes the namespace lacks, and which it has with another type. Where the server lets nobody
- * list them (`isListed` is false), those of another type are among the missing ones.
+ * Returns which search attributes the namespace lacks, and which it has with another type. If the server does not allow
+ * listing them (`isListed` is false), those of another type are among the missing ones.
  */
 export async function searchAttributesAmiss(
   connection: Servers,
@@ -87,7 +89,7 @@ async function unlessDenied<T>(call: Promise<T>): Promise<T | 'denied'> {
   }
 }
 
-/** Finds missing attributes by a query for each: one that names a missing attribute, or gives another type, is invalid. */
+/** Finds missing attributes by a query for each: a query with a missing attribute, or with another type, is invalid. */
 async function missingByQuery(connection: Servers, namespace: string): Promise<Name[]> {
   const missing: Name[] = [];
   for (const name of names) {
@@ -113,7 +115,7 @@ function cannotAdd(namespace: string, missing: Name[]): ConfigError {
   const cloud = typed.map(([name, type]) => ` --search-attribute "${name}=${type}"`).join('');
   const own = typed.map(([name, type]) => ` --name ${name} --type ${type}`).join('');
   return new ConfigError(
-    `the namespace ${namespace} lacks search attributes, or has them with another type: ${list}\n` +
+    `the namespace ${namespace} lacks these search attributes, or has them with another type: ${list}\n` +
       'The service may not add them to this server. Add them, then start again:\n' +
       `  Temporal Cloud:  tcld namespace search-attributes add --namespace ${namespace}${cloud}\n` +
       `  your own server: temporal operator search-attribute create --namespace ${namespace}${own}`,

@@ -10,12 +10,12 @@ import {
 import type { Logger } from '../log.js';
 import { workflowIds } from './workflowIds.js';
 
-const note = 'Starts catch-up for clients that are owed something and have nobody working on it.';
+const note = 'Starts catch-up for clients that are owed something while nothing works on it.';
 
-/** Names the schedule, and its workflow. */
+/** The id of the schedule, and of its workflow. */
 const scheduleId = (taskQueue: string): string => workflowIds(taskQueue).sweep;
 
-/** Returns the schedule as it has to be. A release that changes it finds the schedule of the one before, and mends it. */
+/** Returns the schedule as it should be. A release that changes it finds the previous release's schedule and repairs it. */
 function wanted(taskQueue: string) {
   return {
     spec: { intervals: [{ every: 60_000, offset: 0 }] },
@@ -33,21 +33,21 @@ function wanted(taskQueue: string) {
 
 /** Guards the schedule that starts the sweep every minute. */
 export interface SweepSchedule {
-  /** Creates a missing schedule and mends one that differs; logs what it mended. @throws what Temporal throws */
+  /** Creates a missing schedule, repairs one that differs, and logs the differences. @throws errors of Temporal */
   ensure(): Promise<void>;
-  /** Whether somebody has paused the schedule, as last seen. Undefined where the last look failed. */
+  /** Whether somebody had paused the schedule at the last check. Undefined if the last check failed. */
   isPaused(): boolean | undefined;
 }
 
 /**
  * Makes the guard; every worker calls it when it starts and each minute. A pause is a person's decision, with a reason in
- * its note: the guard logs it and leaves it. It mends every other difference (interval, policies, action, a limit of
- * runs), also under a pause.
+ * its note: the guard logs it and leaves it. It repairs every other difference (interval, policies, action, a limit of
+ * runs), also during a pause.
  */
 export function createSweepSchedule(temporal: Client, taskQueue: string, log: Logger): SweepSchedule {
   const handle = temporal.schedule.getHandle(scheduleId(taskQueue));
   let paused: boolean | undefined;
-  /** The note of the pause logged last: a pause of days is one line of each worker. */
+  /** The note of the last logged pause, so that each worker logs a long pause once. */
   let logged: string | undefined;
   return {
     async ensure() {
@@ -66,7 +66,10 @@ export function createSweepSchedule(temporal: Client, taskQueue: string, log: Lo
   /** @param reason why the schedule is paused; undefined: it is not paused */
   function logPause(reason: string | undefined): void {
     if (reason !== undefined && reason !== logged) {
-      log.error({ note: reason }, 'the schedule of the sweep is paused: nobody looks for what is owed');
+      log.error(
+        { note: reason },
+        'the schedule of the sweep is paused: owed assets that nothing works on are not found',
+      );
     } else if (reason === undefined && logged !== undefined) {
       log.info('the schedule of the sweep is no longer paused');
     }
@@ -110,7 +113,7 @@ async function mend(
     ...wanted(taskQueue),
     state: state.paused ? { paused: true, ...(state.note !== undefined && { note: state.note }) } : { note },
   }));
-  log.warn({ outdated }, 'the schedule of the sweep was not as it should be; it is mended');
+  log.warn({ outdated }, 'the schedule of the sweep was outdated or changed; it is repaired');
 }
 
 /** Names the parts of a schedule that differ. */

@@ -3,13 +3,13 @@ const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
 
 const resourceExhausted = 8;
 
-/** Whether a call failed because Temporal is away or busy. */
+/** Returns whether a call failed because Temporal is unavailable or busy. */
 export function isTemporalUnavailable(err: unknown): boolean {
   const code = codeOf(err);
   return code !== undefined && unavailableCodes.has(code);
 }
 
-/** Whether Temporal refused a call because a limit on calls or actions is used up. */
+/** Returns whether Temporal refused a call because a limit on calls or actions is reached. */
 export function isOverLimit(err: unknown): boolean {
   return codeOf(err) === resourceExhausted;
 }

@@ -11,8 +11,8 @@ const maxClients = 50;
 const maxNotifications = 10_000;
 
 /**
- * Checks whether records agree with what is owed: first the findings of earlier sweeps, then a bounded sample, other
- * clients each time. `operator reconcile` checks every record.
+ * Checks whether records agree with what is owed: first the findings of earlier sweeps, then a bounded sample of
+ * different clients each time. `operator reconcile` checks every record.
  */
 export async function accountForSome(deps: ActivityDeps, heartbeat: () => void): Promise<void> {
   for (const before of await findings(deps.db)) {
@@ -32,7 +32,7 @@ export async function accountForSome(deps: ActivityDeps, heartbeat: () => void):
   }
 }
 
-/** Checks `share` of the assets that a client is owed, and as many of its notifications; keeps and logs new findings. */
+/** Checks `share` of a client's owed assets, and as many of its notifications; keeps and logs new findings. */
 export async function accountForClient(
   deps: ActivityDeps,
   clientToken: string,
@@ -64,7 +64,7 @@ async function problemsOf(
   });
 }
 
-/** Names a listed notification whose record is gone before its time. */
+/** Makes the finding for a listed notification whose record is missing too early. */
 function missing(
   { state, listed }: Standing,
   acceptedAt: number | undefined,

@@ -1,4 +1,4 @@
-/** Wakes somebody who sleeps, before the time. */
+/** Wakes a sleeper early. */
 export class Bell {
   #wake = (): void => undefined;
 

@@ -2,10 +2,10 @@ import { unlessBroken } from '../redis/connection/unlessBroken.js';
 import { dropBroken, keepBroken, someBroken } from '../redis/sweep/brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
-/** Clients looked at again in one sweep. */
+/** Clients checked again in one sweep. */
 const maxClients = 50;
 
-/** Does one client's part of a sweep. Broken keys of that client are logged and counted, and the sweep goes on. @throws where Redis is away */
+/** Does one client's part of a sweep. Broken keys of that client are logged and counted, and the sweep continues. @throws if Redis is unavailable */
 export function besideOthers(
   deps: Pick<ActivityDeps, 'db' | 'log'>,
   clientToken: string,
@@ -14,7 +14,7 @@ export function besideOthers(
   return unlessBroken(work, (err) => keepAsBroken(deps, clientToken, { err }));
 }
 
-/** Logs a client whose keys are broken when it is found, and keeps it until they are in order again. */
+/** Logs a client with broken keys once, and keeps it until they are in order again. */
 export async function keepAsBroken(
   { db, log }: Pick<ActivityDeps, 'db' | 'log'>,
   clientToken: string,
@@ -24,7 +24,7 @@ export async function keepAsBroken(
   log.error({ ...because, client_token: clientToken }, 'the keys of this client are broken');
 }
 
-/** Looks again at clients whose keys were broken. @param look returns whether a client's keys agree; throws where one is broken */
+/** Checks clients again whose keys were broken. @param look returns whether a client's keys agree; throws if one is broken */
 export async function lookAgainAtBroken(
   { db, log }: Pick<ActivityDeps, 'db' | 'log'>,
   look: (clientToken: string) => Promise<boolean>,

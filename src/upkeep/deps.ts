@@ -3,11 +3,12 @@ import type { DeliveryMetrics } from '../delivery/deps.js';
 import type { Engine } from '../delivery/engine.js';
 import type { DeliverySettings } from '../delivery/settings.js';
 import type { Logger } from '../log.js';
+import type { Notices } from '../notices/notices.js';
 import type { Db } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
-/** What activities need of the process; tests pass their own. */
+/** The dependencies of activities; tests pass their own. */
 export interface ActivityDeps {
   db: Db;
   durability: Durability;
@@ -15,6 +16,7 @@ export interface ActivityDeps {
   delivery: DeliverySettings;
   temporal: Client;
   catchUps: CatchUps;
+  notices: Pick<Notices, 'handOver' | 'send'>;
   taskQueue: string;
   log: Logger;
   metrics: DeliveryMetrics;

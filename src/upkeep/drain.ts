@@ -5,47 +5,47 @@ import { Bell } from './bell.js';
 import type { ActivityDeps } from './deps.js';
 
 export interface DrainResult {
-  /** Assets that wait. */
+  /** Waiting assets. */
   owed: number;
-  /** ms since the epoch; 0 when nothing waits. */
+  /** ms since the epoch; 0 if nothing waits. */
   oldestAt: number;
   delivered: number;
   failed: number;
   reason: WaitReason;
   inMs: number;
-  /** There is work that is due now: come back at once. */
+  /** Whether more work is due now: call again immediately. */
   more: boolean;
   lastError?: string;
 }
 
 export interface DrainLimits {
-  /** The drain has ended by then, with what it had under way. */
+  /** The drain has ended by then, with all its attempts. */
   timeoutMs: number;
-  /** Begins nothing more. */
+  /** Aborted to begin nothing more. */
   cancelled: AbortSignal;
   /** Whether drains take most of the slots of this process. */
   isCrowded(): boolean;
 }
 
-/** A drain plans at least as often: the sweep takes a catch-up for idle that has not planned for 45 s. */
+/** A drain plans at least this often: the sweep considers a catch-up idle that has not planned for 45 s. */
 const longestSleepMs = 40_000;
-/** A drain that gets on ends after this time, for its workflow to say how far it is, and begins anew. */
+/** A drain with progress ends after this time, so that its workflow can report it, and begins again. */
 const busyBudgetMs = 40_000;
-/** While drains are crowded one with more to do makes room after this time, and goes on behind the others. */
+/** While drains are crowded, a drain with more to do makes room after this time and continues behind the others. */
 const crowdedBudgetMs = 20_000;
-/** A drain gets on when it ends attempts at least as fast. */
+/** A drain has progress if it ends attempts at least this fast. */
 const busyPerSecond = 1;
-/** A drain whose time is over waits for what is under way: an attempt takes a minute at most. */
+/** A drain whose time is over waits for its attempts under way: an attempt takes at most a minute. */
 const lastAttemptsMs = 80_000;
-/** Assets that wait in the engine's queue beside those under way. */
+/** Assets in the engine's queue beyond those under way. */
 const ahead = 32;
-/** Listed by one script. */
+/** Assets listed by one script. */
 const maxPlanned = 256;
-/** While something is under way, a drain plans what has become due at most this often. */
+/** While attempts are under way, a drain plans newly due assets at most this often. */
 const shortestPauseMs = 1000;
 
 /**
- * Delivers what one client is owed, until nothing is due or its time is over. The engine bounds it by the client's places
+ * Delivers one client's owed assets, until nothing is due or its time is over. The engine bounds it by the client's places
  * and rates: the drain sleeps until an attempt ends, or until something is due that is not under way.
  */
 export class Drain {
@@ -55,7 +55,7 @@ export class Drain {
   readonly #underWay = new Set<string>();
   readonly #bell = new Bell();
   #ended = 0;
-  /** When something will be due that is not under way, as far as is known. */
+  /** When something will be due that is not under way, if known. */
   #dueAt = Number.POSITIVE_INFINITY;
 
   constructor(
@@ -64,7 +64,7 @@ export class Drain {
     readonly limits: DrainLimits,
   ) {}
 
-  /** Runs the drain to its end. To be called once. @throws what Redis throws */
+  /** Runs the drain to its end. Call it once. @throws errors of Redis */
   async run(): Promise<DrainResult> {
     const { cancelled } = this.limits;
     cancelled.addEventListener('abort', this.#bell.ring, { once: true });
@@ -83,7 +83,7 @@ export class Drain {
       const hadUnderWay = this.#underWay.size > 0;
       this.#dueAt = Number.POSITIVE_INFINITY;
       const plan = await this.#plan(limit);
-      // What the engine still holds of it the next drain finds there.
+      // The next drain finds deliveries that the engine still holds.
       const isLast = plan.items.length > 0 ? this.#isOver() : !hadUnderWay;
       if (isLast) return await this.#resultOf(plan);
       places = plan.maxInFlight ?? defaultPlaces;
@@ -122,13 +122,13 @@ export class Drain {
     else if (hasFailed) this.done.failed++;
   }
 
-  /** Notes that something is due in `inMs`; below 0: that is not known. */
+  /** Notes that something is due in `inMs`; below 0: unknown. */
   #noteDue(inMs: number): void {
     if (inMs >= 0) this.#dueAt = Math.min(this.#dueAt, Date.now() + Math.max(inMs, shortestPauseMs));
   }
 
   async #sleepUntilNextPlan({ mode, items }: Plan, limit: number): Promise<void> {
-    // The next probe depends on the answer of this one. Where more is due than was listed, a slow receiver holds up none.
+    // The next probe depends on this one's answer. If more is due than was listed, a slow receiver delays none of it.
     const enough = mode === 'drain' && items.length === limit ? limit / 2 : 0;
     const wakeAt = Date.now() + longestSleepMs;
     while (this.#underWay.size > enough && Date.now() < Math.min(this.#dueAt, wakeAt)) {

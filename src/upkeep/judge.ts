@@ -1,19 +1,20 @@
 import type { DeliverySettings } from '../delivery/settings.js';
 import type { OwedOverview } from '../redis/owed/owed.js';
 import type { Standing } from '../redis/owed/standing.js';
+import { parkedAt } from '../redis/runs/runs.js';
 import type { Problem } from './problem.js';
 
-/** A record stays for so long after its notification has ended. */
+/** How long a record stays after its notification has ended. */
 const recordKeptMs = 14 * 86_400_000;
-/** The sweep picks up within 2 minutes what is owed and overdue (contract, section 3). */
+/** The sweep picks up overdue assets within 2 minutes (contract, section 3). */
 export const pickedUpWithinMs = 120_000;
 
-/** Returns the longest delay of any schedule, with a minute to spare: `Retry-After` reaches 24 h ahead. */
+/** Returns the longest delay of any schedule, plus a minute: `Retry-After` may be 24 h ahead. */
 export function longestDelayMs(delivery: DeliverySettings): number {
   return Math.max(86_400_000, delivery.leaseMs, ...delivery.retryScheduleMs.map((ms) => ms * 1.1)) + 60_000;
 }
 
-/** Names what is wrong between a record and what is owed; undefined where they agree, or there is neither. */
+/** Returns the problem between a record and what is owed; undefined if they agree, or neither exists. */
 export function disagreementOf(
   standing: Standing,
   now: number,
@@ -25,15 +26,15 @@ export function disagreementOf(
   if (state !== 'waiting') return 'owed_but_ended';
   if (owedSince === undefined) return 'owed_without_since';
   if (due === undefined) return 'owed_without_due';
-  return due > now + longestDelayMs(delivery) ? 'due_too_late' : undefined;
+  return due > now + longestDelayMs(delivery) && due < parkedAt ? 'due_too_late' : undefined;
 }
 
-/** Whether a listed notification without a record is so old that the record had to go. */
+/** Returns whether a listed notification without a record is so old that the record was removed in time. */
 export function isAgedOut(acceptedAt: number, now: number): boolean {
   return now - acceptedAt >= recordKeptMs;
 }
 
-/** Whether something owed is overdue, and nobody has worked on it for longer than the sweep needs. */
+/** Returns whether something owed is overdue, and nothing has worked on it for longer than the sweep needs. */
 export function isForgotten({ owed, overdueMs, inFlight, plannedMsAgo }: OwedOverview): boolean {
   const idle = plannedMsAgo < 0 || plannedMsAgo > pickedUpWithinMs;
   return owed > 0 && overdueMs > pickedUpWithinMs && inFlight === 0 && idle;

@@ -13,9 +13,9 @@ import type { Walk } from './walk.js';
 const pageSize = 500;
 
 /**
- * Accounts for everything that Redis has of one client: the notifications listed, what is owed, and whether the two
- * agree. Each notification is read in one script, so that a change meanwhile is not taken for an error.
- * @returns `forgotten` where nobody seems to work on what it is owed; the caller looks again before it says so
+ * Accounts for everything that Redis has about one client: listed notifications, owed assets, and whether the two
+ * agree. Each notification is read in one script, so that a concurrent change is not mistaken for an error.
+ * @returns `forgotten` if nothing seems to work on its owed assets; the caller checks again before it reports that
  */
 export async function accountForClient(walk: Walk, clientToken: string): Promise<'forgotten' | 'fine'> {
   walk.looked.clients++;
@@ -36,7 +36,7 @@ export async function accountForClient(walk: Walk, clientToken: string): Promise
   return isForgotten(await owedOverview(db, clientToken, delivery.retentionMs)) ? 'forgotten' : 'fine';
 }
 
-/** Reads client, registration and endpoint. @throws where one of these keys is broken */
+/** Reads client, registration and endpoint. @throws if one of these keys is broken */
 export async function readWhatItIs(db: Db, clientToken: string): Promise<void> {
   await Promise.all([
     getClient(db, clientToken),
@@ -45,7 +45,7 @@ export async function readWhatItIs(db: Db, clientToken: string): Promise<void> {
   ]);
 }
 
-/** Checks every asset that is owed; counts those that are not listed, as only the newest 10,000 are. */
+/** Checks every owed asset; counts those that are not listed, as only the newest 10,000 are. */
 async function accountForOwed(
   { db, delivery, since, tally, looked }: Walk,
   clientToken: string,
@@ -88,7 +88,7 @@ async function accountForListed(
   }
 }
 
-/** Returns the ids by which a finding names a notification. */
+/** Returns the ids with which a finding names a notification. */
 export function namesOf(
   clientToken: string,
   { notificationId, platformId }: Standing,

@@ -9,15 +9,15 @@ import { namesOf } from './ofClient.js';
 import type { Problem } from './problem.js';
 import { type Walk, walkClient } from './walk.js';
 
-/** The sweep claims within this time the events that a workflow left unclaimed. */
+/** The sweep claims events that a workflow left unclaimed within this time. */
 const reclaimedWithinMs = 180_000;
-/** Histories read side by side. */
+/** Histories read at the same time. */
 const concurrency = 8;
 
 /**
  * Accounts for the events of every enrichment workflow that Temporal still has: each must be in Redis. Events that Redis
- * lists were counted there already. A workflow of one event names the notification in its id: its history is read only
- * where that notification has no record. The history of a group is always read.
+ * lists are already counted there. A workflow of one event has the notification in its id: its history is read only
+ * if that notification has no record. The history of a group is always read.
  */
 export async function accountForWorkflows(walk: Walk): Promise<void> {
   for await (const page of pages(walk)) {
@@ -159,5 +159,5 @@ function verdictOf(
   return standing.claim > event.lookedUpClaim ? 'record_missing' : 'never_claimed';
 }
 
-/** Notifications listed of one client; further ones push out the oldest (contract, section 5). */
+/** Listed notifications of one client; further ones displace the oldest (contract, section 5). */
 const maxListed = 10_000;

@@ -10,15 +10,15 @@ import {
 import { type EnrichmentRun, enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
 import type { ActivityDeps } from './deps.js';
 
-/** Temporal lists a workflow some time after it closed: each sweep looks so far behind the last one. */
+/** Temporal lists a workflow some time after it closed: each sweep searches from this long before the last one. */
 const overlapMs = 300_000;
-/** The next sweep goes on with what is left. */
+/** How long it works; the next sweep continues with the rest. */
 const budgetMs = 60_000;
-/** Workflows whose events are claimed side by side. */
+/** Workflows whose events are claimed at the same time. */
 const concurrency = 20;
 
 export interface Reclaimed {
-  /** Workflows whose events were looked at. */
+  /** Workflows whose events were read. */
   workflows: number;
   /** Events that nothing had claimed before. */
   events: number;
@@ -27,8 +27,8 @@ export interface Reclaimed {
 }
 
 /**
- * Claims the events of enrichment workflows that were terminated, cancelled, failed or timed out since the last sweep:
- * such a workflow may have ended before the claim of its events, which were accepted. A claim can be repeated, so it does
+ * Claims the events of enrichment workflows that were terminated, cancelled, failed or timed out since the last sweep.
+ * Such a workflow may have ended before the claim of its accepted events. A claim is safe to repeat, so it does
  * not matter which events had been claimed. Catch-up delivers them.
  */
 export async function reclaimEvents(deps: ActivityDeps, heartbeat: () => void): Promise<Reclaimed> {
@@ -89,7 +89,7 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
     }
     const { events, claimed } = result.value;
     sum.events += claimed;
-    // The Redis that confirmed its disk may have been started again meanwhile, without the claim: the next sweep looks again.
+    // Redis may have restarted meanwhile and lost the claim: the next sweep checks again.
     if (claimed > 0 && (await claimAll(deps, events, owed)) > 0) sum.failed++;
     else done.push(run);
   }
@@ -98,8 +98,8 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
 
 /**
  * Claims events, and adds the clients that are owed one to `owed`.
- * @returns how many of them nothing had claimed before
- * @throws the first failure, once every other claim has been made
+ * @returns how many of them were not claimed before
+ * @throws the first failure, after all other claims
  */
 async function claimAll(deps: ActivityDeps, events: ClaimableEvent[], owed: Set<string>): Promise<number> {
   await announceClaims(

@@ -10,20 +10,20 @@ import { type Walk, walkClient } from './walk.js';
 export interface Reconciliation {
   counts: Counts;
   unaccounted: Unaccounted[];
-  /** With those that `unaccounted` leaves out for their number. */
+  /** Includes those beyond the bound of `unaccounted`. */
   unaccountedInAll: number;
   looked: Walk['looked'];
   milliseconds: number;
 }
 
-/** The sweep picks up within 2 minutes what is owed and overdue. */
+/** The sweep picks up overdue assets within 2 minutes. */
 const lookAgainForMs = 125_000;
 const lookAgainEveryMs = 2000;
 
 /**
- * Walks Redis and Temporal and accounts for every accepted event that either still has. Each event accepted before the
- * walk is counted once; one accepted during the walk may be counted or not.
- * @param looked counts up on the way: how far the walk is
+ * Reads Redis and Temporal and accounts for every accepted event that either still has. Each event accepted before the
+ * walk is counted once; an event accepted during the walk may be counted or not.
+ * @param looked the progress of the walk, updated on the way
  */
 export async function reconcile(
   options: Omit<Walk, 'tally' | 'looked'>,
@@ -59,7 +59,7 @@ export function nothingYet(): Walk['looked'] {
   return { clients: 0, notifications: 0, workflows: 0, events: 0, histories: 0 };
 }
 
-/** Waits until the sweep has had its time: something may have become due a moment ago, by a resume for instance. */
+/** Waits as long as the sweep may need: something may have just become due, for instance by a resume. */
 async function stillForgotten(walk: Walk, forgotten: Set<string>): Promise<Set<string>> {
   const end = Date.now() + lookAgainForMs;
   for (;;) {

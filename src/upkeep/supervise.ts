@@ -10,13 +10,14 @@ import { accountForClient } from './account.js';
 import { besideOthers, keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 import { pickedUpWithinMs } from './judge.js';
+import { handOverLeftNotices } from './notices.js';
 import { readWhatItIs } from './ofClient.js';
 
-/** The sweep looks after a client only where something has been overdue, or owed, for so long: an engine may queue the rest. */
+/** The sweep handles only clients with something overdue, or owed, for this long: an engine may have queued the rest. */
 const overdueMs = 60_000;
-/** A catch-up that is at work has planned within this time. */
+/** A working catch-up has planned within this time. */
 const idleMs = 45_000;
-/** Looking at one client after the other, a busy server took 0.2 s for each catch-up that was started. */
+/** Clients handled at the same time: one after the other, a busy server took 0.2 s for each started catch-up. */
 const concurrency = 20;
 /** Notifications checked of a client whose keys were broken. */
 const maxCheckedOfBroken = 1000;
@@ -30,9 +31,9 @@ export interface Supervised {
 }
 
 /**
- * Compares the clients that are owed something with the running catch-ups. Starts the catch-ups that are missing, and
- * replaces those that do nothing about something overdue. Also mends the hold of clients whose account was disabled or
- * enabled half-way.
+ * Compares the clients that are owed something with the running catch-ups. Starts missing catch-ups, and
+ * replaces those that do nothing although something is overdue. Also repairs the hold of clients whose account was only
+ * partly disabled or enabled, and hands over notices that have no workflow.
  */
 export async function superviseCatchUps(
   deps: ActivityDeps,
@@ -42,7 +43,7 @@ export async function superviseCatchUps(
   const counts: Supervised = { looked: 0, started: 0, replaced: 0 };
   const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0 };
   const supervise = async (clientToken: string): Promise<void> => {
-    // For each client: a page of 500 may take a busy Redis longer than the server waits for a heartbeat.
+    // A heartbeat for each client: a page of 500 may take a busy Redis longer than the heartbeat timeout.
     heartbeat(counts);
     counts.looked++;
     let overview: OwedOverview | undefined;
@@ -58,11 +59,14 @@ export async function superviseCatchUps(
     if (done !== undefined) counts[done]++;
   };
   for await (const page of indexedClients(deps.db)) await mapInPages(page, concurrency, supervise);
+  const withNotices: string[] = [];
   const endpoints = await countEndpoints(deps.db, {
     page: () => heartbeat(counts),
     broken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
+    notice: (clientToken) => withNotices.push(clientToken),
   });
   await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
+  await handOverLeftNotices(deps, withNotices, () => heartbeat(counts));
   return counts;
 }
 
@@ -110,7 +114,7 @@ async function startIfMissing(
   }
 }
 
-/** Reads everything that a sweep reads of a client. @returns whether its keys agree @throws where one of them is broken */
+/** Reads everything that a sweep reads of a client. @returns whether its keys agree @throws if one of them is broken */
 export async function isInOrder(deps: ActivityDeps, clientToken: string): Promise<boolean> {
   const { isConsistent } = await lookAt(deps, clientToken);
   await readWhatItIs(deps.db, clientToken);

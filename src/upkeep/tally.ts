@@ -1,6 +1,6 @@
 import type { Unaccounted } from './problem.js';
 
-/** What became of accepted events. */
+/** Counts of accepted events by their result. */
 export interface Counts {
   delivered: number;
   superseded: number;
@@ -10,11 +10,11 @@ export interface Counts {
   owed: number;
   /** Accepted and not claimed yet: its workflow runs, or the sweep is about to claim it. */
   in_progress: number;
-  /** The record has gone by the documented limits: 14 days after its end, 10,000 per client. */
+  /** The record was removed by the documented limits: 14 days after its end, 10,000 per client. */
   aged_out: number;
 }
 
-/** Sums up a walk. The same event found from two sides is one finding. */
+/** Sums up a walk. An event found in both Redis and Temporal is one finding. */
 export interface Tally {
   counts: Counts;
   count(as: keyof Counts): void;
@@ -48,7 +48,7 @@ export function createTally(): Tally {
     blame(found) {
       const key = `${found.clientToken} ${found.notificationId ?? found.platformId ?? found.problem}`;
       const before = findings.get(key);
-      // The first finding is the nearest to the cause; a later one may know more of the names.
+      // The first finding is nearest to the cause; a later one may have more of the ids.
       if (before !== undefined) findings.set(key, { ...found, ...before });
       else if (findings.size < maxListed) findings.set(key, found);
       else beyond++;

@@ -5,8 +5,8 @@ import { keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
 /**
- * Logs what operators have changed since it last did, and counts the states that registrations entered by it
- * and the notifications that it cancelled. The commands themselves run in processes whose log and counters nobody keeps.
+ * Logs operators' changes since its last run, and counts the states that registrations entered
+ * and the notifications that were cancelled. The commands run in processes whose log and counters are not kept.
  */
 export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
   const { db, log, metrics } = deps;
@@ -15,7 +15,7 @@ export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
   const last = changes.at(-1);
   if (last === undefined) return;
   for (const { who, what, target, before, after } of changes) {
-    log.info({ who, what, target, before, after }, 'an operator changed something');
+    log.info({ who, what, target, before, after }, 'an operator made a change');
     if (what === 'notification cancel') metrics.ended('cancelled');
   }
   const states = await listStateChanges(db, {

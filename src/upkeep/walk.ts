@@ -4,7 +4,7 @@ import type { Db } from '../redis/connection/db.js';
 import { unlessBroken } from '../redis/connection/unlessBroken.js';
 import type { Tally } from './tally.js';
 
-/** What every part of a walk needs. */
+/** The dependencies of every part of a walk. */
 export interface Walk {
   db: Db;
   temporal: Client;
@@ -20,7 +20,7 @@ export interface Walk {
   pace(): Promise<void>;
 }
 
-/** Does one client's part of a walk. Broken keys of that client are a finding, and the walk goes on. @throws where Redis is away */
+/** Does one client's part of a walk. Broken keys of that client are a finding, and the walk continues. @throws if Redis is unavailable */
 export function walkClient({ tally }: Walk, clientToken: string, work: () => Promise<void>): Promise<void> {
   return unlessBroken(work, () => tally.blame({ clientToken, problem: 'keys_broken' }));
 }

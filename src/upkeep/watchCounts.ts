@@ -13,19 +13,19 @@ const gauges: Record<string, { help: string; of: (counts: Counts) => number | un
     of: ({ counted }) => counted?.owedClients,
   },
   asset_update_overdue_clients: {
-    help: 'Clients that are owed what could have been sent more than 2 minutes before',
+    help: 'Clients with owed assets that could have been sent more than 2 minutes ago',
     of: ({ counted }) => counted?.overdueClients,
   },
   asset_update_oldest_overdue_seconds: {
-    help: 'How long the client furthest behind could have been sent something; 0 where none could',
+    help: 'For how long something could have been sent to the client furthest behind; 0 if to none',
     of: ({ counted }) => counted?.oldestOverdueMs && counted.oldestOverdueMs / 1000,
   },
   asset_update_catch_ups_running: {
-    help: 'Catch-up workflows that run',
+    help: 'Running catch-up workflows',
     of: ({ counted }) => counted?.catchUps,
   },
   asset_update_counts_age_seconds: {
-    help: 'How long ago the sweep counted what is owed, endpoints and catch-ups',
+    help: 'How long ago the sweep counted owed notifications, endpoints and catch-ups',
     of: ({ counted }) => counted && counted.ageMs / 1000,
   },
   asset_update_unaccounted: {
@@ -37,14 +37,14 @@ const gauges: Record<string, { help: string; of: (counts: Counts) => number | un
     of: ({ ended }) => ended?.brokenClients,
   },
   asset_update_sweep_completed_timestamp_seconds: {
-    help: 'When a sweep last ran to its end',
+    help: 'When a sweep last completed',
     of: ({ ended }) => ended && ended.atMs / 1000,
   },
 };
 
 /**
- * Shows what the last sweep counted. A scrape costs one call of `read`, and scrapes at the same time share it. A number
- * that no sweep has counted is left out; every number is left out where the read fails.
+ * Shows the counts of the last sweep. A scrape costs one call of `read`, and concurrent scrapes share it. A number
+ * that no sweep has counted is left out; if the read fails, all are left out.
  */
 export function watchCounts({ registry }: { registry: Registry }, read: () => Promise<Counts>): void {
   let underWay: Promise<Counts> | undefined;

@@ -27,7 +27,7 @@ function depsWith(join: (delivery: Delivery) => Promise<Outcome>): ActivityDeps 
 }
 
 describe('The activity awaitDelivery', () => {
-  it('tells Temporal that it is alive while a receiver takes its time', async () => {
+  it('sends heartbeats to Temporal while a receiver is slow', async () => {
     const receiver = startGate();
     const deps = depsWith(async () => {
       await receiver.closed;
@@ -41,7 +41,7 @@ describe('The activity awaitDelivery', () => {
     assert.deepEqual(await report, { delivered: 1, status: 200, rest: [] });
   });
 
-  it('cancelled: what is under way is waited for, what is due later is left', async () => {
+  it('waits for attempts under way when it is cancelled, and leaves later retries', async () => {
     const receiver = startGate();
     const asked: string[] = [];
     const deps = depsWith(async ({ platformId }) => {

@@ -14,7 +14,7 @@ import {
 } from '../delivery/harness.js';
 
 /** Activities as they are, on a real Redis; no worker runs, so that nothing else delivers. */
-describe('Activities that work on what is owed', () => {
+describe('Activities of upkeep', () => {
   let h: Harness;
   let receiver: Receiver;
   let env: MockActivityEnvironment;
@@ -35,7 +35,7 @@ describe('Activities that work on what is owed', () => {
     for (let i = 0; i < count; i++) await h.publish({ client, asset: `${name}-${i}` });
   };
 
-  it('a cancelled drain begins nothing more and says that more is left; what it has begun is delivered', async () => {
+  it('a cancelled drain begins nothing more and reports that more is left; attempts under way are delivered', async () => {
     const client = await h.newClient(receiver.url);
     const gate = startGate();
     receiver.answer = async () => {
@@ -53,7 +53,7 @@ describe('Activities that work on what is owed', () => {
     assert.equal(receiver.received.length, 3);
   });
 
-  it('a sweep tells Temporal how far it is, client by client', async () => {
+  it('a sweep reports its progress to Temporal, client by client', async () => {
     const heartbeats: Partial<Swept>[] = [];
     env.on('heartbeat', (counts: Partial<Swept>) => heartbeats.push({ ...counts }));
     for (let i = 0; i < 3; i++) {

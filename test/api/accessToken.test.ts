@@ -69,7 +69,7 @@ describe('POST /oauth/access_token', () => {
       ['application/x-www-form-urlencoded', '--data-urlencode'],
       ['multipart/form-data', '-F'],
     ] as const) {
-      it(`a token for ${encoding}, sent by curl`, async function () {
+      it(`answers a token for ${encoding}, sent by curl`, async function () {
         await skipWithoutCurl(this);
         const { access_token: token, ...rest } = await curl(...fieldsAs(flag));
         assert.deepEqual(rest, {
@@ -86,27 +86,27 @@ describe('POST /oauth/access_token', () => {
       });
     }
 
-    it('Cache-Control: no-store and Pragma: no-cache', async () => {
+    it('has Cache-Control: no-store and Pragma: no-cache', async () => {
       const answer = await post(new URLSearchParams(tokenFields(account)));
       assert.equal(answer.headers.get('cache-control'), 'no-store');
       assert.equal(answer.headers.get('pragma'), 'no-cache');
     });
 
-    it('whitespace around a value is ignored', async () => {
+    it('ignores whitespace around a value', async () => {
       const padded = Object.fromEntries(
         Object.entries(tokenFields(account)).map(([k, v]) => [k, ` \t${v}\r\n`]),
       );
       assert.equal((await post(new URLSearchParams(padded))).status, 200);
     });
 
-    it('a subset of the scopes, and only that', async () => {
+    it('gives the subset of the scopes asked for, and only that', async () => {
       const answer = await post(new URLSearchParams({ ...tokenFields(account), scope: 'reports' }));
       const { access_token: token, scope } = (await answer.json()) as { access_token: string; scope: string };
       assert.equal(scope, 'reports');
       assert.deepEqual((await findAccessToken(api.deps.db, token))?.scopes, ['reports']);
     });
 
-    it('a charset of UTF-8, a compressed body and an unknown parameter are taken', async () => {
+    it('accepts the charset UTF-8, a compressed body and an unknown parameter', async () => {
       const fields = new URLSearchParams({ ...tokenFields(account), extra: 'ü' }).toString();
       const type = 'Application/X-WWW-Form-urlencoded; charset="UTF-8"';
       assert.equal((await post(fields, { 'content-type': type })).status, 200);
@@ -151,7 +151,7 @@ describe('POST /oauth/access_token', () => {
       } as RequestInit);
       await assertError(answer, 413, 'invalid_request');
     });
-    it('over 16 KiB once it is unpacked', async () => {
+    it('over 16 KiB once it is decompressed', async () => {
       const bomb = gzipSync(`client_id=${'x'.repeat(5_000_000)}`);
       const headers = { 'content-type': 'application/x-www-form-urlencoded', 'content-encoding': 'gzip' };
       await assertError(await post(bomb, headers), 413, 'invalid_request');
@@ -222,7 +222,7 @@ describe('POST /oauth/access_token', () => {
   });
 
   describe('too many requests for one client_id, or failures for one client_id from one address: 429 with Retry-After', () => {
-    it('too many requests: the tokens of one second, and no more', async () => {
+    it('gives the tokens of one second, and no more', async () => {
       const slow = await startApi({ prefix: api.prefix, env: { TOKEN_RATE_PER_SECOND: '3' } });
       try {
         const customer = await newCustomer(slow);
@@ -242,7 +242,7 @@ describe('POST /oauth/access_token', () => {
       }
     });
 
-    it('failures, over all processes; the customer goes on from another address', async () => {
+    it('counts failures over all processes, and still serves the customer at another address', async () => {
       const env = { TRUSTED_PROXIES: '127.0.0.0/8' };
       const apis = await Promise.all([1, 2].map(() => startApi({ prefix: api.prefix, env })));
       try {
@@ -262,7 +262,7 @@ describe('POST /oauth/access_token', () => {
       }
     });
 
-    it('failures: an IPv6 caller does not go on from another address of its /64', async () => {
+    it('counts failures of an IPv6 caller over all addresses of its /64', async () => {
       const trusting = await startApi({ prefix: api.prefix, env: { TRUSTED_PROXIES: '127.0.0.0/8' } });
       try {
         const customer = await newCustomer(trusting);
@@ -281,7 +281,7 @@ describe('POST /oauth/access_token', () => {
       }
     });
 
-    it('who is no trusted proxy cannot name another address', async () => {
+    it('ignores X-Forwarded-For from a caller that is not a trusted proxy', async () => {
       const customer = await newCustomer(api);
       const statuses: number[] = [];
       for (let i = 0; i < 11; i++) {
@@ -293,7 +293,7 @@ describe('POST /oauth/access_token', () => {
   });
 
   describe('unknown client_id, wrong secret, disabled account: 401 invalid_client: the same answer, the same work done', () => {
-    it('the same answer', async () => {
+    it('gives the same answer', async () => {
       const [unknown, wrong, disabled] = await refusals();
       assert.deepEqual(wrong, unknown);
       assert.deepEqual(disabled, unknown);
@@ -301,7 +301,7 @@ describe('POST /oauth/access_token', () => {
       assert.equal((JSON.parse(unknown?.body ?? '') as { error: string }).error, 'invalid_client');
     });
 
-    itWithOneRedis('the same commands to Redis', async () => {
+    itWithOneRedis('sends the same commands to Redis', async () => {
       await refusals();
       const monitor = await api.deps.db.redis.monitor();
       const seen: string[] = [];
@@ -347,17 +347,17 @@ describe('POST /oauth/access_token', () => {
   });
 
   describe('a scope the account does not have: 400 invalid_scope', () => {
-    it('told to who has the secret', async () => {
+    it('says so to a caller with the secret', async () => {
       const fields = { ...tokenFields(account), scope: 'push_notifications enrichments' };
       await assertError(await post(new URLSearchParams(fields)), 400, 'invalid_scope');
     });
-    it('and only then', async () => {
+    it('does not say so to a caller without it', async () => {
       const fields = { ...tokenFields(account), scope: 'enrichments', client_secret: 'wrong' };
       await assertError(await post(new URLSearchParams(fields)), 401, 'invalid_client');
     });
   });
 
-  describe('Redis away: 503 with Retry-After', () => {
+  describe('Redis is unavailable: 503 with Retry-After', () => {
     for (const way of ['it does not answer', 'it is gone'] as const) {
       itWithOneRedis(way, async () => {
         const proxy = await startProxy(servers().redisUrl);
@@ -397,7 +397,7 @@ describe('POST /oauth/access_token', () => {
       assert.ok(!(await redis.get(key))?.includes(token));
     });
 
-    it('disabling the account ends its tokens at once, also one minted in that moment, and enabling revives none', async () => {
+    it('disabling the account ends its tokens immediately, also one minted at that moment, and enabling revives none', async () => {
       const { db } = api.deps;
       const customer = await newCustomer(api);
       const token = await newToken(api, customer);
@@ -416,7 +416,7 @@ describe('POST /oauth/access_token', () => {
       assert.ok(await findAccessToken(db, await newToken(api, customer)));
     });
 
-    it('rotating a secret leaves the old one valid; with now it and all tokens end', async () => {
+    it('rotating a secret leaves the old one valid; with now the old one and all tokens end', async () => {
       const { db } = api.deps;
       const customer = await newCustomer(api);
       const token = await newToken(api, customer);

@@ -27,8 +27,8 @@ describe('a rate per account', () => {
       ...(/recover|replay/.test(path) && { body: '{"since":"2026-01-01T00:00:00Z"}' }),
     });
 
-  it('calls that read many records: RateLimit fields on each answer, then 429 with Retry-After', async () => {
-    const customer = await newCustomer(api);
+  it('bounds calls that read many records, with RateLimit fields on each answer, then 429 with Retry-After', async () => {
+    const customer = await newCustomer(api, ['push_notifications', 'enrichments']);
     const token = await newToken(api, customer);
     for (let left = quota - 1; left >= 0; left--) {
       const answer = await call(token, 'GET', '/clients');
@@ -41,6 +41,8 @@ describe('a rate per account', () => {
       ['GET', '/clients', {}],
       ['GET', '/notifications', client],
       ['GET', '/events/an-1', client],
+      ['GET', '/runs/nightly', {}],
+      ['GET', '/updates', client],
       ['POST', '/notifications/recover', client],
       ['POST', '/notifications/replay', client],
     ] as const) {
@@ -53,7 +55,7 @@ describe('a rate per account', () => {
     }
   });
 
-  it('calls that look a name up: no name is looked up beyond it, by whichever call', async () => {
+  it('bounds calls that look up a name: none of them looks up a name beyond it', async () => {
     const customer = await newCustomer(api);
     const token = await newToken(api, customer);
     asked.length = 0;
@@ -70,7 +72,7 @@ describe('a rate per account', () => {
     assert.equal(new Set(asked).size, quota);
   });
 
-  it('a url that has an address, or is none, costs nothing', async () => {
+  it('does not count a url with an address, or an invalid one', async () => {
     const customer = await newCustomer(api);
     const token = await newToken(api, customer);
     const query = { client_token: customer.client_token, url: 'http://127.0.0.1:9/hook' };
@@ -81,7 +83,7 @@ describe('a rate per account', () => {
     assert.deepEqual(statuses.sort(), [200, ...Array(3 * quota - 1).fill(400)]);
   });
 
-  it('the two are counted apart, and each account by itself', async () => {
+  it('counts the two kinds separately, for each account', async () => {
     const [one, other] = [await newCustomer(api), await newCustomer(api)];
     const [ofOne, ofOther] = [await newToken(api, one), await newToken(api, other)];
     for (let i = 0; i <= quota; i++) await call(ofOne, 'GET', '/clients');
@@ -91,7 +93,7 @@ describe('a rate per account', () => {
     assert.equal((await call(ofOne, 'POST', '/register_push_notifications', query)).status, 200);
   });
 
-  it('counted over all processes, and not for who is refused before', async () => {
+  it('counts over all processes, and not calls refused before', async () => {
     const second = await startApi({ prefix: api.prefix, env });
     const customer = await newCustomer(api);
     const token = await newToken(api, customer);
@@ -102,7 +104,7 @@ describe('a rate per account', () => {
     await second.close();
   });
 
-  itWithOneRedis('while Redis is away the answer is 503, as without a rate', async () => {
+  itWithOneRedis('answers 503 while Redis is unavailable, as without a rate', async () => {
     const proxy = await startProxy(servers().redisUrl);
     const cut = await startApi({ redisUrl: proxy.url, env });
     const token = await newToken(cut, await newCustomer(cut));
@@ -129,7 +131,7 @@ describe('GET /clients, page by page', () => {
     next_cursor?: string;
   }
 
-  it('every client once, by client token, also while clients come and go', async () => {
+  it('lists every client once, by client token, also while clients come and go', async () => {
     const customer = await newCustomer(api);
     const accountId = customer.account_id;
     const names = Array.from({ length: 12 }, (_, i) => `page-${accountId}-${String(i).padStart(2, '0')}`);
@@ -154,7 +156,7 @@ describe('GET /clients, page by page', () => {
     assert.deepEqual(seen, [customer.client_token, ...names].sort());
   });
 
-  it('50 of them where no limit is given, and no cursor on the last page', async () => {
+  it('lists 50 by default, without a cursor on the last page', async () => {
     const customer = await newCustomer(api);
     const accountId = customer.account_id;
     for (let i = 0; i < 50; i++) await createClient(api.deps.db, { accountId, name: 'Site' });
@@ -168,7 +170,7 @@ describe('GET /clients, page by page', () => {
     assert.equal((await read('?limit=51')).next_cursor, undefined);
   });
 
-  it('400 for what is no cursor, no limit, or not known', async () => {
+  it('answers 400 to an invalid cursor, an invalid limit, or an unknown parameter', async () => {
     const headers = { authorization: `Bearer ${await newToken(api, await newCustomer(api))}` };
     for (const query of ['cursor=a%20b', 'cursor=', 'limit=0', 'limit=201', 'limit=x', 'page=2']) {
       assert.equal((await fetch(`${api.url}/clients?${query}`, { headers })).status, 400, query);

@@ -28,9 +28,9 @@ describe('POST /push_notifications/check', () => {
   let server: Server;
   let url: string;
   let arrived: Arrived[];
-  /** What the receiver does once it has the body. */
+  /** The receiver's behaviour once it has the body. */
   let answer: (request: Arrived, response: ServerResponse) => void;
-  /** What it does once it has the headers. */
+  /** Its behaviour once it has the headers. */
   let onHeaders: (request: IncomingMessage, response: ServerResponse) => void;
 
   before(async () => {
@@ -99,7 +99,7 @@ describe('POST /push_notifications/check', () => {
     Object.fromEntries(checks.map(({ name, verdict }) => [name, verdict]));
   const allOk = { good: 'ok', wrong_signature: 'ok', old_timestamp: 'ok', twice: 'ok', slow: 'ok' };
 
-  it('a receiver that verifies with a public library: five sends, all ok, and what each was', async () => {
+  it('finds a receiver that verifies with a public library ok in all five sends, and shows each of them', async () => {
     const checks = await check();
     assert.deepEqual(verdicts(checks), allOk);
     assert.equal(arrived.length, 5);
@@ -130,7 +130,7 @@ describe('POST /push_notifications/check', () => {
     assert.equal(slow?.headers['content-length'], String(slow?.body.length));
   });
 
-  it('one that verifies nothing: fails at a wrong signature and an old timestamp', async () => {
+  it('fails a receiver that verifies nothing at a wrong signature and an old timestamp', async () => {
     answer = (_, response) => response.writeHead(200).end();
     const checks = await check();
     assert.deepEqual(verdicts(checks), { ...allOk, wrong_signature: 'fail', old_timestamp: 'fail' });
@@ -138,7 +138,7 @@ describe('POST /push_notifications/check', () => {
     assert.match(checks[2]?.advice ?? '', /webhook-timestamp/);
   });
 
-  it('one that verifies the signature alone fails at the old timestamp', async () => {
+  it('fails a receiver that verifies only the signature at the old timestamp', async () => {
     answer = (one, response) => {
       const { 'webhook-timestamp': at = '', 'webhook-id': id = '' } = one.headers;
       const signed = new Webhook(secret).sign(id, new Date(Number(at) * 1000), one.body);
@@ -147,7 +147,7 @@ describe('POST /push_notifications/check', () => {
     assert.deepEqual(verdicts(await check()), { ...allOk, old_timestamp: 'fail' });
   });
 
-  it('one that breaks where it should refuse: warns', async () => {
+  it('warns about a receiver that answers 5xx when it should refuse', async () => {
     answer = (one, response) => {
       try {
         new Webhook(secret).verify(one.body, one.headers);
@@ -159,7 +159,7 @@ describe('POST /push_notifications/check', () => {
     assert.deepEqual(verdicts(await check()), { ...allOk, wrong_signature: 'warn', old_timestamp: 'warn' });
   });
 
-  it('one that refuses a webhook-id that it has: fails at the second', async () => {
+  it('fails a receiver that refuses a known webhook-id at the second send', async () => {
     const seen = new Set<string>();
     answer = (one, response) => {
       const id = one.headers['webhook-id'] ?? '';
@@ -172,7 +172,7 @@ describe('POST /push_notifications/check', () => {
     assert.match(checks[3]?.advice ?? '', /webhook-id/);
   });
 
-  it('one that reads the first piece of a body alone, or answers before it has come: fails at the slow one', async () => {
+  it('fails a receiver that reads only the first piece of a body, or answers before the body is complete, at the slow send', async () => {
     onHeaders = (request, response) =>
       request.once('data', (chunk: Buffer) => {
         if (chunk.length < Number(request.headers['content-length'])) response.writeHead(400).end();
@@ -183,7 +183,7 @@ describe('POST /push_notifications/check', () => {
     assert.deepEqual(verdicts([await test()]), { test: 'ok' }, 'the next one finds a connection');
   });
 
-  it('one that takes more than half of the time of an attempt: warns', async () => {
+  it('warns about a receiver that takes more than half of the time of an attempt', async () => {
     const hasty = await startApi({ prefix: api.prefix, env: { ATTEMPT_TIMEOUT_SECONDS: '0.1' } });
     answer = (one, response) => void setTimeout(() => verify(one, response), 100);
     const [good] = await check(hasty);
@@ -191,7 +191,7 @@ describe('POST /push_notifications/check', () => {
     await hasty.close();
   });
 
-  it('one that is not there, redirects or has another secret: says so', async () => {
+  it('says that a receiver does not exist, redirects or has another secret', async () => {
     answer = (_, response) => response.writeHead(302, { location: '/elsewhere' }).end();
     let checks = await check();
     assert.deepEqual([checks[0]?.verdict, checks[0]?.answered[0]?.error], ['fail', 'redirect']);
@@ -207,7 +207,7 @@ describe('POST /push_notifications/check', () => {
     assert.deepEqual([checks[1]?.verdict, checks[2]?.verdict], ['warn', 'warn']);
   });
 
-  it('to the registered URL; nothing of it is a notification, or counts for the registration', async () => {
+  it('sends to the registered URL, makes no notification and does not affect the registration', async () => {
     answer = (_, response) => response.writeHead(410).end();
     const register = new URLSearchParams({ access_token: token, client_token: customer.client_token, url });
     await fetch(`${api.url}/register_push_notifications?${register}`, { method: 'POST' });
@@ -220,14 +220,14 @@ describe('POST /push_notifications/check', () => {
     assert.equal((await call('POST', 'check', { url: 'http://127.0.0.1:9/other' })).status, 400);
   });
 
-  it('through the guard: a url inside is refused, none at all is 400', async () => {
+  it('refuses a url in a private network, and answers 400 without a url', async () => {
     const inside = await call('POST', 'check', { url: 'http://10.0.0.1/' });
     assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
     assert.equal((await call('POST', 'check')).status, 400);
     assert.equal(arrived.length, 0);
   });
 
-  it('costs as many calls as it sends: five, so the next one waits', async () => {
+  it('counts as five calls that send something, so that the next one must wait', async () => {
     await check();
     for (const what of ['check', 'test']) {
       const refused = await call('POST', what, { url });

@@ -18,7 +18,7 @@ describe('the HTTP edge', () => {
   });
   after(() => api.close());
 
-  it('every error outside /oauth is msg, code, request_id: 404 and 405 too', async () => {
+  it('answers every error outside /oauth with msg, code and request_id, also 404 and 405', async () => {
     for (const [method, path, status] of [
       ['GET', '/nowhere', 404],
       ['GET', '/enrichments', 405],
@@ -33,7 +33,7 @@ describe('the HTTP edge', () => {
     }
   });
 
-  it('a method that no path has is 405, not 501', async () => {
+  it('answers 405, not 501, to a method that no path has', async () => {
     for (const method of ['TRACE', 'PROPFIND', 'QUERY', 'M-SEARCH']) {
       const found = await statusOf(method, '/clients');
       assert.deepEqual([found.status, found.allow], [405, 'HEAD, GET'], method);
@@ -52,25 +52,25 @@ describe('the HTTP edge', () => {
         .end();
     });
 
-  it('in /oauth it is RFC 6749 JSON', async () => {
+  it('answers errors under /oauth with RFC 6749 JSON', async () => {
     const answer = await fetch(`${api.url}/oauth/access_token`);
     assert.equal(answer.status, 405);
     assert.deepEqual(Object.keys((await answer.json()) as object), ['error', 'error_description']);
   });
 
-  it('X-Request-Id: the caller’s where it is harmless', async () => {
+  it('uses the caller’s X-Request-Id if it has a safe form', async () => {
     const idOf = async (id: string) =>
       (await fetch(`${api.url}/healthz`, { headers: { 'x-request-id': id } })).headers.get('x-request-id');
     assert.equal(await idOf('trace-0123456789'), 'trace-0123456789');
     assert.match((await idOf('a b {"c"')) ?? '', /^[0-9a-f-]{36}$/);
   });
 
-  it('HEAD is GET without a body', async () => {
+  it('answers HEAD like GET without a body', async () => {
     const answer = await fetch(`${api.url}/healthz`, { method: 'HEAD' });
     assert.deepEqual([answer.status, await answer.text()], [200, '']);
   });
 
-  it('what is no HTTP gets 400', async () => {
+  it('answers 400 to bytes that are not HTTP', async () => {
     const { port } = new URL(api.url);
     const socket = connect(Number(port), '127.0.0.1');
     socket.write('odd\r\n\r\n');
@@ -79,7 +79,7 @@ describe('the HTTP edge', () => {
     assert.match(Buffer.concat(chunks).toString(), /^HTTP\/1\.1 400/);
   });
 
-  it('GET /metrics on the admin port: requests by route, no labels of accounts or clients', async () => {
+  it('shows requests by route at GET /metrics on the admin port, without labels of accounts or clients', async () => {
     const customer = await newCustomer(api);
     await newToken(api, customer);
     const { metrics, readiness } = api.deps;
@@ -103,7 +103,7 @@ describe('the HTTP edge', () => {
     await admin.close();
   });
 
-  it('one line for each request, at debug for the successes of busy routes', async () => {
+  it('logs one line for each request, at debug level for successes of busy routes', async () => {
     const lines: { level: number; route?: string; status?: number }[] = [];
     const sink = new Writable({
       write(chunk: Buffer, _encoding, done) {
@@ -129,7 +129,7 @@ describe('the HTTP edge', () => {
     );
   });
 
-  it('nothing secret is logged: no query, no body, no header', async () => {
+  it('logs nothing secret: no query, no body, no header', async () => {
     const lines: string[] = [];
     const sink = new Writable({
       write(chunk: Buffer, _encoding, done) {
@@ -172,7 +172,7 @@ describe('the HTTP edge', () => {
     }
   });
 
-  it('an error nobody expected is 500, and says nothing', async () => {
+  it('answers 500 to an unexpected error, without details', async () => {
     const whole = createApi(api.deps);
     whole.middleware.splice(3, 0, () => {
       throw new Error('inner detail');
@@ -185,7 +185,7 @@ describe('the HTTP edge', () => {
     assert.doesNotMatch(text, /inner detail/);
   });
 
-  it('GET /openapi.json describes every route, and GET /docs shows it without anything from elsewhere', async () => {
+  it('describes every route at GET /openapi.json, which GET /docs shows without loading from other sites', async () => {
     const described = (await (await fetch(`${api.url}/openapi.json`)).json()) as typeof openapi;
     const inDescription = Object.entries(described.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '*')}`),
@@ -224,7 +224,7 @@ describe('the HTTP edge', () => {
       assert.equal((await fetch(api.url + path)).status, 404, path);
   });
 
-  it('pages stand in no frame, keep their base, are not sniffed and tell no referrer', async () => {
+  it('sends pages with headers against framing, another base, sniffing and referrers', async () => {
     for (const path of ['/docs', '/openapi.json']) {
       const { headers } = await fetch(api.url + path);
       const policy = (headers.get('content-security-policy') ?? '').split('; ');
@@ -240,7 +240,7 @@ describe('the HTTP edge', () => {
     }
   });
 
-  it('no call reads ctx.query, which takes quadratic time', async () => {
+  it('never reads ctx.query, which takes quadratic time', async () => {
     const app = createApi(api.deps);
     Object.defineProperty(app.request, 'query', {
       get: () => assert.fail('ctx.query was read'),
@@ -261,7 +261,7 @@ describe('the HTTP edge', () => {
 });
 
 describe('ending the server', () => {
-  it('takes nothing new; what is under way ends; idle connections are closed', async () => {
+  it('accepts nothing new, finishes requests under way and closes idle connections', async () => {
     let goOn: () => void = () => undefined;
     let begun: () => void = () => undefined;
     const isBegun = new Promise<void>((resolve) => {
@@ -302,7 +302,7 @@ describe('ending the server', () => {
     await closed;
   });
 
-  it('a port that is taken is told', async () => {
+  it('reports a port that is taken', async () => {
     const taken = createServer().listen(0, '127.0.0.1');
     await new Promise((resolve) => taken.once('listening', resolve));
     const { port } = taken.address() as AddressInfo;

@@ -84,7 +84,7 @@ describe('POST /enrichments', () => {
       assert.deepEqual(receiver.idsOf('vid-9'), [notification_id]);
     });
 
-    it('event_id is generated when absent, a new one each time', async () => {
+    it('generates an event_id when it is absent, a new one each time', async () => {
       const ids = await Promise.all(
         ['a', 'b'].map(
           async (platform_id) => (await call(event({ event_id: undefined, platform_id }))).body.event_id,
@@ -134,7 +134,7 @@ describe('POST /enrichments', () => {
       assert.equal(body.held, 'suspended');
     });
 
-    it('priority: live and backfill are delivered', async () => {
+    it('delivers both priorities, live and backfill', async () => {
       for (const priority of ['live', 'backfill']) {
         const { status, body } = await call(event({ platform_id: priority, priority }));
         assert.equal(status, 202);
@@ -142,7 +142,7 @@ describe('POST /enrichments', () => {
       }
     });
 
-    it('0 and 200 segments, the longest names', async () => {
+    it('accepts 0 and 200 segments, and the longest names', async () => {
       const segments = Array.from({ length: 200 }, (_, i) => `${i}`.padEnd(128, 'ü'));
       const longest = {
         event_id: 'e'.repeat(128),
@@ -156,14 +156,14 @@ describe('POST /enrichments', () => {
       assert.equal((await call(event({ segments: [] }))).status, 202);
     });
 
-    it('a character that takes two UTF-16 units counts once', async () => {
+    it('counts a character of two UTF-16 units once', async () => {
       const longest = { platform_id: '🎬'.repeat(256), segments: ['🎬'.repeat(128)] };
       const { status, body } = await call(event(longest));
       assert.equal(status, 202);
       await delivered(body.notification_id);
     });
 
-    it('a batch: {"results": [...]} in the order given, an event that cannot be taken in its place', async () => {
+    it('answers a batch with {"results": [...]} in the order given, with an error in the place of an event that is not accepted', async () => {
       const { status, body } = await call({
         events: [
           event({ event_id: 'e0', platform_id: 'a' }),
@@ -185,7 +185,7 @@ describe('POST /enrichments', () => {
       await delivered(body.results[5]?.notification_id);
     });
 
-    it('a batch of 500 events', async () => {
+    it('accepts a batch of 500 events', async () => {
       const events = Array.from({ length: 500 }, (_, i) => event({ platform_id: `v${i}` }));
       const { status, body } = await call({ events });
       assert.equal(status, 202);
@@ -195,7 +195,7 @@ describe('POST /enrichments', () => {
   });
 
   describe('the same event again never makes a second notification', () => {
-    it('20 calls at once: one id, one POST', async () => {
+    it('20 concurrent calls: one id, one POST', async () => {
       const all = await Promise.all(Array.from({ length: 20 }, () => call(event())));
       assert.deepEqual([...new Set(all.map((a) => a.status))], [202]);
       assert.equal(new Set(all.map((a) => a.body.notification_id)).size, 1);
@@ -293,7 +293,7 @@ describe('POST /enrichments', () => {
       assertRefused({ events: Array.from({ length: 501 }, () => event()) }, 400, 'invalid_request', /500/));
     it('no events', () => assertRefused({ events: [] }, 400, 'invalid_request', /^events: /));
     it('events is not a list', () => assertRefused({ events: {} }, 400, 'invalid_request', /^events: /));
-    it('a field with a name of 100,000 characters is not told in full', async () => {
+    it('shortens a field name of 100,000 characters in the message', async () => {
       const { body } = await call(event({ ['n'.repeat(100_000)]: 1 }));
       assert.match(String(body.msg), /n{200}/);
       assert.ok(String(body.msg).length < 400);
@@ -320,7 +320,7 @@ describe('POST /enrichments', () => {
       );
     });
 
-    it('an item that was not taken carries event_id and code', async () => {
+    it('an item that was not accepted carries event_id and code', async () => {
       const events = [
         event({ event_id: 'an-1', client_token: 'nobody' }),
         event({ event_id: 'an-2', platform_id: '' }),
@@ -346,7 +346,7 @@ describe('POST /enrichments', () => {
     assert.deepEqual(Object.keys(body).sort(), ['code', 'msg', 'request_id']);
   });
 
-  it('a body of 1 MiB is read', async () => {
+  it('reads a body of 1 MiB', async () => {
     const text = JSON.stringify({ events: [event({ notify: false })] });
     const answer = await send(text.padEnd(1024 * 1024, ' '));
     assert.equal(answer.status, 202);
@@ -384,7 +384,7 @@ describe('POST /enrichments', () => {
     });
   });
 
-  describe('while Temporal or Redis is away', () => {
+  describe('while Temporal or Redis is unavailable', () => {
     async function assertUnknown(answer: Awaited<ReturnType<typeof call>>): Promise<void> {
       assert.equal(answer.status, 503, JSON.stringify(answer.body));
       assert.match(String(answer.headers.get('retry-after')), /^[1-9]\d*$/);
@@ -392,7 +392,7 @@ describe('POST /enrichments', () => {
     }
 
     for (const how of ['does not answer', 'is gone'] as const) {
-      it(`Temporal ${how}: events are accepted as ever, and sent again they are taken once`, async () => {
+      it(`Temporal ${how}: accepts events as usual, and a repeated event only once`, async () => {
         const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
         const away = await startApi({
           prefix: h.db.prefix,
@@ -424,23 +424,26 @@ describe('POST /enrichments', () => {
         assert.equal(new Set(receiver.idsOf('vid-9')).size, 1);
       });
 
-      itWithOneRedis(`Redis ${how}: 503 with Retry-After, single and batch`, async () => {
-        const proxy = await startProxy(servers().redisUrl);
-        const away = await startApi({ prefix: h.db.prefix, redisUrl: proxy.url });
-        try {
-          if (how === 'is gone') await proxy.close();
-          else proxy.hang();
-          await assertUnknown(await call(event(), away));
-          await assertUnknown(await call({ events: [event()] }, away));
-        } finally {
-          if (how === 'does not answer') await proxy.close();
-          await away.close();
-        }
-      });
+      itWithOneRedis(
+        `Redis ${how}: answers 503 with Retry-After, to a single event and a batch`,
+        async () => {
+          const proxy = await startProxy(servers().redisUrl);
+          const away = await startApi({ prefix: h.db.prefix, redisUrl: proxy.url });
+          try {
+            if (how === 'is gone') await proxy.close();
+            else proxy.hang();
+            await assertUnknown(await call(event(), away));
+            await assertUnknown(await call({ events: [event()] }, away));
+          } finally {
+            if (how === 'does not answer') await proxy.close();
+            await away.close();
+          }
+        },
+      );
     }
   });
 
-  it('another account owns the client: the platform publishes for every client', async () => {
+  it('accepts events for clients of every account', async () => {
     const owner = await createAccount(h.db, { name: 'Somebody else', scopes: ['push_notifications'] });
     client = `${client}-else`;
     await createClient(h.db, { accountId: owner.account_id, name: 'Site', clientToken: client });

@@ -18,7 +18,7 @@ describe('errors', () => {
   const head = (line: string, ...headers: string[]) =>
     [`${line} HTTP/1.1`, 'connection: close', ...headers, '', ''].join('\r\n');
 
-  describe('what the HTTP parser refuses has the shape of every error', () => {
+  describe('errors of the HTTP parser have the form of every error', () => {
     const cases: Record<string, [bytes: string, code: ErrorCode]> = {
       'no HTTP': ['odd\r\n\r\n', 'malformed_request'],
       'HTTP/2': ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'malformed_request'],
@@ -39,7 +39,7 @@ describe('errors', () => {
       });
     }
 
-    it('a request that takes too long: 408 request_timeout, under /oauth as RFC 6749 has it', async () => {
+    it('answers 408 request_timeout to a request that takes too long, under /oauth in the form of RFC 6749', async () => {
       const limits = { ...connectionLimits, headersTimeoutMs: 200, requestTimeoutMs: 300, checkEveryMs: 50 };
       const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(api.deps), limits);
       const url = `http://127.0.0.1:${server.port}`;
@@ -78,7 +78,7 @@ describe('errors', () => {
       JSON.parse(heard.slice(heard.indexOf('\r\n\r\n'))) as Record<string, string>;
   });
 
-  it('/OAuth in another case is another path, in the shape of /oauth', async () => {
+  it('treats /OAuth in another case as another path, answered in the form of /oauth', async () => {
     for (const path of [
       '/OAuth/access_token',
       '/OAUTH/ACCESS_TOKEN',
@@ -93,7 +93,7 @@ describe('errors', () => {
     assert.equal((await fetch(`${api.url}/Healthz`)).status, 404);
   });
 
-  it('a body of another type, packed in another way, or too long: a code of its own, invalid_request under /oauth', async () => {
+  it('has separate codes for another type, another compression and a body that is too long, and invalid_request under /oauth', async () => {
     const token = (headers: Record<string, string>, body: string) =>
       fetch(`${api.url}/oauth/access_token`, { method: 'POST', headers, body });
     const type = { 'content-type': 'application/x-www-form-urlencoded' };
@@ -108,7 +108,7 @@ describe('errors', () => {
     }
   });
 
-  it('the OpenAPI description lists every code, and every error under /oauth', () => {
+  it('are all listed in the OpenAPI description, also those under /oauth', () => {
     const { ErrorCode: code, OAuthProblem: oauth } = openapi.components.schemas;
     assert.deepEqual(code.enum, errorCodes);
     for (const one of errorCodes) assert.ok(code.description.includes(`${one}: ${errors[one].status}`));
@@ -116,7 +116,7 @@ describe('errors', () => {
     for (const one of errorCodes) assert.ok(error.enum.includes(oauthErrorOf(one)));
   });
 
-  it('docs/reference/errors.md has a row for each code, as the catalogue has it, and no other', () => {
+  it('each have a row in docs/reference/errors.md, equal to the catalogue, which has no other rows', () => {
     const page = readFileSync(join(import.meta.dirname, '../../docs/reference/errors.md'), 'utf8');
     const rows = page
       .split('\n')

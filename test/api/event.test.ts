@@ -37,7 +37,7 @@ describe('GET /events/{event_id}', () => {
   const publish = (asset: string, eventId: string, segments?: string[]) =>
     h.publish({ client: customer.client_token, asset, eventId, ...(segments && { segments }) });
 
-  it('the notification that it made, and what became of it', async () => {
+  it('answers the notification that the event made, and its state', async () => {
     await register();
     const { id } = await publish('vid-1', 'an-7731:1');
     await until('delivered', async () => (await event('an-7731:1')).body.state === 'delivered');
@@ -59,7 +59,7 @@ describe('GET /events/{event_id}', () => {
     );
   });
 
-  it('superseded by which; of two assets with the same event id the newer notification', async () => {
+  it('names the notification that superseded it; for two assets with the same event id answers the newer notification', async () => {
     await register();
     await pauseEndpoint(h.db, customer.client_token);
     await publish('vid-1', 'an-1');
@@ -72,7 +72,7 @@ describe('GET /events/{event_id}', () => {
     assert.equal((await event('an-1')).body.notification_id, other.id);
   });
 
-  it('among thousands of notifications', async () => {
+  it('finds the event among thousands of notifications', async () => {
     await register();
     await pauseEndpoint(h.db, customer.client_token);
     await Promise.all(Array.from({ length: 450 }, (_, i) => publish(`vid-${i}`, `an-${i}`)));
@@ -81,7 +81,7 @@ describe('GET /events/{event_id}', () => {
     assert.equal((await event('an-450')).status, 404);
   });
 
-  it('404 unknown_event where it made none, is of another client or is none: what is kept for how long', async () => {
+  it('answers 404 unknown_event, with the times of retention, when it made none, belongs to another client or does not exist', async () => {
     await register();
     await publish('vid-1', 'an-1', ['x']);
     await publish('vid-1', 'an-2', ['x']);

@@ -11,7 +11,7 @@ describe('brute force and floods', () => {
     fetch(`${api.url}/oauth/access_token`, { method: 'POST', body: new URLSearchParams(fields) });
 
   itWithOneRedis(
-    'Redis away: no guess is answered, who was refused stays refused, and goes on being so when it is back',
+    'while Redis is unavailable: answers no guess, and keeps refusing refused addresses, also when Redis is back',
     async () => {
       const proxy = await startProxy(servers().redisUrl);
       const api = await startApi({ redisUrl: proxy.url });
@@ -39,7 +39,7 @@ describe('brute force and floods', () => {
     },
   );
 
-  itWithOneRedis('the count of failures lost on its way to Redis: counted in memory', async () => {
+  itWithOneRedis('counts failures in memory when the count is lost on its way to Redis', async () => {
     const proxy = await startProxy(servers().redisUrl);
     const api = await startApi({ redisUrl: proxy.url });
     try {
@@ -56,7 +56,7 @@ describe('brute force and floods', () => {
     }
   });
 
-  it('a flood for one client_id, with its secret and without: another’s tokens are all minted', async () => {
+  it('mints all tokens of another account during a flood for one client_id, with its secret and without', async () => {
     const api = await startApi();
     try {
       const flooded = await newCustomer(api);
@@ -83,7 +83,7 @@ describe('brute force and floods', () => {
     }
   });
 
-  it('50,000 client ids and addresses, made up: memory and Redis hold a bounded amount for a bounded time', async () => {
+  it('keeps a bounded amount for a bounded time in memory and Redis for 50,000 made-up client ids and addresses', async () => {
     const api = await startApi();
     try {
       const { db } = api.deps;
@@ -115,7 +115,7 @@ describe('brute force and floods', () => {
     }
   });
 
-  it('100,000 refused: the process remembers the newest 10,000', () => {
+  it('remembers the newest 10,000 of 100,000 refused addresses', () => {
     const refused = new RefusedUntil(10_000);
     for (let i = 0; i < 100_000; i++) refused.refuse(`key-${i}`, 60_000);
     assert.equal(refused.size, 10_000);

@@ -11,10 +11,10 @@ import { itWithOneRedis, servers } from '../servers.js';
 import { startApi } from './runningApi.js';
 
 const never = () => new Promise<never>(() => undefined);
-const atOnce = async () => undefined;
+const immediately = async () => undefined;
 
 describe('GET /healthz, GET /readyz', () => {
-  it('200 {status, redis, temporal} where both answer', async () => {
+  it('answers 200 {status, redis, temporal} when both answer', async () => {
     const api = await startApi();
     assert.equal((await fetch(`${api.url}/healthz`)).status, 200);
     const ready = await fetch(`${api.url}/readyz`);
@@ -23,7 +23,7 @@ describe('GET /healthz, GET /readyz', () => {
     await api.close();
   });
 
-  itWithOneRedis('503 while Redis is away, and 200 when it is back', async () => {
+  itWithOneRedis('answers 503 while Redis is unavailable, and 200 when it is back', async () => {
     const proxy = await startProxy(servers().redisUrl);
     const cut = await startApi({ redisUrl: proxy.url });
     proxy.hang();
@@ -36,7 +36,7 @@ describe('GET /healthz, GET /readyz', () => {
     await proxy.close();
   });
 
-  it('200 while Temporal is away, and says so', async () => {
+  it('answers 200 while Temporal is unavailable, and says so', async () => {
     const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
     const cut = await startApi({ temporalAddress: new URL(proxy.url).host });
     proxy.hang();
@@ -48,9 +48,9 @@ describe('GET /healthz, GET /readyz', () => {
     await proxy.close();
   });
 
-  it('503 once the process was told to end, on the admin port too', async () => {
+  it('answers 503 once the process was told to stop, also on the admin port', async () => {
     let isEnding = false;
-    const readiness = createReadiness({ redis: atOnce, temporal: atOnce, ending: () => isEnding });
+    const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => isEnding });
     const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.1', ADMIN_PORT: 0 }, createMetrics(), readiness);
     const status = async () => (await fetch(`http://127.0.0.1:${admin.port}/readyz`)).status;
     assert.equal(await status(), 200);
@@ -59,7 +59,7 @@ describe('GET /healthz, GET /readyz', () => {
     await admin.close();
   });
 
-  it('all who ask within a second share one look', async () => {
+  it('shares one check among all callers within a second', async () => {
     const looks = { redis: 0, temporal: 0 };
     const readiness = createReadiness({
       redis: async () => looks.redis++,
@@ -78,13 +78,13 @@ describe('GET /healthz, GET /readyz', () => {
     });
   });
 
-  it('a server that does not answer holds up one call, however many ask', async () => {
+  it('makes one call to a server that does not answer, for any number of callers', async () => {
     let calls = 0;
     const silent = () => {
       calls++;
       return never();
     };
-    const readiness = createReadiness({ redis: silent, temporal: atOnce, ending: () => false });
+    const readiness = createReadiness({ redis: silent, temporal: immediately, ending: () => false });
     for (let i = 0; i < 3; i++) {
       assert.deepEqual(await readiness(), { status: 'not ready', redis: false, temporal: true });
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
@@ -92,7 +92,7 @@ describe('GET /healthz, GET /readyz', () => {
     assert.equal(calls, 1);
   });
 
-  it('the deadline ends the call to Temporal, not only the wait for it', async () => {
+  it('ends the call to Temporal at the deadline, not only the wait for it', async () => {
     const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
     const connection = await Connection.connect({ address: new URL(proxy.url).host });
     proxy.hang();
@@ -102,8 +102,8 @@ describe('GET /healthz, GET /readyz', () => {
     await proxy.close();
   });
 
-  it('ADMIN_HOST is where the admin port listens, and nowhere else', async () => {
-    const readiness = createReadiness({ redis: atOnce, temporal: atOnce, ending: () => false });
+  it('listens with the admin port only on ADMIN_HOST', async () => {
+    const readiness = createReadiness({ redis: immediately, temporal: immediately, ending: () => false });
     const admin = await listenAdmin({ ADMIN_HOST: '127.0.0.2', ADMIN_PORT: 0 }, createMetrics(), readiness);
     assert.equal((await fetch(`http://127.0.0.2:${admin.port}/healthz`)).status, 200);
     const other = createServer().listen(admin.port, '127.0.0.1');

@@ -25,7 +25,7 @@ describe('Memory of answered requests', () => {
     await server.close();
   });
 
-  it('is free again without a full collection', async () => {
+  it('is freed without a full collection', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as (options?: { type: 'minor' }) => void;
     const get = async () => {

@@ -78,7 +78,7 @@ describe('GET /notifications, page by page', () => {
   const deliver = async (event: ArrivedEvent) =>
     void (await client.settle(event, await take(event), { ok: true }));
 
-  it('state=waiting: what waits throughout is on exactly one page while deliveries go on', async () => {
+  it('state=waiting: shows a notification that waits throughout on exactly one page while deliveries go on', async () => {
     const owed = new Map<string, ArrivedEvent>();
     for (const i of [0, 1, 2]) {
       for (const [asset, event] of await owe([
@@ -101,7 +101,7 @@ describe('GET /notifications, page by page', () => {
         held.delete(asset);
         delivered.add(asset);
       }
-      // What was under way waits again, and others are under way: some that were shown, some that are still to come.
+      // Attempts under way wait again and others are under way: some already shown, some still to be shown.
       const givenBack = [...held].map(([platformId, { token }]) => ({ platformId, token, inMs: 60_000 }));
       await client.turn({ givenBack });
       held.clear();
@@ -115,7 +115,7 @@ describe('GET /notifications, page by page', () => {
     assert.ok(delivered.size > 30);
   });
 
-  it('state=waiting: a page never has more than limit, however many are in flight', async () => {
+  it('state=waiting: never has more than limit on a page, with any number in flight', async () => {
     const owed = await owe(names(9));
     for (const asset of names(8)) await take(owed.get(asset) as ArrivedEvent);
     const shown = await pages({ state: 'waiting', limit: '3' });
@@ -126,7 +126,7 @@ describe('GET /notifications, page by page', () => {
     assert.deepEqual(shown.flatMap(assetsOf).sort(), names(9));
   });
 
-  it('since and until: by acceptance, also of what waits', async () => {
+  it('compares since and until with the time of acceptance, also for waiting notifications', async () => {
     await client.owe('only-old');
     await client.owe('old-and-new');
     client.pass(10 * minute);
@@ -150,7 +150,7 @@ describe('GET /notifications, page by page', () => {
     ]);
   });
 
-  it('every notification once, though many share a moment, while others end and come', async () => {
+  it('shows every notification once, even if many share a moment and others end and arrive', async () => {
     const owed = new Map([...(await owe(names(60, 'one'))), ...(await owe(names(60, 'two')))]);
     const waiting = [...owed.values()];
     const shown = await pages({ limit: '7' }, async () => {
@@ -164,7 +164,7 @@ describe('GET /notifications, page by page', () => {
     assert.deepEqual(times, [...times].sort().reverse(), 'newest first');
   });
 
-  it('platform_id: all of the asset’s on the first page, however many others the client has', async () => {
+  it('platform_id: shows all of the asset’s on the first page, with any number of others', async () => {
     const ids: string[] = [];
     for (let i = 0; i < 5; i++) {
       ids.unshift((await client.owe('wanted')).notificationId);
@@ -186,7 +186,7 @@ describe('GET /notifications, page by page', () => {
     assert.deepEqual(await page({ platform_id: 'never-seen' }), { notifications: [] });
   });
 
-  it('400 for a cursor that this call has not answered, of another order or cut off', async () => {
+  it('answers 400 to a cursor that this call has not answered, of another order or cut off', async () => {
     await owe(names(4));
     const newest = String((await page({ limit: '1' })).next_cursor);
     const waiting = String((await page({ limit: '1', state: 'waiting' })).next_cursor);
@@ -208,7 +208,7 @@ describe('GET /notifications, page by page', () => {
       const { status, body } = await ask(query);
       assert.equal(status, 400, JSON.stringify(query));
       const { msg, code } = body as { msg: string; code: string };
-      assert.equal(msg, 'cursor is not one that this call has answered');
+      assert.equal(msg, 'cursor is not a next_cursor of this call');
       assert.equal(code, 'invalid_request');
     }
   });

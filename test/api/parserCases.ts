@@ -23,7 +23,7 @@ export interface ParserCase {
   input: string;
   /** The cap on what reaches the parser. */
   bytesAtMost: number;
-  /** @returns what is measured; it may throw, for nothing of this is good */
+  /** @returns the measured function; it may throw, as none of this input is valid */
   prepare(bytes: number): () => unknown;
 }
 

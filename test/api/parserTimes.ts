@@ -3,9 +3,7 @@ import { parserCases } from './parserCases.js';
 import { parserTimeMs } from './parserTime.js';
 
 const shares = [1 / 16, 1 / 4, 1];
-console.log(
-  '| parser | input that costs most | 1/16 | 1/4 | all of its cap | cap |\n|---|---|---|---|---|---|',
-);
+console.log('| parser | most expensive input | 1/16 | 1/4 | the full cap | cap |\n|---|---|---|---|---|---|');
 for (const one of parserCases) {
   const times: string[] = [];
   for (const share of shares) times.push((await parserTimeMs(one, one.bytesAtMost * share)).toFixed(2));

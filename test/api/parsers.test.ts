@@ -9,13 +9,13 @@ import { parserTimeMs } from './parserTime.js';
 import { type RunningApi, startApi } from './runningApi.js';
 
 describe('parsers of what strangers send', () => {
-  describe('take time that grows no faster than what they get', () => {
+  describe('take time that grows no faster than their input', () => {
     const small = 1 / 16;
     /** Linear is 16, quadratic 256: between them, in factors, so that a busy machine fails nothing. */
     const growthAtMost = 64;
     /** Below it the clock says nothing, and nobody is held up. */
     const shortMs = 1;
-    /** What grows too fast does so each time; a machine that is busy for a moment does not. */
+    /** A parser that is too slow is so each time; a machine is busy only for a moment. */
     const tries = 3;
 
     for (const one of parserCases) {
@@ -47,13 +47,13 @@ describe('parsers of what strangers send', () => {
       return assert.fail('it was taken');
     };
 
-    it('at most so many, whatever follows them', () => {
+    it('are read up to the limit, with anything behind it', () => {
       const names = Array.from({ length: parametersAtMost }, (_, i) => `k${i}=1`).join('&');
       assert.equal(parseParameters(names).size, parametersAtMost);
       assert.equal(refusal(`${names}&one=more&%zz`).code, 'too_many_parameters');
     });
 
-    it('each once, decoded once, also one whose name is that of a property', () => {
+    it('are each accepted and decoded once, also one named like a property', () => {
       assert.deepEqual(
         [...parseParameters('__proto__=a%2Bb+c&constructor&&x==%25')].map(([name, { value }]) => [
           name,
@@ -70,7 +70,7 @@ describe('parsers of what strangers send', () => {
     });
   });
 
-  it('X-Forwarded-For: the newest 16 are looked at', () => {
+  it('read the newest 16 addresses of X-Forwarded-For', () => {
     const names = (count: number) =>
       Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`).join(', ');
     const addressOf = (header: string) => clientAddress(requestVia('10.0.0.1', header), ['10.0.0.0/8']);
@@ -78,7 +78,7 @@ describe('parsers of what strangers send', () => {
     assert.equal(addressOf(`203.0.113.7, ${names(256)}`), '10.0.0.240');
   });
 
-  it('a multipart body of any bytes is read or refused, and nothing is thrown beside it', async () => {
+  it('read or refuse a multipart body of any bytes, without other errors', async () => {
     const beside: unknown[] = [];
     const note = (err: unknown) => beside.push(err);
     process.on('unhandledRejection', note);
@@ -118,7 +118,7 @@ describe('parsers of what strangers send', () => {
     assert.deepEqual(beside, []);
   });
 
-  describe('15,000 parameters and any bearer: refused before anything is looked up', () => {
+  describe('refuse 15,000 parameters with any bearer token before anything is looked up', () => {
     let api: RunningApi;
     before(async () => {
       api = await startApi();
@@ -130,12 +130,13 @@ describe('parsers of what strangers send', () => {
       ['GET', '/notifications'],
       ['GET', '/assets/vid-1'],
       ['GET', '/events/an-1'],
+      ['GET', '/runs/nightly'],
       ['POST', '/register_push_notifications'],
       ['POST', '/push_notifications/test'],
       ['POST', '/push_notifications/check'],
       ['POST', '/enrichments'],
     ] as const) {
-      it(`${method} ${path}: 400 too_many_parameters`, async () => {
+      it(`${method} ${path} answers 400 too_many_parameters`, async () => {
         const answer = await fetch(`${api.url}${path}?${'a&'.repeat(15_000)}`, {
           method,
           headers: { authorization: 'Bearer x' },

@@ -5,7 +5,7 @@ import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.j
 
 type Json = Record<string, unknown>;
 
-describe('for the publisher’s engineers', () => {
+describe('calls for the publisher’s engineers', () => {
   let harness: Harness;
   let api: RunningApi;
   let receiver: Receiver;
@@ -74,7 +74,7 @@ describe('for the publisher’s engineers', () => {
     ['GET', '/assets/vid-1'],
     ['GET', '/events/an-1'],
   ] as const) {
-    it(`${method} ${path}: the answers of section 2 to a wrong token or client token`, async () => {
+    it(`${method} ${path} gives the answers of section 2 to a wrong token or client token`, async () => {
       const good = token;
       token = 'wrong';
       assert.equal((await call(method, path)).body.msg, 'The access token is no longer valid');
@@ -89,13 +89,13 @@ describe('for the publisher’s engineers', () => {
     });
   }
 
-  it('without a token: 401 with WWW-Authenticate', async () => {
+  it('answer 401 with WWW-Authenticate without a token', async () => {
     const answer = await fetch(`${api.url}/clients`);
     assert.equal(answer.status, 401);
     assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
   });
 
-  it('GET /clients: the account’s clients, and nobody else’s', async () => {
+  it('GET /clients lists the account’s clients, and no other', async () => {
     await newCustomer(api);
     const one = { client_token: customer.client_token, name: 'Example Site' };
     const before = await call('GET', '/clients');
@@ -105,7 +105,7 @@ describe('for the publisher’s engineers', () => {
     assert.deepEqual(after.body, { clients: [{ ...one, state: 'active', url: receiver.url, owed: 0 }] });
   });
 
-  it('GET /push_notifications: 404 when nothing is registered, then the registration and its health', async () => {
+  it('GET /push_notifications answers 404 when nothing is registered, then the registration and its state', async () => {
     assert.deepEqual((await call('GET', '/push_notifications')).body.code, 'not_registered');
     await register();
     await stateIs((await publish('vid-1')).id, 'delivered');
@@ -124,14 +124,14 @@ describe('for the publisher’s engineers', () => {
     });
   });
 
-  it('GET /push_notifications/signing_secret: there before a URL is, kept over a reset', async () => {
+  it('GET /push_notifications/signing_secret answers it before a URL exists, and keeps it over a reset', async () => {
     const { body } = await call('GET', '/push_notifications/signing_secret');
     assert.match(String(body.signing_secret), /^whsec_/);
     await register();
     assert.deepEqual((await call('GET', '/push_notifications/signing_secret')).body, body);
   });
 
-  it('POST /push_notifications/signing_secret: a new one, and the previous one signs along', async () => {
+  it('POST /push_notifications/signing_secret makes a new one, and the previous one still signs', async () => {
     await register();
     const old = String((await call('GET', '/push_notifications/signing_secret')).body.signing_secret);
     const { body } = await call('POST', '/push_notifications/signing_secret');
@@ -145,7 +145,7 @@ describe('for the publisher’s engineers', () => {
   });
 
   describe('POST /push_notifications/test', () => {
-    it('to the registered URL: what was sent and how it went', async () => {
+    it('sends to the registered URL, and answers the request and its result', async () => {
       await register();
       const { body } = await call('POST', '/push_notifications/test');
       const [got] = receiver.received;
@@ -157,25 +157,25 @@ describe('for the publisher’s engineers', () => {
       assert.equal(typeof body.milliseconds, 'number');
       assert.equal((await call('GET', '/push_notifications')).body.last_success_at, null);
     });
-    it('before there is one, to url=, which is checked', async () => {
+    it('sends to url= before one is registered, and checks it', async () => {
       const sent = await call('POST', `/push_notifications/test?url=${encodeURIComponent(receiver.url)}`);
       assert.equal(sent.body.status, 200);
       const inside = await call('POST', '/push_notifications/test?url=http%3A%2F%2F10.0.0.1%2F');
       assert.deepEqual([inside.status, inside.body.code], [400, 'url_not_public']);
       assert.equal((await call('POST', '/push_notifications/test')).status, 400);
     });
-    it('another url beside the registered one is refused', async () => {
+    it('refuses another url than the registered one', async () => {
       await register();
       const other = await call('POST', '/push_notifications/test?url=http%3A%2F%2F127.0.0.1%3A9%2Fother');
       assert.equal(other.status, 400);
     });
-    it('a failure is named', async () => {
+    it('names a failure', async () => {
       receiver.answer = () => 302;
       await register();
       const { body } = await call('POST', '/push_notifications/test');
       assert.deepEqual([body.status, body.error], [302, 'redirect']);
     });
-    it('limited: bursts of 5 per client', async () => {
+    it('is limited to bursts of 5 per client', async () => {
       await register();
       const statuses: number[] = [];
       for (let i = 0; i < 6; i++) statuses.push((await call('POST', '/push_notifications/test')).status);
@@ -183,7 +183,7 @@ describe('for the publisher’s engineers', () => {
     });
   });
 
-  it('POST /push_notifications/resume: a failing endpoint is probed now, then drained', async () => {
+  it('POST /push_notifications/resume probes a failing endpoint now, then drains it', async () => {
     receiver.answer = () => 500;
     await register();
     const { id } = await publish('vid-1');
@@ -198,7 +198,7 @@ describe('for the publisher’s engineers', () => {
   });
 
   describe('GET /notifications', () => {
-    it('newest first, page by page, with filters', async () => {
+    it('lists newest first, page by page, with filters', async () => {
       await register();
       for (const asset of ['vid-1', 'vid-2', 'vid-3']) await stateIs((await publish(asset)).id, 'delivered');
       const assets = (body: Json) => (body.notifications as Json[]).map((n) => n.platform_id);
@@ -211,7 +211,7 @@ describe('for the publisher’s engineers', () => {
       assert.equal(assets((await call('GET', '/notifications?since=2020-01-01')).body).length, 3);
       assert.deepEqual(assets((await call('GET', '/notifications?until=2020-01-01T00:00:00Z')).body), []);
     });
-    it('400 for a raw + in a time: says that it is written %2B', async () => {
+    it('answers 400 to a raw + in a time, and says that it is written %2B', async () => {
       const { status, body } = await call('GET', '/notifications?since=2026-01-31T12:00:00+01:00');
       assert.equal(status, 400);
       assert.match(String(body.msg), /%2B/);
@@ -228,7 +228,7 @@ describe('for the publisher’s engineers', () => {
       'colour=red',
       'state=',
     ]) {
-      it(`400 for ${wrong}`, async () => {
+      it(`answers 400 to ${wrong}`, async () => {
         const { status, body } = await call('GET', `/notifications?${wrong}`);
         assert.equal(status, 400);
         assert.match(String(body.msg), new RegExp(wrong.split('=')[0] ?? ''));
@@ -236,7 +236,7 @@ describe('for the publisher’s engineers', () => {
     }
   });
 
-  it('GET /notifications/{id}: its attempts, the URL without its query; 404 for another client', async () => {
+  it('GET /notifications/{id} shows its attempts with the URL without its query, and answers 404 for another client', async () => {
     await register(`${receiver.url}?secret=1`);
     const { id } = await publish('vid-1');
     const found = await stateIs(id, 'delivered');
@@ -249,7 +249,7 @@ describe('for the publisher’s engineers', () => {
     assert.equal((await call('GET', '/notifications/odd')).status, 404);
   });
 
-  it('POST /notifications/{id}/redeliver: an ended one is sent again, same id', async () => {
+  it('POST /notifications/{id}/redeliver sends an ended one again, under the same id', async () => {
     await register();
     const { id } = await publish('vid-1');
     await stateIs(id, 'delivered');
@@ -259,7 +259,7 @@ describe('for the publisher’s engineers', () => {
     assert.deepEqual(receiver.idsOf('vid-1'), [id, id]);
   });
 
-  it('POST /notifications/{id}/redeliver: a waiting one is due at once', async () => {
+  it('POST /notifications/{id}/redeliver makes a waiting one due immediately', async () => {
     receiver.answer = () => 500;
     await register();
     const { id } = await publish('vid-1');
@@ -274,7 +274,7 @@ describe('for the publisher’s engineers', () => {
         assert.deepEqual((await call('POST', path, { since })).body, { count: 0 });
         assert.deepEqual((await call('POST', path, { since, dry_run: true })).body, { count: 0 });
       });
-      it('400 for a field with a long name, which is not told in full', async () => {
+      it('answers 400 to a field with a long name, and shortens it in the message', async () => {
         const { status, body } = await call('POST', path, {
           ['n'.repeat(10_000)]: 1,
           since: '2026-01-01',
@@ -288,14 +288,14 @@ describe('for the publisher’s engineers', () => {
         { since: 'yesterday' },
         { since: '2026-01-01', colour: 'red' },
       ]) {
-        it(`400 for ${JSON.stringify(wrong)}`, async () => {
+        it(`answers 400 to ${JSON.stringify(wrong)}`, async () => {
           assert.equal((await call('POST', path, wrong)).status, 400);
         });
       }
     });
   }
 
-  it('GET /assets/{platform_id}: why something was or was not sent', async () => {
+  it('GET /assets/{platform_id} says why something was or was not sent', async () => {
     assert.equal((await call('GET', '/assets/a%2Fb')).body.code, 'unknown_asset');
     await publish('a/b');
     const before = (await call('GET', '/assets/a%2Fb')).body;

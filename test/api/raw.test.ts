@@ -80,7 +80,7 @@ describe('bad input on a raw socket', () => {
   const zeros = Buffer.alloc(50 * mib);
   const fastest = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
 
-  /** What is sent, and the statuses of which one is the last answer; [] for a connection closed without one. */
+  /** The bytes sent, and the allowed statuses of the last answer; [] for a connection closed without one. */
   const cases: Record<string, [send: () => string | Buffer, ...answers: number[]]> = {
     // Bytes that are no text
     'invalid UTF-8 in a JSON body': [() => post(Buffer.from(event(',"event_id":"\xff"'), 'latin1')), 400],
@@ -221,7 +221,7 @@ describe('bad input on a raw socket', () => {
     assert.ok(!heard.includes(token) && !heard.includes(secret));
   }
 
-  it('a form with __proto__, constructor and NUL bytes: its fields are what they are', async () => {
+  it('reads the fields of a form with __proto__, constructor and NUL bytes as they are', async () => {
     const body =
       '__proto__=1&constructor=2&toString=3&grant_type=none&client_id=%00&client_secret=%00x&scope=%00';
     const heard = await callRaw(
@@ -235,7 +235,7 @@ describe('bad input on a raw socket', () => {
     assert.match(heard, /"invalid_client"/);
   });
 
-  it('200 requests in one piece are answered in their order', async () => {
+  it('answers 200 requests sent in one piece in their order', async () => {
     const ids = Array.from({ length: 200 }, (_, i) => `request-${i}`);
     const requests = ids.map((id, i) => {
       const end = i === ids.length - 1 ? 'connection: close\r\n' : '';
@@ -248,13 +248,13 @@ describe('bad input on a raw socket', () => {
     );
   });
 
-  it('a body that ends before its length: no answer, and nothing is taken', async () => {
+  it('does not answer a body that ends before its length, and accepts nothing', async () => {
     const { socket, closed } = callRaw(service.url, post(event('')).subarray(0, -5));
     socket.end();
     assert.ok([undefined, 400].includes(statusesIn(await closed).at(-1)));
   });
 
-  it('500 idle connections, 100 half requests and 100 slow bodies: others are answered', async () => {
+  it('answers others beside 500 idle connections, 100 half requests and 100 slow bodies', async () => {
     const callers: RawCaller[] = [];
     for (let i = 0; i < 500; i++) callers.push(callRaw(service.url));
     for (let i = 0; i < 100; i++)
@@ -269,7 +269,7 @@ describe('bad input on a raw socket', () => {
     for (const { socket } of callers) socket.destroy();
   });
 
-  it('after all of it: alive, nothing unexpected in the log, no growth of memory', async () => {
+  it('is alive after all of it, with nothing unexpected in the log and no growth of memory', async () => {
     assert.equal((await fetch(`${service.url}/readyz`)).status, 200);
     assert.doesNotMatch(service.said(), /unexpected error|"level":(50|60)/);
     assert.ok(!service.said().includes(token));
@@ -279,7 +279,7 @@ describe('bad input on a raw socket', () => {
   });
 });
 
-describe('a caller that takes its time', () => {
+describe('a slow caller', () => {
   const short = {
     ...connectionLimits,
     headersTimeoutMs: 200,
@@ -312,7 +312,7 @@ describe('a caller that takes its time', () => {
   });
   after(() => close());
 
-  it('for its connection, its head or its body: 408, and the connection is closed', async () => {
+  it('gets 408 and a closed connection when it sends nothing, half a head or half a body', async () => {
     const late = await Promise.all([
       callRaw(url).closed,
       callRaw(url, 'GET / HTTP/1.1\r\nho').closed,
@@ -321,7 +321,7 @@ describe('a caller that takes its time', () => {
     for (const heard of late) assert.deepEqual(statusesIn(heard), [408]);
   });
 
-  it('with one byte at a time: 408 all the same', async () => {
+  it('gets 408 when it sends one byte at a time', async () => {
     for (const begin of [
       'GET / HTTP/1.1\r\nx: ',
       'POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9999\r\n\r\n',
@@ -334,7 +334,7 @@ describe('a caller that takes its time', () => {
     }
   });
 
-  it('to read its answer: the connection is closed', async () => {
+  it('loses its connection when it does not read its answer', async () => {
     const caller = callRaw(url, 'GET /long HTTP/1.1\r\nhost: x\r\n\r\n');
     caller.socket.once('data', () => caller.socket.pause());
     await until('it was cut', () => cut);
@@ -342,7 +342,7 @@ describe('a caller that takes its time', () => {
     assert.ok((await caller.closed).length < 20 * mib);
   });
 
-  it('is one too many: closed without an answer, and taken again when others have gone', async () => {
+  it('is closed without an answer beyond the limit of connections, and accepted again when others have gone', async () => {
     const callers = Array.from({ length: short.connections }, () => callRaw(url));
     await Promise.all(callers.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))));
     const ask = () => callRaw(url, 'GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n').closed;

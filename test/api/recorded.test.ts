@@ -8,7 +8,7 @@ import { newCustomer, type RunningApi, startApi } from './runningApi.js';
 const folder = join(import.meta.dirname, 'recorded');
 const files = readdirSync(folder).filter((name) => name.endsWith('.http'));
 
-describe('token requests as other ecosystems send them: 200', () => {
+describe('token requests of other ecosystems, answered 200', () => {
   let api: RunningApi;
   let account: Awaited<ReturnType<typeof newCustomer>>;
 

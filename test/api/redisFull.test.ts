@@ -60,7 +60,7 @@ describe('while Redis is full', () => {
     'a registration': [register, 200],
   };
   for (const [what, [make, success]] of Object.entries(calls)) {
-    it(`${what}: 503 with Retry-After, and ${success} once there is room`, async () => {
+    it(`${what}: answers 503 with Retry-After, and ${success} once there is room`, async () => {
       const refused = await make();
       const body = (await refused.json()) as { code?: string; error?: string };
       assert.deepEqual([refused.status, body.code ?? body.error], [503, 'temporarily_unavailable']);
@@ -70,7 +70,7 @@ describe('while Redis is full', () => {
     });
   }
 
-  it('a disk that is full is no error of ours either', () => {
+  it('does not report a full disk as a bug of the service', () => {
     const said = 'MISCONF Errors writing to the AOF file: No space left on device';
     assert.equal(isRedisUnavailable(new Error(said)), true);
   });

@@ -88,7 +88,7 @@ describe('while Redis refuses', () => {
       },
     };
   for (const [name, begin] of Object.entries(refusals)) {
-    it(`${name}: 503 with Retry-After, and answered again when that is over`, async () => {
+    it(`${name}: answers 503 with Retry-After, and normally again afterwards`, async () => {
       const redis = await start(['--enable-debug-command', 'local', '--dbfilename', snapshot]);
       const calls = await serve(redis.server.url);
       const end = await begin(redis);
@@ -98,7 +98,7 @@ describe('while Redis refuses', () => {
     });
   }
 
-  describe('READONLY, as a primary that was demoted and keeps its connections', () => {
+  describe('READONLY, like a demoted primary that keeps its connections', () => {
     let old: Awaited<ReturnType<typeof start>>;
     let other: Awaited<ReturnType<typeof start>>;
     let line: Line;
@@ -116,15 +116,15 @@ describe('while Redis refuses', () => {
       await linked(old.admin);
     });
 
-    it('503 with Retry-After, and answered by the new primary once the address leads there', async () => {
+    it('answers 503 with Retry-After, and uses the new primary once the address leads there', async () => {
       await calls.areRefused();
       line.lead(other.server.url);
       await calls.areAnswered();
-      // What was stored is there: it was the new primary that answered.
+      // The write exists: the new primary has answered.
       assert.ok((await other.admin.keys('*registration')).length > 0);
     });
 
-    it('503 with Retry-After, and answered again once it is the primary again', async () => {
+    it('answers 503 with Retry-After, and normally once it is the primary again', async () => {
       await calls.areRefused();
       await old.admin.replicaof('NO', 'ONE');
       await calls.areAnswered();

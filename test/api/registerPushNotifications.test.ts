@@ -56,7 +56,7 @@ describe('POST /register_push_notifications', () => {
   }
 
   describe('200', () => {
-    it('2,048 characters, each of which takes nine in the query', async () => {
+    it('accepts 2,048 characters, each of which takes nine in the query', async () => {
       const long = `${goodUrl}?`.padEnd(2048, '€');
       assert.equal((await register(api, long)).status, 200);
       const other = await newCustomer(api);
@@ -77,7 +77,7 @@ describe('POST /register_push_notifications', () => {
       assert.equal(stored?.generation, 1);
     });
 
-    it('the token from Authorization: Bearer, the url raw', async () => {
+    it('accepts the token from Authorization: Bearer, and a raw url', async () => {
       const raw = 'http://127.0.0.1:9/hook?a=b=c';
       const answer = await call(`client_token=${customer.client_token}&url=${raw}`, {
         authorization: `Bearer ${token}`,
@@ -85,7 +85,7 @@ describe('POST /register_push_notifications', () => {
       assert.deepEqual(await answer.json(), { success: true, url: raw });
     });
 
-    it('a token of any scope of the account', async () => {
+    it('accepts a token with any scope of the account', async () => {
       customer = await newCustomer(api, ['reports']);
       token = await newToken(api, customer);
       assert.equal((await register()).status, 200);
@@ -164,7 +164,7 @@ describe('POST /register_push_notifications', () => {
       customer = { ...customer, client_token: 'SITE{1}' };
       await assertError(await register(), 401, says);
     });
-    it('another account’s, also where that one has a url', async () => {
+    it('another account’s, also if it has a url', async () => {
       const mine = token;
       await register();
       const other = await newCustomer(api);
@@ -184,17 +184,17 @@ describe('POST /register_push_notifications', () => {
       assert.equal((await register()).status, 200);
       await assertError(await register(), 400, says);
     });
-    it('another, and one that could not be registered', async () => {
+    it('another one, and one that could not be registered', async () => {
       assert.equal((await register()).status, 200);
       await assertError(await register(api, 'http://127.0.0.1:9/other'), 400, says);
       await assertError(await register(api, 'ftp://nowhere'), 400, says);
     });
-    it('one that an operator has put there', async () => {
+    it('one that an operator has set', async () => {
       assert.equal((await register()).status, 200);
       await changeRegistration(api.deps.db, customer.client_token, 'http://127.0.0.1:9/moved');
       await assertError(await register(api, 'http://127.0.0.1:9/moved'), 400, says);
     });
-    it('after a reset there is room for one again, in a new generation', async () => {
+    it('accepts another URL after a reset, in a new generation', async () => {
       await register();
       await resetRegistration(api.deps.db, customer.client_token);
       assert.equal((await register()).status, 200);
@@ -217,11 +217,11 @@ describe('POST /register_push_notifications', () => {
     after(() => strict.close());
 
     for (const [what, raw, code, says] of [
-      ['a raw +', 'https://example.com/a+b', 'url_not_absolute', /send a \+ of the url as %2B/],
+      ['a raw +', 'https://example.com/a+b', 'url_not_absolute', /send a \+ in the url as %2B/],
       ['http', 'http://example.com/', 'url_scheme', /Send the https:\/\/ address/],
       ['user:password', 'https://user:password@example.com/', 'url_credentials', /Leave user:password@ out/],
     ] as const) {
-      it(`${what}: says what to send instead`, async () => {
+      it(`${what}, and what to send instead`, async () => {
         const params = `access_token=${token}&client_token=${customer.client_token}&url=${raw}`;
         const answer = await call(params, {}, strict);
         const body = (await answer.json()) as { msg: string; code: string };
@@ -255,13 +255,13 @@ describe('POST /register_push_notifications', () => {
       await own.close();
       assert.equal(((await answer.json()) as { code: string }).code, 'url_own_address');
     });
-    it('decoded once: what is then no URL is refused', async () => {
+    it('one that is not a URL after decoding once', async () => {
       await assertError(await register(api, url), 400, /spaces/);
       await assertError(await register(api, encodeURIComponent(goodUrl)), 400, /absolute/);
     });
   });
 
-  describe('the resolver does not answer; Redis away: 503 with Retry-After', () => {
+  describe('the resolver does not answer; Redis is unavailable: 503 with Retry-After', () => {
     it('the resolver does not answer', async () => {
       const lookup = async () => {
         throw Object.assign(new Error('try again'), { code: 'EAI_AGAIN' });
@@ -272,7 +272,7 @@ describe('POST /register_push_notifications', () => {
       assert.ok(answer.headers.get('retry-after'));
       await assertError(answer, 503, /looked up/);
     });
-    itWithOneRedis('Redis away', async () => {
+    itWithOneRedis('Redis is unavailable', async () => {
       const proxy = await startProxy(servers().redisUrl);
       const cut = await startApi({ prefix: api.prefix, redisUrl: proxy.url });
       proxy.hang();
@@ -284,7 +284,7 @@ describe('POST /register_push_notifications', () => {
     });
   });
 
-  it('of 200 concurrent registrations at two processes exactly one gets 200', async () => {
+  it('answers 200 to exactly one of 200 concurrent registrations at two processes', async () => {
     const second = await startApi({ prefix: api.prefix });
     const answers = await Promise.all(
       Array.from({ length: 200 }, (_, i) =>
@@ -301,7 +301,7 @@ describe('POST /register_push_notifications', () => {
     assert.equal((await getRegistration(api.deps.db, customer.client_token))?.url, winner.url);
   });
 
-  describeWithOneRedis('whatever breaks between Redis and the API', () => {
+  describeWithOneRedis('failures between Redis and the API', () => {
     let proxied: RunningApi;
     let proxy: Awaited<ReturnType<typeof startProxy>>;
     beforeEach(async () => {
@@ -320,7 +320,7 @@ describe('POST /register_push_notifications', () => {
       await proxy.close();
     });
 
-    it('the reply is lost: 503, then the repeat gets 200, and the next one 400', async () => {
+    it('answers 503 when the reply is lost, then 200 to the repeat, and 400 to the next one', async () => {
       const lost = proxy.cutBeforeReply(goodUrl);
       await assertError(await register(proxied), 503, /try again/);
       await lost;
@@ -331,7 +331,7 @@ describe('POST /register_push_notifications', () => {
       await assertError(await register(), 400, /already registered/);
     });
 
-    it('of many repeats exactly one gets 200', async () => {
+    it('answers 200 to exactly one of many repeats', async () => {
       const lost = proxy.cutBeforeReply(goodUrl);
       assert.equal((await register(proxied)).status, 503);
       await lost;
@@ -342,7 +342,7 @@ describe('POST /register_push_notifications', () => {
       );
     });
 
-    it('the command runs only after the caller was told 503: the repeat gets 200', async () => {
+    it('answers 200 to the repeat when the command ran only after the 503', async () => {
       const parts = new URLSearchParams({
         access_token: token,
         client_token: customer.client_token,
@@ -361,7 +361,7 @@ describe('POST /register_push_notifications', () => {
       assert.equal((await register()).status, 200);
     });
 
-    it('the caller hangs up before the answer: the repeat gets 200', async () => {
+    it('answers 200 to the repeat when the caller hung up before the answer', async () => {
       const gone = new AbortController();
       const lookup = async () => {
         gone.abort();
@@ -385,7 +385,7 @@ describe('POST /register_push_notifications', () => {
     });
   });
 
-  it('a client token is never given out twice', async () => {
+  it('never gives out a client token twice', async () => {
     await deleteClient(api.deps.db, customer.client_token);
     await assert.rejects(
       createClient(api.deps.db, {

@@ -66,7 +66,7 @@ describe('POST /notifications/replay', () => {
     await until('the next millisecond', () => Date.now() > at + 1);
   };
 
-  it('each asset once, by its newest notification, as backfill; again with the same until: none', async () => {
+  it('sends each asset once, by its newest notification, as backfill, and none when repeated with the same until', async () => {
     const [older, newer] = [await delivered('vid-1'), await delivered('vid-1')];
     const other = await delivered('vid-2');
     await afterNow();
@@ -97,7 +97,7 @@ describe('POST /notifications/replay', () => {
     assert.deepEqual(await replay({ since, until: till }), { count: 0 }, 'it was delivered after that time');
   });
 
-  it('what was never delivered stays what it is; an asset that was told and lost its newest gets that one', async () => {
+  it('leaves assets that were never delivered, and sends the newest notification of a delivered asset even if that one failed', async () => {
     await delivered('vid-1');
     await pause();
     const [given, lost] = [await publish('vid-1'), await publish('vid-2')];
@@ -107,7 +107,7 @@ describe('POST /notifications/replay', () => {
     assert.equal((await read(lost)).state, 'cancelled');
   });
 
-  it('what is owed already is owed as before', async () => {
+  it('leaves owed assets as they are', async () => {
     await delivered('vid-1');
     await pause();
     const newer = await publish('vid-1');
@@ -115,7 +115,7 @@ describe('POST /notifications/replay', () => {
     assert.deepEqual([(await read(newer)).state, (await read(newer)).priority], ['waiting', 'live']);
   });
 
-  it('several pages while others are delivered: each comes again, none more often than it was owed', async () => {
+  it('replays several pages while others are delivered: each asset once, none more often than it was owed', async () => {
     const assets = Array.from({ length: 250 }, (_, i) => `vid-${i}`);
     await Promise.all(assets.map(publish));
     await nothingOwed();
@@ -140,7 +140,7 @@ describe('POST /notifications/replay', () => {
     for (const id of fresh) assert.match(String((await read(id)).state), /^(delivered|superseded)$/);
   });
 
-  it('listed_since: where the 10,000 that are kept begin after since', async () => {
+  it('answers listed_since when the 10,000 kept notifications begin after since', async () => {
     const { redis } = h.db;
     const keys = h.db.client(customer.client_token);
     const at = Date.parse('2026-06-01T00:00:00Z');
@@ -164,7 +164,7 @@ describe('POST /notifications/replay', () => {
     assert.equal(await owed(), 5000);
   });
 
-  it('limited like recover, and in the audit', async () => {
+  it('is limited like recover, and in the audit', async () => {
     const statuses: number[] = [];
     for (let i = 0; i < 6; i++)
       statuses.push((await call('POST', '/notifications/replay', { since })).status);

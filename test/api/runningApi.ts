@@ -70,7 +70,7 @@ export async function startApi(
     log,
     metrics,
   });
-  const { accepting, catchUps, durability } = delivering;
+  const { accepting, catchUps, durability, notices } = delivering;
   const closing = new AbortController();
   const deps: ApiDeps = {
     config,
@@ -79,6 +79,7 @@ export async function startApi(
     temporal,
     accepting,
     catchUps,
+    notices,
     durability,
     sender,
     secretBox,

@@ -7,10 +7,10 @@ import { createClient, deleteClient } from '../../src/redis/records/clients.js';
 import { describeWithOneRedis, servers, uniquePrefix } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
-/** What could tell a stranger by its time whether something exists: counted, because a clock only shows the machine. */
+/** The work whose time could reveal to a stranger whether something exists. It is counted, because time depends on the machine. */
 const countedCrypto = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'scrypt', 'pbkdf2'] as const;
 
-describeWithOneRedis('the same work done', () => {
+describeWithOneRedis('the same work is done for', () => {
   let api: RunningApi;
   let monitor: Redis;
   const commands: string[][] = [];
@@ -58,7 +58,7 @@ describeWithOneRedis('the same work done', () => {
     return { answer: { status: answer.status, body }, work: [...asked, ...called.toSorted()] };
   }
 
-  /** What was asked before this has been heard of. */
+  /** Waits until all earlier commands were observed. */
   async function heardUntilNow(): Promise<void> {
     const mark = uniquePrefix();
     await api.deps.db.redis.echo(mark);

@@ -9,7 +9,7 @@ import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.j
 type Json = Record<string, unknown>;
 
 /** Each test has a client of its own; what it sends arrives at a real receiver or is refused there. */
-describe('sent again, and why not sent', () => {
+describe('redelivery, recovery and explanations', () => {
   let h: Harness;
   let api: RunningApi;
   let cli: Cli;
@@ -92,7 +92,7 @@ describe('sent again, and why not sent', () => {
   }
 
   describe('redeliver', () => {
-    it('POST /notifications/{id}/redeliver: a waiting one is due at once, and delivered', async () => {
+    it('POST /notifications/{id}/redeliver makes a waiting one due immediately, and it is delivered', async () => {
       await register();
       const id = await waiting('vid-1');
       assert.equal((await call('POST', `/notifications/${id}/redeliver`)).body.redelivery, 'due');
@@ -100,14 +100,14 @@ describe('sent again, and why not sent', () => {
       assert.deepEqual(new Set(receiver.idsOf('vid-1')), new Set([id]));
     });
 
-    it('notification redeliver ID: the same by an operator', async () => {
+    it('notification redeliver ID does the same for an operator', async () => {
       await register();
       const id = await waiting('vid-1');
       await cli.json('notification', 'redeliver', id);
       await stateIs(id, 'delivered');
     });
 
-    it('an ended one gets one attempt and the short retries, whatever is newer, and stays what it was', async () => {
+    it('an ended one gets one attempt and the short retries, even if a newer one exists, and keeps its state', async () => {
       await register();
       const older = await publish('vid-1');
       await stateIs(older, 'delivered');
@@ -125,7 +125,7 @@ describe('sent again, and why not sent', () => {
       assert.equal(attempts(await read(newer)), 1, 'the newer one is left alone');
     });
 
-    it('an ended one that failed is delivered by a short retry, and so by an operator', async () => {
+    it('an ended one that failed is delivered by a short retry, also for an operator', async () => {
       await register();
       const id = await failed('vid-1');
       let answers = 0;
@@ -135,7 +135,7 @@ describe('sent again, and why not sent', () => {
       assert.equal(answers, 2);
     });
 
-    it('more than 5 at once for one client: 429 with Retry-After, and nothing is sent', async () => {
+    it('answers 429 with Retry-After and sends nothing beyond a burst of 5 for one client', async () => {
       await register();
       const id = await publish('vid-1');
       await stateIs(id, 'delivered');
@@ -151,7 +151,7 @@ describe('sent again, and why not sent', () => {
   });
 
   describe('recover', () => {
-    it('what failed and was followed by nothing newer of its asset is owed again and delivered', async () => {
+    it('makes failed notifications without a newer one of their asset owed again, and they are delivered', async () => {
       await register();
       const [lost, followed] = await Promise.all([failed('vid-1'), failed('vid-2')]);
       await stateIs(await publish('vid-2'), 'delivered');
@@ -183,7 +183,7 @@ describe('sent again, and why not sent', () => {
       assert.deepEqual((await call('POST', '/notifications/recover', { since })).body, { count: 0 });
     });
 
-    it('notification recover T --since W: the same by an operator', async () => {
+    it('notification recover T --since W does the same for an operator', async () => {
       await register();
       const id = await failed('vid-1');
       const recovered = await cli.json('notification', 'recover', customer.client_token, '--since', '1h');
@@ -203,12 +203,12 @@ describe('sent again, and why not sent', () => {
     };
     const pause = () => pauseEndpoint(h.db, customer.client_token);
 
-    it('nothing was registered', async () => {
+    it('says that nothing was registered', async () => {
       await publish('vid-1');
       assert.equal((await why('vid-1')).decision, 'not_registered');
     });
 
-    it('the platform asked for silence; the asset had all of its segments', async () => {
+    it('says that the platform asked for no notification, or that the asset had all segments', async () => {
       await register();
       await publish('vid-1', { eventId: 'an-1', segments: ['x'], notify: false });
       assert.deepEqual(await why('vid-1'), { event: 'an-1', decision: 'silent', notification: undefined });
@@ -220,7 +220,7 @@ describe('sent again, and why not sent', () => {
       });
     });
 
-    it('another event brought the same segments first', async () => {
+    it('says that another event brought the same segments first', async () => {
       await register();
       await pause();
       const [first] = await Promise.all(
@@ -231,7 +231,7 @@ describe('sent again, and why not sent', () => {
       assert.equal(found.notification?.notification_id ?? first, first);
     });
 
-    it('it is paused, and what is newer took the place of what was owed', async () => {
+    it('says that the client is paused, and that a newer notification took the place of the owed one', async () => {
       await register();
       await pause();
       const older = await publish('vid-1');
@@ -248,7 +248,7 @@ describe('sent again, and why not sent', () => {
       assert.match(listed.stdout, /not while it is paused/);
     });
 
-    it('it failed; it was cancelled; it is suspended; it asked for time (Retry-After)', async () => {
+    it('says that it failed, was cancelled, is suspended, or waits for Retry-After', async () => {
       await register();
       await failed('vid-1');
       const { state, reason } = (await why('vid-1')).notification as Json;

@@ -20,7 +20,7 @@ describe('GET and POST /push_notifications/signing_secret', () => {
     });
   const read = async (answer: Response) => (await answer.json()) as Record<string, string>;
 
-  it('POST once ten overlap: 429 with Retry-After, and no secret is lost', async () => {
+  it('POST answers 429 with Retry-After while ten previous ones still sign, and loses no secret', async () => {
     const customer = await newCustomer(api);
     const token = await newToken(api, customer);
     const made = [(await read(await call('GET', customer, token))).signing_secret];
@@ -40,7 +40,7 @@ describe('GET and POST /push_notifications/signing_secret', () => {
     const both = ['push_notifications', 'signing_secrets'];
 
     for (const method of ['GET', 'POST'] as const) {
-      it(`${method}, an account that has it: 403 insufficient_scope for a token without it, 200 with it`, async () => {
+      it(`${method} answers 403 insufficient_scope to a token without it, and 200 to one with it, if the account has it`, async () => {
         const customer = await newCustomer(api, both);
         const without = await mintedToken(api.deps.db, customer, ['push_notifications'], 60);
         const refused = await call(method, customer, without);
@@ -53,13 +53,13 @@ describe('GET and POST /push_notifications/signing_secret', () => {
         assert.equal((await call(method, customer, withIt)).status, 200);
       });
 
-      it(`${method}, an account without it: any token of it`, async () => {
+      it(`${method} accepts any token of an account without it`, async () => {
         const customer = await newCustomer(api);
         assert.equal((await call(method, customer, await newToken(api, customer))).status, 200);
       });
     }
 
-    it('tokens that are out when the account gets it can’t from then on, and go on for everything else', async () => {
+    it('earlier tokens lose only this right when the account gets the scope', async () => {
       const customer = await newCustomer(api);
       const token = await newToken(api, customer);
       await setScopes(api.deps.db, customer.account_id, both);
@@ -68,7 +68,7 @@ describe('GET and POST /push_notifications/signing_secret', () => {
       assert.equal(clients.status, 200);
     });
 
-    it('another account’s client is as unknown as ever, with or without the scope', async () => {
+    it('another account’s client stays unknown, with or without the scope', async () => {
       const [customer, other] = [await newCustomer(api, both), await newCustomer(api)];
       const token = await mintedToken(api.deps.db, customer, ['push_notifications'], 60);
       assert.equal((await call('GET', other, token)).status, 401);

@@ -8,7 +8,7 @@ import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.j
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
 
-/** What a call is about. The receiver's URL is registered for the client. */
+/** The subject of a call. The receiver's URL is registered for the client. */
 interface Subject {
   clientToken: string;
   notificationId: string;
@@ -17,7 +17,7 @@ interface Subject {
 }
 
 interface Call {
-  /** What the owner's own token gets: whatever is refused below is refused for who asks, not for what is asked. */
+  /** The answer to the owner's token, which shows that the calls below are refused because of the caller. */
   succeeds: number;
   /** Its query, without the access token. */
   query?: (subject: Subject) => Record<string, string>;
@@ -43,11 +43,14 @@ const calls: Record<string, Call> = {
     body: (subject) => ({ ...ofClient(subject), platform_id: subject.platformId, segments: [] }),
     scope: 'enrichments',
   },
+  'GET /runs/{run_id}': { succeeds: 200, scope: 'enrichments' },
   'GET /clients': { succeeds: 200 },
   'POST /console_sessions': { succeeds: 200 },
   'GET /push_notifications': { succeeds: 200, query: ofClient },
   'GET /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
   'POST /push_notifications/signing_secret': { succeeds: 200, query: ofClient },
+  'GET /push_notifications/headers': { succeeds: 200, query: ofClient },
+  'PUT /push_notifications/headers': { succeeds: 200, query: ofClient, body: () => ({ headers: {} }) },
   'POST /push_notifications/test': { succeeds: 200, query: ofClient },
   'POST /push_notifications/check': { succeeds: 200, query: ofClient },
   'POST /push_notifications/resume': { succeeds: 202, query: ofClient },
@@ -64,6 +67,12 @@ const calls: Record<string, Call> = {
     query: ofClient,
     body: () => ({ since: '2026-01-01T00:00:00Z' }),
   },
+  'GET /updates': { succeeds: 200, query: ofClient },
+  'PUT /notices': { succeeds: 200, body: () => ({ url: receiver.url }) },
+  'GET /notices': { succeeds: 200 },
+  'GET /notices/signing_secret': { succeeds: 200 },
+  'POST /notices/signing_secret': { succeeds: 200 },
+  'DELETE /notices': { succeeds: 200 },
   'GET /events/{event_id}': { succeeds: 200, query: ofClient },
   'GET /assets/{platform_id}': { succeeds: 200, query: ofClient },
 };
@@ -72,7 +81,8 @@ const calls: Record<string, Call> = {
 const open = ['POST /oauth/access_token', 'GET /healthz', 'GET /readyz', 'GET /openapi.json', 'GET /docs'];
 
 const aboutOneClient = Object.entries(calls).filter(([, call]) => call.query);
-const aboutOneThing = Object.entries(calls).filter(([name]) => name.includes('{'));
+/** A run is of no account: whoever publishes may see it. */
+const aboutOneThing = Object.entries(calls).filter(([name, { scope }]) => name.includes('{') && !scope);
 
 describe('tenants', () => {
   let harness: Harness;
@@ -111,7 +121,7 @@ describe('tenants', () => {
     const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
     await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
     const eventId = `of-${asset}`;
-    const { id } = await harness.publish({ client, asset, eventId });
+    const { id } = await harness.publish({ client, asset, eventId, runId: eventId });
     await until(
       'it is delivered',
       async () => (await harness.notification(client, id))?.state === 'delivered',
@@ -137,6 +147,7 @@ describe('tenants', () => {
     const filled = path
       .replace('{id}', encodeURIComponent(subject.notificationId))
       .replace('{event_id}', encodeURIComponent(subject.eventId))
+      .replace('{run_id}', encodeURIComponent(subject.eventId))
       .replace('{platform_id}', encodeURIComponent(subject.platformId));
     const body = call?.body?.(subject);
     const answer = await fetch(
@@ -176,7 +187,7 @@ describe('tenants', () => {
     return kept.map((key, i) => `${key} ${dumps[i]?.toString('base64')}`);
   }
 
-  it('every call of the description has a row here', () => {
+  it('has a row for every call of the description', () => {
     const described = Object.entries(openapi.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
@@ -189,7 +200,7 @@ describe('tenants', () => {
     }
   });
 
-  describe('without a token that is valid', () => {
+  describe('without a valid token', () => {
     let invalid: Record<string, string>;
     let shortLived: RunningApi;
 
@@ -227,7 +238,7 @@ describe('tenants', () => {
     });
 
     for (const name of Object.keys(calls)) {
-      it(`${name}: one answer to all of them, whatever is asked about`, async () => {
+      it(`${name}: gives one answer to all invalid tokens, for any subject`, async () => {
         const nothing: Subject = {
           clientToken: 'SITE-of-nobody',
           notificationId: `msg_${'A'.repeat(22)}`,
@@ -253,7 +264,7 @@ describe('tenants', () => {
         assert.deepEqual(await everything(), before);
       });
 
-      it(`${name}: none, another scheme, and a token where none is taken`, async () => {
+      it(`${name}: refuses no token, another scheme, and a token in the wrong place`, async () => {
         const valid = tokenFor(name);
         const tried: [string | undefined, Record<string, string>?][] = [
           [undefined],
@@ -277,7 +288,7 @@ describe('tenants', () => {
         }
       });
 
-      it(`${name}: never a token in both places`, async () => {
+      it(`${name}: refuses a token in both places`, async () => {
         const answer = await ask(name, mine, bearer(tokenFor(name)), { access_token: tokenFor(name) });
         assert.deepEqual([answer.status, answer.body.code], [400, 'invalid_request']);
       });
@@ -286,7 +297,7 @@ describe('tenants', () => {
 
   describe('with the token of another account', () => {
     for (const [name] of aboutOneClient) {
-      it(`${name}: a client of the owner, none, a deleted and a malformed one are the same`, async () => {
+      it(`${name}: answers the same for the owner’s, an unknown, a deleted and a malformed client`, async () => {
         const gone = await newCustomer(api);
         await deleteClient(api.deps.db, gone.client_token);
         const before = await everything();
@@ -314,7 +325,7 @@ describe('tenants', () => {
     }
 
     for (const [name] of aboutOneThing) {
-      it(`${name}: the owner’s, one that never was and a malformed one are the same`, async () => {
+      it(`${name}: answers the same for the owner’s, an unknown and a malformed one`, async () => {
         const before = await everything();
         const { clientToken } = theirs;
         const about = (notificationId: string, platformId: string, eventId = platformId) =>
@@ -332,7 +343,7 @@ describe('tenants', () => {
       });
     }
 
-    it('GET /clients: only its own', async () => {
+    it('GET /clients lists only its own', async () => {
       const { body } = await ask('GET /clients', mine, bearer(tokens.stranger));
       const { clients } = body as { clients: { client_token: string }[] };
       assert.deepEqual(
@@ -343,7 +354,7 @@ describe('tenants', () => {
   });
 
   describe('with the wrong scope', () => {
-    it('POST /enrichments: 403, the same for every client token and for a body that is none', async () => {
+    it('POST /enrichments answers 403, the same for every client token and for an invalid body', async () => {
       const before = await everything();
       const answers: Answer[] = [];
       for (const clientToken of [mine.clientToken, theirs.clientToken, 'SITE-of-nobody', 'no token!']) {
@@ -357,7 +368,7 @@ describe('tenants', () => {
   });
 
   describe('with the owner’s token', () => {
-    it('POST /enrichments: a deleted client is an unknown one', async () => {
+    it('POST /enrichments treats a deleted client as unknown', async () => {
       const gone = await newCustomer(api);
       await deleteClient(api.deps.db, gone.client_token);
       const ofGone = await ask(
@@ -383,22 +394,28 @@ describe('tenants', () => {
       });
     }
 
-    it('each that reads a secret, changes or sends something is in the audit; nobody else’s is', async () => {
+    it('records in the audit each call that reads a secret, changes or sends something, and no refused one', async () => {
       const calls = await listCalls(api.deps.db);
       const done = calls.filter(({ accountId }) => accountId === owner.account_id);
       assert.deepEqual([...new Set(done.map(({ what }) => what))].sort(), [
         'check',
         'console link',
+        'notices secret read',
+        'notices secret rotate',
+        'notices url removed',
+        'notices url set',
         'notification recover',
         'notification redeliver',
         'notification replay',
         'registration',
+        'request headers set',
         'resume',
         'signing secret read',
         'signing secret rotate',
         'test',
       ]);
-      for (const { accountId, clientToken } of calls.filter(({ what }) => what !== 'console link')) {
+      const ofClients = calls.filter(({ what }) => !/^(console link|notices )/.test(what));
+      for (const { accountId, clientToken } of ofClients) {
         const of = [owner, stranger].find(({ account_id }) => account_id === accountId);
         assert.equal(clientToken, of?.client_token);
       }

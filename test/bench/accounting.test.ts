@@ -9,7 +9,7 @@ describe('the benchmark accounts for every notification', () => {
     assets: ['/x 1', '/x 2', '/x 3', '/down 4', '/x 1'],
   };
 
-  it('by its id: arrived, twice, never, superseded, sent to the endpoint that is down, in no answer', () => {
+  it('by its id: arrived, repeated, missing, superseded, sent to the endpoint that is down, in no answer', () => {
     const arrivals = {
       ids: ['e', 'b', 'b', 'z'],
       at: [10, 11, 12, 13],
@@ -28,7 +28,7 @@ describe('the benchmark accounts for every notification', () => {
     });
   });
 
-  it('an older notification of the same asset does not stand for a newer one', () => {
+  it('and does not count an older notification of the same asset as a newer one', () => {
     const arrivals = { ids: ['a'], at: [2], assets: ['/x 1'] };
     assert.equal(account(events, arrivals).missing, 3);
   });

@@ -14,25 +14,25 @@ describe('the benchmark’s shapes of load', () => {
     const service = { name: 'service', rounds: [round(1000), round(900, { missing: 1 }), round(1500)] };
     const floor = { name: 'floor', rounds: [round(2000), round(1000, { duplicates: 2 }), round(3000)] };
 
-    it('a ratio is that of each pair that took turns, and the figure their median', () => {
+    it('a figure is the median of the ratios of pairs that took turns', () => {
       const row = ratioRow('64 callers', deliveredPerSecond, service, floor, { atLeast: 0.5 });
       assert.deepEqual(row.values, [0.5, 0.9, 0.5]);
       assert.equal(isReached(row), true);
       assert.equal(row.beside, '1,000 / 2,000');
     });
 
-    it('a side that a stopped run left without its pair counts in no ratio', () => {
+    it('a turn without its pair, after a stopped run, counts in no ratio', () => {
       const row = ratioRow('', deliveredPerSecond, service, { name: 'floor', rounds: [round(2000)] });
       assert.deepEqual(row.values, [0.5]);
     });
 
-    it('what is missing or received twice is that of both sides', () => {
+    it('missing and repeated notifications are those of both sides', () => {
       const row = quantityRow('64 callers', deliveredPerSecond, service, floor);
       assert.deepEqual(row.wrong, { missing: 1, duplicates: 2 });
       assert.equal(row.beside, 'floor 2,000');
     });
 
-    it('a fixed number of events lasts until the last of them arrived', () => {
+    it('a round of a fixed number of events lasts until the last of them arrived', () => {
       const burst = { ...round(0, {}, 250), seconds: 0.25 };
       assert.equal(perSecondOfAll(500).of(burst), 1000);
     });
@@ -49,7 +49,7 @@ describe('the benchmark’s shapes of load', () => {
       assert.equal(reached([1], undefined), undefined);
     });
 
-    it('reach none where the figure could not be taken', () => {
+    it('reach none if the figure could not be measured', () => {
       assert.equal(isReached({ values: [Number.NaN], goal: { atMost: 1 } }), false);
       assert.equal(isReached({ values: [], goal: { atLeast: 1 } }), false);
     });
@@ -70,7 +70,7 @@ describe('the benchmark’s shapes of load', () => {
       ]);
     });
 
-    it('rise where no step is below 1, judged within a round', () => {
+    it('rise if no step is below 1, judged within a round', () => {
       const steps = smallestSteps([
         [1, 2],
         [2, 1],
@@ -80,7 +80,7 @@ describe('the benchmark’s shapes of load', () => {
     });
   });
 
-  it('have a name each, fit for the ids of their events', () => {
+  it('each have a name that is valid in the ids of their events', () => {
     const names = shapes.map((shape) => shape.name);
     assert.equal(new Set(names).size, names.length);
     for (const name of names) assert.match(name, /^[a-z0-9-]{1,40}$/);
@@ -98,12 +98,12 @@ describe('the benchmark’s shapes of load', () => {
     const clientsOf = (request: Parameters<typeof eventAt>[0], count: number) =>
       Array.from({ length: count }, (_, n) => eventAt(request, n).client_token).join('');
 
-    it('go to the clients one by one, or so many in a row', () => {
+    it('go to the clients one by one, or several in a row', () => {
       assert.equal(clientsOf(requestOf({}).request, 5), 'ABABA');
       assert.equal(clientsOf(requestOf({ eventsPerTurn: 3 }).request, 8), 'AAABBBAA');
     });
 
-    it('bring something new each, or name what is known', () => {
+    it('each bring something new, or only known segments', () => {
       const fresh = requestOf({}).request;
       assert.notDeepEqual(eventAt(fresh, 0).segments, eventAt(fresh, 4).segments);
       const known = requestOf({ known: { prefix: 'known', assets: 2 } }).request;
@@ -119,14 +119,14 @@ describe('the benchmark’s shapes of load', () => {
     });
   });
 
-  it('a receiver that refuses one in ten does so by the id, and always the same', () => {
+  it('are refused by the id, always the same ones, if a receiver refuses one in ten', () => {
     const ids = Array.from({ length: 10_000 }, (_, i) => `ntf_${i}`);
     const refused = ids.filter(isOneInTen);
     assert.ok(refused.length > 800 && refused.length < 1200, String(refused.length));
     assert.ok(refused.every(isOneInTen));
   });
 
-  it('a second event of an asset counts from the end of the first POST, where it was sent during it', () => {
+  it('count from the end of the first POST, for a second event of an asset sent during it', () => {
     const waits = waitsMs(
       { notificationIds: ['a1', 'b1', 'c1'] },
       { notificationIds: ['a2', 'b2', 'c2'], at: [100, 100, 100] },

@@ -11,6 +11,9 @@ import {
 } from '../../clients/node/src/client.js';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
+import { changeRun } from '../../src/redis/runs/change.js';
+import { holdRun } from '../../src/redis/runs/hold.js';
+import { clientsOfRun, getRun, type Run, sumRun } from '../../src/redis/runs/runs.js';
 import { until } from '../delivery/harness.js';
 import { type PublishedTo, startPublishedTo } from './service.js';
 
@@ -23,7 +26,7 @@ interface Call {
 describe('clients/node', () => {
   let to: PublishedTo;
   let client: EnrichmentsClient | undefined;
-  /** What the client under test has called, in the order of the answers. */
+  /** The calls of the client under test, in the order of the answers. */
   let calls: Call[];
   let mostUnderWay: number;
 
@@ -80,7 +83,7 @@ describe('clients/node', () => {
     return true;
   };
 
-  it('sends what comes together in shared calls, at most `concurrency` under way, each event once', async () => {
+  it('sends events that arrive together in shared calls, at most `concurrency` under way, each event once', async () => {
     const publisher = open({ concurrency: 2, batchSize: 50 });
     const accepted = await Promise.all(events(450).map((one) => publisher.send(one)));
     assert.ok(accepted.every(({ notification }) => notification === 'queued'));
@@ -90,7 +93,7 @@ describe('clients/node', () => {
     await assertEachOnce(450);
   });
 
-  it('tells of an event that makes no notification, and why', async () => {
+  it('reports an event that makes no notification, and why', async () => {
     const publisher = open();
     assert.equal((await publisher.send(event(1))).notification, 'queued');
     const repeated = await publisher.send(event(1));
@@ -100,7 +103,19 @@ describe('clients/node', () => {
     );
   });
 
-  it('503: sends the same again until it is taken, each notification once', async () => {
+  it('publishes events of a run, which are refused after it is cancelled', async () => {
+    const publisher = open();
+    assert.equal((await publisher.send(event(1, { run_id: 'nightly' }))).notification, 'queued');
+    const { db } = to.api.deps;
+    assert.equal((await sumRun(db, 'nightly')).counts.accepted, 1);
+    assert.equal((await changeRun(db, 'nightly', 'cancelled')).outcome, 'changed');
+    for await (const page of clientsOfRun(db, 'nightly')) {
+      for (const clientToken of page) await holdRun(db, clientToken, (await getRun(db, 'nightly')) as Run);
+    }
+    await assert.rejects(publisher.send(event(2, { run_id: 'nightly' })), refusal('run_cancelled'));
+  });
+
+  it('repeats a call after 503 until it is accepted, each notification once', async () => {
     const publisher = open({ concurrency: 3, batchSize: 20 });
     await publisher.send(event(0));
     to.redis.hang();
@@ -115,7 +130,7 @@ describe('clients/node', () => {
     await assertEachOnce(100);
   });
 
-  it('waits as long as Retry-After says', async () => {
+  it('waits for Retry-After', async () => {
     let refusedAt = 0;
     let waitedMs = 0;
     const publisher = open({}, async (url, init) => {
@@ -130,7 +145,7 @@ describe('clients/node', () => {
     assert.ok(waitedMs >= 990, `${waitedMs}`);
   });
 
-  it('an answer that is lost: sends it again with the same ids, and no second notification is made', async () => {
+  it('repeats a call after a lost answer with the same ids, without a second notification', async () => {
     const publisher = open({}, async (url, init) => {
       const response = await fetch(url, init);
       if (calls.length > 0) return response;
@@ -146,7 +161,7 @@ describe('clients/node', () => {
     await assertEachOnce(5);
   });
 
-  it('looks at every item: what is refused is told, what is unknown is sent again, the rest is taken', async () => {
+  it('handles every item: reports refused ones, repeats unknown ones, accepts the rest', async () => {
     const publisher = open({}, async (url, init) => {
       const response = await fetch(url, init);
       if (calls.length > 0) return response;
@@ -179,7 +194,7 @@ describe('clients/node', () => {
     await assertEachOnce(20);
   });
 
-  it('a token that is ended: asks for a new one', async () => {
+  it('asks for a new token when its token has ended', async () => {
     const publisher = open();
     await publisher.send(event(0));
     // Enabling an account revives no token.
@@ -191,13 +206,13 @@ describe('clients/node', () => {
     );
   });
 
-  it('refused credentials: every event is refused with the code of the service', async () => {
+  it('refuses every event with the service’s code when its credentials are refused', async () => {
     const publisher = open({ clientSecret: 'wrong' });
     const results = await Promise.allSettled(events(3).map((one) => publisher.send(one)));
     for (const one of results) refusal('invalid_client')(one.status === 'rejected' && one.reason);
   });
 
-  it('back-pressure: ready() waits while maxQueued events wait for their answer', async () => {
+  it('applies back-pressure: ready() waits while maxQueued events wait for their answer', async () => {
     const publisher = open({ maxQueued: 10, concurrency: 1, batchSize: 5 });
     await publisher.send(event(0));
     to.redis.hang();
@@ -219,7 +234,7 @@ describe('clients/node', () => {
     await assertEachOnce(40);
   });
 
-  it('close() sends all that waits, then takes no more; the process ends by itself', async () => {
+  it('close() sends all waiting events, then accepts no more; the process ends by itself', async () => {
     const script = join(import.meta.dirname, 'publishAndEnd.ts');
     const { client_id, client_secret } = to.account;
     const args = ['--import', 'tsx', script, to.api.url, client_id, client_secret, to.clientToken, '300'];
@@ -233,7 +248,7 @@ describe('clients/node', () => {
     await publisher.ready();
   });
 
-  it('close(ms) gives up what has no answer by then, with its id, so that it can be sent again', async () => {
+  it('close(ms) gives up events without an answer by then, with their ids, so that they can be sent again', async () => {
     const publisher = open({ concurrency: 1, batchSize: 2 });
     await publisher.send(event(0));
     to.redis.hang();
@@ -252,7 +267,9 @@ describe('clients/node', () => {
   });
 
   it('knows the members of an event that the OpenAPI description has, and stays small', () => {
-    const all: Required<EnrichmentEvent> = { ...event(1), event_id: 'a', priority: 'live', notify: true };
+    const all: Required<EnrichmentEvent> = {
+      ...{ ...event(1), event_id: 'a', priority: 'live', notify: true, run_id: 'nightly' },
+    };
     const { properties } = openapi.components.schemas.EnrichmentEvent as { properties: object };
     assert.deepEqual(Object.keys(all).sort(), Object.keys(properties).sort());
     const sources = ['accessToken', 'call', 'client'].map((name) =>
@@ -262,7 +279,7 @@ describe('clients/node', () => {
       .join('\n')
       .split('\n')
       .filter((line) => !/^\s*($|\/\/|\/\*|\*)/.test(line));
-    assert.ok(code.length < 250, `${code.length}`);
+    assert.ok(code.length < 260, `${code.length}`);
     assert.doesNotMatch(sources.join('\n'), /from '(?!\.\/|node:)/);
   });
 });

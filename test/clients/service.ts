@@ -1,4 +1,4 @@
-/** What a test of a client needs of the service: its API behind a proxy to Redis, an account, a client with a URL. */
+/** The service for tests of a client: its API behind a proxy to Redis, an account, a client with a URL. */
 import assert from 'node:assert/strict';
 import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
 import { startProxy } from '../proxy.js';

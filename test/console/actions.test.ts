@@ -163,7 +163,9 @@ describe('console: actions', () => {
       [{ form_token }, { origin: 'null' }],
       [{ form_token }, { 'sec-fetch-site': 'same-site' }],
     ] as [Record<string, string>, Record<string, string>][]) {
-      for (const action of ['test', 'resume', 'recover', 'signing_secret', 'signing_secret/rotate']) {
+      for (const action of [
+        ...['test', 'check', 'resume', 'recover', 'replay', 'signing_secret', 'signing_secret/rotate'],
+      ]) {
         assert.equal((await visitor.post(`${site}/${action}`, fields, headers)).status, 403);
       }
     }
@@ -196,8 +198,10 @@ describe('console: actions', () => {
     const sent = receiver.received.length;
     for (const action of [
       'test',
+      'check',
       'resume',
       'recover',
+      'replay',
       'signing_secret',
       'signing_secret/rotate',
       `notifications/${id}/redeliver`,

@@ -103,6 +103,33 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
+  it('checks a receiver and replays to it without leaving the page, and the answer is accessible', async () => {
+    const { receiver, site, harness, customer } = scene;
+    const { page, complaints } = await comeIn({ viewport: { width: 390, height: 844 } });
+    await scene.register();
+    await scene.publish('vid-1', 'delivered');
+    await page.goto(`${scene.api.url}${site}/actions`);
+    await page.getByRole('button', { name: 'How many?' }).click();
+    await page.getByText('1 asset would be sent again').waitFor();
+    await page.getByRole('button', { name: 'Replay 1 asset' }).click();
+    await page.getByText('1 asset owed again; sending begins now').waitFor();
+    await until('it is there again', () => receiver.idsOf('vid-1').length === 2);
+    await harness.db.redis.del(harness.db.client(customer.client_token).sendLimit);
+    await page.getByRole('button', { name: 'Check', exact: true }).click();
+    await page.getByText('2 checks of 5 failed or need attention').waitFor();
+    await page.getByText('Verify webhook-signature with your secret').waitFor();
+    assert.ok(await page.evaluate('document.activeElement.id === "result"'), 'it is read out');
+    for (const summary of await page.locator('summary').all()) await summary.click();
+    await page.evaluate(axe);
+    const found = await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))');
+    assert.deepEqual(found, []);
+    const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
+    assert.ok(overflow <= 0, `${overflow} px too wide`);
+    assert.equal(page.url(), `${scene.api.url}${site}/actions`);
+    assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
   it('what is opened stays open over a change, and what is shown stays over an error', async () => {
     const { page } = await comeIn();
     await scene.register();

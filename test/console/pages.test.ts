@@ -25,6 +25,20 @@ describe('console: the pages of a site', () => {
     assert.match(html, /<td>no URL<\/td><td>active<\/td><td>registered<\/td>/);
   });
 
+  it('names the client’s own request headers, without their values', async () => {
+    const { visitor, site } = scene;
+    assert.doesNotMatch((await visitor.get(site)).html, /Headers of your own/);
+    const headers = { Authorization: 'Bearer open-sesame', 'X-Key': 'open-sesame' };
+    await scene.call('PUT', '/push_notifications/headers', { headers });
+    const { html } = await visitor.get(site);
+    assert.match(
+      html,
+      /Headers of your own<\/dt><dd><code>authorization<\/code>, <code>x-key<\/code>, sent with each notification/,
+    );
+    assert.ok(!html.includes('open-sesame'));
+    await scene.call('PUT', '/push_notifications/headers', { headers: {} });
+  });
+
   it('shows of notifications those asked for, each with its attempts and what was sent', async () => {
     const { visitor, site, receiver, customer } = scene;
     const id = await scene.publish('vid-<b>&"', 'waiting');
@@ -65,7 +79,7 @@ describe('console: the pages of a site', () => {
     );
     assert.match(await ask('vid-none'), /Nothing is known about the asset <code>vid-none<\/code>/);
     await harness.publish({ client: customer.client_token, asset: 'vid-quiet', notify: false });
-    assert.match(await ask('vid-quiet'), /the platform asked for silence/);
+    assert.match(await ask('vid-quiet'), /The last event notified nobody: the platform asked for silence/);
   });
 
   it('a page with 10,000 notifications is bounded; what lies further back is behind a link', async () => {

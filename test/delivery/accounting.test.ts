@@ -24,7 +24,7 @@ interface Published {
   notificationId: string;
 }
 
-describe(`${events} random events with faults on: every accepted event is accounted for`, function () {
+describe(`${events} random events with faults: every accepted event is accounted for`, function () {
   this.timeout(60_000 + events * 20);
   let h: Harness;
   /** Another process of the same installation, which ends while events come. */
@@ -108,7 +108,7 @@ describe(`${events} random events with faults on: every accepted event is accoun
     assert.ok(delivered > 0 && superseded > 0);
   });
 
-  it('each was received, or a newer one of its asset was', async () => {
+  it('each notification was received, or a newer one of its asset', async () => {
     const arrivals = new Map<string, number[]>();
     for (const { receiver } of clients) {
       for (const { headers, at } of receiver.received) arrivals.set(String(headers['webhook-id']), [at]);
@@ -119,7 +119,7 @@ describe(`${events} random events with faults on: every accepted event is accoun
     for (const id of arrivals.keys()) assert.ok(queued.has(id), `${id} was received and never accepted`);
   });
 
-  describe('what is taken away behind its back is found, and nothing else', () => {
+  describe('reconcile finds data that was deleted by hand, and nothing else', () => {
     const names = (found: Reconciliation) =>
       found.unaccounted.map((u) => [u.problem, u.clientToken, u.platformId, u.notificationId]);
     const [asset, other] = ['taken-1', 'taken-2'];
@@ -163,7 +163,7 @@ describe(`${events} random events with faults on: every accepted event is accoun
       assert.equal(await unaccountedNow(h.db), 0);
     });
 
-    it('the time at which it is due', async () => {
+    it('a due time', async () => {
       const { client, id } = await waiting();
       const { dueLive } = h.db.client(client);
       const due = await h.db.redis.zscore(dueLive, asset);
@@ -172,7 +172,7 @@ describe(`${events} random events with faults on: every accepted event is accoun
       await h.db.redis.zadd(dueLive, String(due), asset);
     });
 
-    it('the record of one that is owed', async () => {
+    it('the record of an owed notification', async () => {
       const { client, id } = await waiting();
       const record = h.db.client(client).notification(id);
       const kept = await h.db.redis.hgetall(record);
@@ -181,7 +181,7 @@ describe(`${events} random events with faults on: every accepted event is accoun
       await h.db.redis.hset(record, kept);
     });
 
-    it('the record of one that was delivered', async () => {
+    it('the record of a delivered notification', async () => {
       const { client, id, workflowId } = await delivered();
       const record = h.db.client(client).notification(id);
       const kept = await h.db.redis.hgetall(record);
@@ -192,7 +192,7 @@ describe(`${events} random events with faults on: every accepted event is accoun
       await h.db.redis.hset(record, kept);
     });
 
-    it('everything that was known of an event', async () => {
+    it('all data of an event', async () => {
       const { client, id, workflowId } = await delivered();
       const keys = h.db.client(client);
       await h.db.redis.del(keys.notification(id));

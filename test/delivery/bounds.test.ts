@@ -63,18 +63,18 @@ describe("A client's bounds over two workers", () => {
     assert.equal(receiver.received.length, count);
   }
 
-  it('max_in_flight: never more POSTs without an answer', async () => {
+  it('allow at most max_in_flight POSTs without an answer', async () => {
     await setClient(db, client, { maxInFlight: 3 });
     receiver.delayMs = 20;
     await publishAll(60);
     assert.equal(receiver.mostInFlight, 3);
   });
 
-  it('max_per_second: never faster', async () => {
+  it('allow at most max_per_second', async () => {
     await setClient(db, client, { maxPerSecond: 20 });
     const before = Date.now();
     await publishAll(30);
-    // What was not used is kept for a twentieth of a second: one more place.
+    // Unused places are kept for a twentieth of a second: one more place.
     const soonestMs = ((30 - 1 - 1) * 1000) / 20;
     const tookMs = (receiver.received.at(-1)?.at ?? 0) - before;
     assert.ok(tookMs >= soonestMs, `30 in ${tookMs} ms`);
@@ -96,7 +96,7 @@ describe('Catch-up of one client', () => {
     await h.close();
   });
 
-  it('a receiver that is slow for one asset delays no other', async () => {
+  it('delays no asset when the receiver is slow for another', async () => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
     const assets = Array.from({ length: 100 }, (_, i) => `vid-${i}`);

@@ -4,8 +4,8 @@ import { setClient } from '../../src/redis/records/clients.js';
 import { withTimeout } from '../../src/withTimeout.js';
 import { startHarness } from './harness.js';
 
-describe('An engine that ends', () => {
-  it('leaves to catch-up what is refused a place meanwhile', async () => {
+describe('A stopping engine', () => {
+  it('hands notifications that are refused a place over to catch-up', async () => {
     const h = await startHarness({}, 'worker');
     try {
       const { db, deps, delivering } = h;

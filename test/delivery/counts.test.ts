@@ -1,4 +1,4 @@
-/** What the sweep counts, and what a scrape of the metrics costs. */
+/** The counts of the sweep, and the cost of a scrape of the metrics. */
 import assert from 'node:assert/strict';
 import { createMetrics } from '../../src/metrics.js';
 import { createPace } from '../../src/operator/pace.js';
@@ -32,14 +32,14 @@ describe('Counts of the sweep', () => {
     };
   }
 
-  it('are left out until a sweep has taken them', async () => {
+  it('are absent until a sweep has counted', async () => {
     const value = await scrape();
     for (const name of ['owed_notifications', 'unaccounted', 'sweep_completed_timestamp_seconds']) {
       assert.equal(value(name), undefined, name);
     }
   });
 
-  it('are what is owed, to how many, registrations by state, catch-ups; with their age and the end of the sweep', async () => {
+  it('are owed notifications and clients, registrations by state and catch-ups, with their age and the end of the sweep', async () => {
     const paused = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, paused);
     await h.newClient(receiver.url);
@@ -63,7 +63,7 @@ describe('Counts of the sweep', () => {
     assert.ok(age >= 90 && age < 150, String(age));
   });
 
-  it('are read once for all scrapes at the same time', async () => {
+  it('are read once for all concurrent scrapes', async () => {
     const metrics = createMetrics();
     let reads = 0;
     let answer: () => void = () => undefined;
@@ -84,7 +84,7 @@ describe('Counts of the sweep', () => {
     await next;
   });
 
-  it('are left out, all of them, where they cannot be read', async () => {
+  it('are all absent when they cannot be read', async () => {
     const metrics = createMetrics();
     let isAway = false;
     watchCounts(metrics, () => (isAway ? Promise.reject(new Error('away')) : readCounts(h.db)));
@@ -142,7 +142,7 @@ describe('Counts of the sweep', () => {
       });
     }
 
-    it('owed without "owed since", and owed without a time at which it is due', async () => {
+    it('owed without "owed since", and owed without a due time', async () => {
       for (const key of ['owedSince', 'dueLive'] as const) {
         const client = await h.newClient(receiver.url);
         await pauseEndpoint(h.db, client);
@@ -157,7 +157,7 @@ describe('Counts of the sweep', () => {
       }
     });
 
-    it('its changes of state cannot be read: what operators changed is told all the same', async () => {
+    it('its changes of state cannot be read: operators’ changes are still logged', async () => {
       const client = await h.newClient(receiver.url);
       const { stateChanges } = h.db.client(client);
       const aside = `${stateChanges}:aside`;

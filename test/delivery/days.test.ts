@@ -22,7 +22,7 @@ describe('Schedules of days', () => {
 
   const wake = (client: string) => h.wake(client);
 
-  it('an endpoint that fails for 5 days is suspended; what it is owed fails after 30', async () => {
+  it('an endpoint that fails for 5 days is suspended, and its owed notifications fail after 30', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
     const ids: string[] = [];
@@ -59,7 +59,7 @@ describe('Schedules of days', () => {
     assert.equal(receiver.received.length, tried, 'nothing is tried while suspended');
   });
 
-  it('an asset whose notification alone is refused holds up nobody and fails after 5 days', async () => {
+  it('a notification that alone is refused delays no other and fails after 5 days', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = (r) => (r.body.includes('"refused"') ? 400 : 200);
     const { id } = await h.publish({ client, asset: 'refused' });

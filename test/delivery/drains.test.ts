@@ -50,7 +50,7 @@ describe('A drain asks Redis for no more than it delivers', () => {
     await until('all have arrived', () => receiver.received.length === assets);
     await until('its catch-up has ended', () => noneRuns('catch-up'));
     const counts = { scripts: 0, commands: 0 };
-    // What this test asks by itself is left out.
+    // Commands of this test itself are left out.
     const own = /^(hgetall|hlen|zrangebyscore|lindex|info|config\|resetstat|ping)$/;
     for (const [, name = '', calls] of (await h.db.redis.info('commandstats')).matchAll(
       /cmdstat_([^:]+):calls=(\d+)/g,
@@ -68,13 +68,13 @@ describe('A drain asks Redis for no more than it delivers', () => {
     return true;
   }
 
-  it('one place: a script for each delivery, which settles it and takes the next, and a plan for many', async () => {
+  it('with one place: one script for each delivery, which settles it and takes the next, and one plan for many', async () => {
     await setClient(h.db, client, { maxInFlight: 1 });
     const { scripts } = await drained(60);
     assert.ok(scripts <= 60 + 15, `${scripts} scripts`);
   });
 
-  it('a rate: what may not be sent yet is not asked for again and again', async () => {
+  it('with a rate: it does not ask repeatedly for assets that may not be sent yet', async () => {
     await setClient(h.db, client, { maxPerSecond: 50 });
     const { scripts, commands } = await drained(60);
 
@@ -83,8 +83,8 @@ describe('A drain asks Redis for no more than it delivers', () => {
   });
 });
 
-describe('The queue of a process that holds as much as it may', () => {
-  it('refuses events, and never what drains plan: they would ask again at once', async () => {
+describe('The full queue of a process', () => {
+  it('refuses events, but never works of drains, which would ask again immediately', async () => {
     const woken: string[] = [];
     const never = new Promise<never>(() => undefined);
     const engine = new Engine({

@@ -30,7 +30,7 @@ describe('Drains of many clients', () => {
     await h.wake(client);
   }
 
-  it('one that goes on for long makes room for others, and comes back', async function () {
+  it('a long one makes room for others, and comes back', async function () {
     this.timeout(120_000);
     // For each slot of this process a client that is sent one asset a second.
     const busy = await Promise.all([owing(90), owing(90)]);

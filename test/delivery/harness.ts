@@ -37,7 +37,7 @@ type Answer = number | 'hang' | { status: number; headers: Record<string, string
 export interface Receiver {
   url: string;
   received: Received[];
-  /** What the next requests are answered; `hang` never is. */
+  /** The answers to the next requests; `hang` is never answered. */
   answer: (request: Received) => Answer | Promise<Answer>;
   /** Each answer is given so much later. */
   delayMs: number;
@@ -101,7 +101,7 @@ export interface Harness {
   /** @param clientToken of another installation's client; a new one without it */
   newClient(url?: string, clientToken?: string): Promise<string>;
   registerUrl(client: string, url: string): Promise<void>;
-  /** What the API does with an event. */
+  /** Accepts an event as the API does. */
   publish(
     event: Partial<EventGiven> & { client: string; asset: string },
   ): Promise<{ id: string; kind: string }>;
@@ -123,6 +123,7 @@ interface EventGiven {
   segments: string[];
   priority: 'live' | 'backfill';
   notify: boolean;
+  runId: string;
 }
 
 /** In the place of what the harness makes. */
@@ -179,6 +180,7 @@ export async function startHarness(
     ownFailure() {},
     started() {},
     withoutWorkflow() {},
+    noticeEnded() {},
     ...given.metrics,
   };
   const parts = { config, db, temporal, sender, secretBox, log, metrics };
@@ -209,7 +211,7 @@ export async function startHarness(
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
       await markAnswered(db, clientToken, stored.nonce);
     },
-    async publish({ client, asset, eventId, segments, priority, notify }) {
+    async publish({ client, asset, eventId, segments, priority, notify, runId }) {
       const event = readEnrichmentEvent(
         {
           client_token: client,
@@ -218,6 +220,7 @@ export async function startHarness(
           event_id: eventId,
           priority,
           notify,
+          run_id: runId,
         },
         '',
       );

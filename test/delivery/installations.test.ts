@@ -30,7 +30,7 @@ describe('Two installations on one namespace and Redis, both with a client of th
   const delivered = (h: Harness, id: string) =>
     until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
 
-  it('the same events, in turns: each installation delivers and records its own', async () => {
+  it('each deliver and record their own events, also equal ones', async () => {
     for (const asset of assets('same')) {
       const published = await Promise.all(both.map(({ h }) => h.publish(eventOf(asset))));
       const [first, second] = published.map(({ id }) => id);
@@ -47,7 +47,7 @@ describe('Two installations on one namespace and Redis, both with a client of th
     }
   });
 
-  it('what each owes is caught up by a workflow of its own', async () => {
+  it('each have their own catch-up', async () => {
     for (const { h } of both) await pauseEndpoint(h.db, client);
     for (const asset of assets('owed')) for (const { h } of both) await h.publish(eventOf(asset));
     const [one, other] = both as [(typeof both)[0], (typeof both)[0]];
@@ -67,7 +67,7 @@ describe('Two installations on one namespace and Redis, both with a client of th
     for (const asset of assets('owed')) assert.equal(other.receiver.idsOf(asset).length, 1);
   });
 
-  it('a redelivery and a sweep of one touch nothing of the other', async () => {
+  it('are not affected by a redelivery and a sweep of the other', async () => {
     const [one, other] = both as [(typeof both)[0], (typeof both)[0]];
     const [first] = await Promise.all(both.map(({ h }) => h.publish(eventOf('again'))));
     const notificationId = first?.id ?? '';

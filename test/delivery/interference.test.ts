@@ -36,7 +36,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     return { client, id };
   }
 
-  it('enrichment cancelled while it waits for its retry: shown as cancelled, left to catch-up', async () => {
+  it('enrichment cancelled while it waits for its retry: shown as cancelled, delivered by catch-up', async () => {
     const { client, id } = await retrying();
     const handle = await h.workflowOf(client, id);
     await until(
@@ -58,7 +58,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     await delivered(client, id);
   });
 
-  it('enrichment terminated: the sweep finds what is owed and overdue', async () => {
+  it('enrichment terminated: the sweep finds its overdue assets', async () => {
     const { client, id } = await retrying();
     await (await h.workflowOf(client, id)).terminate('by a test');
     h.skip(120_000);
@@ -67,7 +67,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     assert.equal(new Set(receiver.idsOf('a')).size, 1);
   });
 
-  it('enrichment reset to its first task: it goes on, with the same notification', async () => {
+  it('enrichment reset to its first task: it continues with the same notification', async () => {
     const { client, id } = await retrying();
     const handle = await h.workflowOf(client, id);
     const { workflowId, runId } = await handle.describe();
@@ -133,7 +133,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
       assert.equal(receiver.received.length, received);
     });
 
-    it('enrichment cancelled before its first task: it delivers all the same', async () => {
+    it('enrichment cancelled before its first task: it still delivers', async () => {
       const client = await apart.newClient(receiver.url);
       const { id } = await apart.publish({ client, asset: 'a' });
       await (await apart.workflowOf(client, id)).cancel();
@@ -167,7 +167,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     });
   }
 
-  it('a worker that is gone in the middle of an attempt: sent again under the same id after its lease', async () => {
+  it('a worker lost during an attempt: the notification is sent again under the same id after its lease', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => (receiver.received.length === 1 ? 'hang' : 200);
     const { id } = await h.publish({ client, asset: 'a' });

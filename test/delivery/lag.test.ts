@@ -1,4 +1,4 @@
-/** What deliveries tell the metrics: how late they are, and how notifications ended. */
+/** The metrics of deliveries: how late they are, and how notifications ended. */
 import assert from 'node:assert/strict';
 import { recordChange } from '../../src/redis/records/audit.js';
 import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
@@ -36,7 +36,7 @@ describe('The lag of deliveries', () => {
   const whats = () => told.map(({ what, priority }) => `${what} ${priority}`);
   const delivered = () => until('it is delivered', () => told.find(({ what }) => what === 'delivered'));
 
-  it('is told once to the first attempt and once to the 2xx, with a retry between them', async () => {
+  it('is recorded once for the first attempt and once for the 2xx, with a retry between them', async () => {
     const client = await h.newClient(receiver.url);
     let answers = 0;
     receiver.answer = () => (++answers === 1 ? 503 : 200);
@@ -47,7 +47,7 @@ describe('The lag of deliveries', () => {
     assert.ok((told[0]?.milliseconds ?? 0) < milliseconds);
   });
 
-  it('of what catch-up delivers begins with the acceptance, too', async () => {
+  it('begins with the acceptance also for deliveries of catch-up', async () => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
     await h.publish({ client, asset: 'a', priority: 'backfill' });
@@ -59,7 +59,7 @@ describe('The lag of deliveries', () => {
     assert.ok(milliseconds >= 600_000, String(milliseconds));
   });
 
-  it('what a newer notification of its asset replaces is counted as superseded, once', async () => {
+  it('counts a notification that a newer one replaces once, as superseded', async () => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
     for (const eventId of ['one', 'two', 'two']) {
@@ -68,7 +68,7 @@ describe('The lag of deliveries', () => {
     assert.deepEqual(ended, ['superseded']);
   });
 
-  it('what an operator cancels is counted by the next sweep', async () => {
+  it('counts a notification that an operator cancels at the next sweep', async () => {
     const entry = { who: 'Ada', what: 'notification cancel', target: 'msg_1', before: null, after: null };
     await recordChange(h.db, entry);
     await h.sweep();

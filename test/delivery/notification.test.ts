@@ -58,7 +58,7 @@ describe('3. The notification', () => {
     assert.deepEqual(receiver.idsOf('a'), [first.id, other.id]);
   });
 
-  it('is not made without a registration, and those segments count as had', async () => {
+  it('is not made without a registration, and those segments count as known', async () => {
     const client = await h.newClient();
     assert.equal((await h.publish({ client, asset: 'a', segments: ['one'] })).kind, 'not_registered');
     await h.registerUrl(client, receiver.url);
@@ -71,7 +71,7 @@ describe('3. The notification', () => {
     assert.equal((await h.publish({ client, asset: 'a', segments: ['one'] })).kind, 'no_new_segments');
   });
 
-  it('the same event again never makes a second notification', async () => {
+  it('is never made twice for the same event', async () => {
     const client = await h.newClient(receiver.url);
     const event = { client, asset: 'a', eventId: 'an-1', segments: ['x', 'y'] };
     const all = await Promise.all(Array.from({ length: 20 }, () => h.publish(event)));
@@ -84,7 +84,7 @@ describe('3. The notification', () => {
     assert.equal(receiver.received.length, 1);
   });
 
-  it('two events with the same segments at once: one notification, the other brings nothing new', async () => {
+  it('is made once for two concurrent events with the same segments: the other brings nothing new', async () => {
     const client = await h.newClient(receiver.url);
     const both = await Promise.all(
       ['an-1', 'an-2'].map((eventId) => h.publish({ client, asset: 'a', eventId, segments: ['x'] })),
@@ -98,7 +98,7 @@ describe('3. The notification', () => {
     assert.equal(receiver.received.length, 1);
   });
 
-  it('a failed attempt is retried with the same webhook-id, later than promised and never earlier', async () => {
+  it('is retried after a failed attempt with the same webhook-id, never earlier than promised', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => (receiver.received.length <= 2 ? 500 : 200);
     const { id } = await h.publish({ client, asset: 'a' });
@@ -113,7 +113,7 @@ describe('3. The notification', () => {
     assert.equal(new Set(receiver.received.map((r) => r.headers['webhook-id'])).size, 1);
   });
 
-  it('no answer within the timeout is a failed attempt', async () => {
+  it('counts no answer within the timeout as a failed attempt', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => (receiver.received.length === 1 ? 'hang' : 200);
     const { id } = await h.publish({ client, asset: 'a' });
@@ -124,7 +124,7 @@ describe('3. The notification', () => {
     );
   });
 
-  it('3xx is a failed attempt and is never followed', async () => {
+  it('counts 3xx as a failed attempt and never follows it', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = (r) =>
       receiver.received.length === 1
@@ -139,7 +139,7 @@ describe('3. The notification', () => {
     );
   });
 
-  it('410 suspends the registration; nothing is tried, all stays owed; resume probes and drains', async () => {
+  it('suspends the registration after 410: nothing is sent, everything stays owed, and resume probes and drains', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 410;
     const first = await h.publish({ client, asset: 'a' });
@@ -164,7 +164,7 @@ describe('3. The notification', () => {
     assert.equal((await getEndpoint(h.db, client)).state, 'active');
   });
 
-  it('Retry-After on 503: no attempt to this endpoint before it', async () => {
+  it('makes no attempt to an endpoint before the Retry-After of its 503', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () =>
       receiver.received.length === 1 ? { status: 503, headers: { 'retry-after': '2' } } : 200;
@@ -177,7 +177,7 @@ describe('3. The notification', () => {
     for (const later of at.slice(1)) assert.ok(later - (at[0] as number) >= 1990);
   });
 
-  it('only the newest matters: an asset is owed once, the older one ends as superseded', async () => {
+  it('ends as superseded when a newer one of its asset is owed: an asset is owed once', async () => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
     const events: { id: string; kind: string }[] = [];
@@ -197,7 +197,7 @@ describe('3. The notification', () => {
     assert.deepEqual(receiver.idsOf('a'), [events[4]?.id]);
   });
 
-  it('5 failed attempts in a row: failing, one probe at a time, then all that is owed drains', async () => {
+  it('makes an endpoint failing after 5 failed attempts in a row: one probe at a time, then all owed assets drain', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
     const events: { id: string; kind: string }[] = [];
@@ -215,7 +215,7 @@ describe('3. The notification', () => {
     assert.ok(good.length >= 30);
   });
 
-  it('what is owed over a reset goes to the next URL, soon after it is registered', async () => {
+  it('goes to the next URL soon after its registration, if it stays owed over a reset', async () => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
     const { id } = await h.publish({ client, asset: 'a' });
@@ -235,7 +235,7 @@ describe('3. The notification', () => {
     }
   });
 
-  it('an answer of an older URL settles nothing of the newer registration', async () => {
+  it('is not settled by an answer of an older URL', async () => {
     const client = await h.newClient(receiver.url);
     const next = await startReceiver();
     receiver.answer = () => 'hang';
@@ -252,7 +252,7 @@ describe('3. The notification', () => {
   });
 
   for (const late of [200, 410, 500]) {
-    it(`a change of URL with owed assets and a POST in flight: each goes to the new one, a late ${late} touches nothing`, async () => {
+    it(`goes to the new URL after a change with owed assets and a POST in flight, whose late ${late} changes nothing`, async () => {
       const client = await h.newClient(receiver.url);
       const next = await startReceiver();
       receiver.answer = () => late;
@@ -280,7 +280,7 @@ describe('3. The notification', () => {
     });
   }
 
-  it('a reset with a POST in flight: its late 200 settles nothing, and the asset goes to the next URL', async () => {
+  it('goes to the next URL after a reset with a POST in flight, whose late 200 settles nothing', async () => {
     const client = await h.newClient(receiver.url);
     const next = await startReceiver();
     receiver.delayMs = 700;

@@ -56,7 +56,7 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
     await receiver.close();
   });
 
-  it('a burst of 50 events shares a few workflows, and each record names the one that its event is in', async () => {
+  it('also in a burst of 50 events, which share a few workflows named in each record', async () => {
     const published = await publishAll(h, client, 'burst', 50);
     for (const { id } of published) await h.workflowOf(client, id);
     const workflows = await until('all are listed', async () => {
@@ -72,7 +72,7 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
     assert.equal(alone.length, 2, 'what may be started at once has a workflow of its own');
   });
 
-  it('a single event after a pause has its own', async () => {
+  it('also a single event after a pause, in its own workflow', async () => {
     // The load has a pause, in which places are saved up.
     await new Promise((resolve) => setTimeout(resolve, 1000));
     const { id } = await h.publish({ client, asset: 'single' });
@@ -88,7 +88,7 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
   });
 });
 
-describe('Temporal away changes no answer and delays no delivery', function () {
+describe('While Temporal is unavailable no answer changes and no delivery is delayed', function () {
   this.timeout(120_000);
   let dir: string;
   let temporal: TemporalServer;
@@ -129,7 +129,7 @@ describe('Temporal away changes no answer and delays no delivery', function () {
     }
   }
 
-  it('stopped: events are answered and delivered meanwhile, and in workflows once it goes on', async () => {
+  it('when it is stopped: events are answered and delivered, and in workflows once it continues', async () => {
     process.kill(temporal.pid, 'SIGSTOP');
     let published: Published[];
     try {
@@ -145,7 +145,7 @@ describe('Temporal away changes no answer and delays no delivery', function () {
     );
   });
 
-  it('killed: events are answered and delivered meanwhile, and in workflows once it is back', async () => {
+  it('when it is killed: events are answered and delivered, and in workflows once it is back', async () => {
     process.kill(temporal.pid, 'SIGKILL');
     await temporal.child.exited;
     const published = await answeredAndDelivered('killed');
@@ -158,7 +158,7 @@ describe('Temporal away changes no answer and delays no delivery', function () {
     );
   });
 
-  it('an event that is given again while it waits for its workflow takes no second place', async () => {
+  it('a repeated event takes no second place while it waits for its workflow', async () => {
     const { outbox } = h.delivering;
     await until('nothing waits', () => outbox.waiting() === 0);
     const gate = startGate();
@@ -186,7 +186,7 @@ describe('Temporal away changes no answer and delays no delivery', function () {
     assert.equal(outbox.waiting(), 0);
   });
 
-  it('what the outbox cannot hold is delivered all the same, and counted as without a workflow', async () => {
+  it('events that the outbox cannot hold are still delivered, and counted as without a workflow', async () => {
     let without = 0;
     const { engine } = h.deps;
     const outbox = new Outbox({

@@ -44,7 +44,7 @@ describe("A client's places are a queue", () => {
     return gate;
   }
 
-  it('500 events: each is delivered once, never more than 16 at a time', async () => {
+  it('deliver each of 500 events once, never more than 16 at a time', async () => {
     receiver.delayMs = 5;
     await publishAll(assetsOf('vid', 500));
     await nothingOwed();
@@ -53,7 +53,7 @@ describe("A client's places are a queue", () => {
     assert.equal(receiver.mostInFlight, 16);
   });
 
-  it('where both wait, live and backfill each go on', async () => {
+  it('serve both live events and backfill when both wait', async () => {
     const gate = await fillPlaces(4);
     await publishAll(assetsOf('backfill', 40), 'backfill');
     await publishAll(assetsOf('live', 40));
@@ -69,7 +69,7 @@ describe("A client's places are a queue", () => {
     assert.ok(live >= 24 && live <= 36, `${live} live of the first 40`);
   });
 
-  it('a queue that is full of backfill refuses no live event', async function () {
+  it('refuse no live event when the queue is full of backfill', async function () {
     this.timeout(120_000);
     const gate = await fillPlaces(1);
     await publishAll(assetsOf('backfill', 5001), 'backfill');
@@ -88,7 +88,7 @@ describe("A client's places are a queue", () => {
     assert.equal(receiver.received.length, 5003);
   });
 
-  it('the same event given again and again waits for one place', async () => {
+  it('let a repeated event wait for one place only', async () => {
     const gate = await fillPlaces(2);
     const event = { client, asset: 'again', eventId: 'an-1', segments: ['x'] };
     await Promise.all(Array.from({ length: 20 }, () => h.publish(event)));
@@ -100,7 +100,7 @@ describe("A client's places are a queue", () => {
     assert.equal(engine().queued(), 0);
   });
 
-  it('a second event of an asset, given while the first is sent, follows when that has ended', async () => {
+  it('send a second event of an asset when the attempt of the first has ended', async () => {
     const gate = await fillPlaces(1);
     await setClient(h.db, client, { maxInFlight: 16 });
     const second = await h.publish({ client, asset: 'holds-0' });
@@ -114,7 +114,7 @@ describe("A client's places are a queue", () => {
     assert.equal((await h.notification(client, second.id))?.state, 'delivered');
   });
 
-  it('of an endpoint that begins to fail no more is tried than makes it failing', async () => {
+  it('make no more attempts to an endpoint than make it failing', async () => {
     await setClient(h.db, client, { maxInFlight: 2 });
     receiver.answer = () => 500;
     await publishAll(assetsOf('vid', 20));
@@ -125,7 +125,7 @@ describe("A client's places are a queue", () => {
     assert.equal((await getEndpoint(h.db, client)).owed, 20);
   });
 
-  it('what is catch-up’s from the beginning waits in no queue, and catch-up is awake', async () => {
+  it('queue no events that catch-up must deliver, and catch-up is awake', async () => {
     await pauseEndpoint(h.db, client);
     await h.publish({ client, asset: 'vid-1' });
     const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
@@ -139,7 +139,7 @@ describe("A client's places are a queue", () => {
     await catchUp.terminate();
   });
 
-  it('one client’s broken key harms no other client', async () => {
+  it('work although another client has a broken key', async () => {
     const broken = await h.newClient(receiver.url);
     await h.db.redis.set(h.db.client(broken).owed, 'no hash');
     const settled = await Promise.allSettled([
@@ -172,7 +172,7 @@ describe("A client's places over two processes", () => {
   });
   afterEach(() => receiver.close());
 
-  it('500 events: each is delivered once, never more than 16 at a time', async () => {
+  it('deliver each of 500 events once, never more than 16 at a time', async () => {
     receiver.delayMs = 5;
     await Promise.all(
       assetsOf('vid', 500).map((asset, i) => (both[i % 2] as Harness).publish({ client, asset })),
@@ -182,7 +182,7 @@ describe("A client's places over two processes", () => {
     assert.equal(receiver.mostInFlight, 16);
   });
 
-  it('a second event of an asset, claimed by the other, follows when the first has been sent', async () => {
+  it('send a second event of an asset, claimed by the other process, when the first has been sent', async () => {
     const gate = startGate();
     receiver.answer = async () => {
       await gate.closed;
@@ -236,7 +236,7 @@ describe('Claims by one process, deliveries by another', () => {
   });
 });
 
-describeWithOneRedis('Where Redis’ answer is lost with the connection', () => {
+describeWithOneRedis('When Redis’ answer is lost with the connection', () => {
   let line: Line;
   let givenUp = 0;
   let h: Harness;
@@ -257,7 +257,7 @@ describeWithOneRedis('Where Redis’ answer is lost with the connection', () => 
     await line.close();
   });
 
-  it('to a claim: what it took is sent when the event is given again, long before a lease could end', async () => {
+  it('to a claim: the assets that it took are sent when the event is repeated, long before a lease could end', async () => {
     const client = await h.newClient(receiver.url);
     await h.publish({ client, asset: 'before' });
     await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
@@ -279,7 +279,7 @@ describeWithOneRedis('Where Redis’ answer is lost with the connection', () => 
     assert.equal(receiver.received.length, 1);
   });
 
-  it('to a turn, for longer than it is made again: what waits for the places goes on all the same', async () => {
+  it('to a turn, for longer than it is repeated: work that waits for the places still continues', async () => {
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { maxInFlight: 1 });
     receiver.received.length = 0;
@@ -297,14 +297,14 @@ describeWithOneRedis('Where Redis’ answer is lost with the connection', () => 
     await until('the verdict was given up', () => givenUp > 0);
     line.reach();
     h.skip(h.deps.delivery.leaseMs);
-    // What that turn wanted is owed, and catch-up's; all others still wait for their place.
+    // The assets of that turn are owed and left to catch-up; all others still wait for their place.
     const left = h.deps.engine.queued();
     assert.ok(left > 0);
     await until('they are sent', () => receiver.received.length === 1 + left);
     receiver.answer = () => 200;
   });
 
-  it('to a turn: it is made again, and what it took is sent once, long before a lease could end', async () => {
+  it('to a turn: it is repeated, and the assets that it took are sent once, long before a lease could end', async () => {
     const client = await h.newClient(receiver.url);
     await setClient(h.db, client, { maxInFlight: 1 });
     // Redis then has every script: what is lost below is the answer to one that has run.

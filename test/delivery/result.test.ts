@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
+import { cancelNotification } from '../../src/redis/notifications/notifications.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
-describe('What Temporal says of an event', () => {
+describe('The Temporal UI', () => {
   let h: Harness;
   let receiver: Receiver;
   let client: string;
@@ -34,7 +35,7 @@ describe('What Temporal says of an event', () => {
     };
   };
 
-  it('a receiver that takes 2 s: completed when it has answered, with status and milliseconds', async () => {
+  it('shows the event of a receiver that takes 2 s as completed when it has answered, with status and milliseconds', async () => {
     await begin({});
     receiver.delayMs = 2000;
     const { id } = await h.publish({ client, asset: 'a' });
@@ -47,7 +48,7 @@ describe('What Temporal says of an event', () => {
     assert.ok(tookMs >= 1900 && tookMs < 6000, `the workflow took ${tookMs} ms`);
   });
 
-  it('a receiver that answers 503 twice: the last failure and the next time while it waits, then the result', async () => {
+  it('shows the last failure and the time of the next attempt while an event waits after a 503, then its result', async () => {
     await begin({ RETRY_SCHEDULE_SECONDS: '2,2,2' });
     receiver.answer = () => (receiver.received.length <= 2 ? 503 : 200);
     const { id } = await h.publish({ client, asset: 'a' });
@@ -71,7 +72,18 @@ describe('What Temporal says of an event', () => {
     assert.equal(receiver.received.length, 3);
   });
 
-  it('a group of 300 of which 3 fail: counts, the three by name, the worst status', async () => {
+  it('shows cancelled for a notification that an operator cancels during its attempt', async () => {
+    await begin({});
+    receiver.delayMs = 1000;
+    const { id } = await h.publish({ client, asset: 'a' });
+    await until('under way', () => receiver.received.length === 1);
+    assert.equal(await cancelNotification(h.db, client, id), true);
+    const handle = await h.workflowOf(client, id);
+    assert.deepEqual(await handle.result(), { state: 'cancelled' });
+    assert.equal((await h.notification(client, id))?.state, 'cancelled');
+  });
+
+  it('shows for a group of 300 with 3 failures the counts, the three assets and the worst status', async () => {
     await begin({
       WORKFLOWS_PER_SECOND: '0.5',
       RETRY_SCHEDULE_SECONDS: '0.1,0.1,0.1,60',
@@ -106,7 +118,7 @@ describe('What Temporal says of an event', () => {
     assert.equal(catchUp.status.name, 'RUNNING', 'the rest is handed to catch-up');
   });
 
-  it('a catch-up says how much, since when, why and when it looks again, also with no worker running', async () => {
+  it('shows for a catch-up how much is owed, since when, why and when it plans again, also while no worker runs', async () => {
     await begin({});
     const before = Date.now();
     await pauseEndpoint(h.db, client);
@@ -123,7 +135,7 @@ describe('What Temporal says of an event', () => {
     await handle.terminate();
   });
 
-  it('a catch-up of a receiver that fails names the last error', async () => {
+  it('shows the last error for a catch-up of a failing receiver', async () => {
     await begin({ FAILING_AFTER: '1', PROBE_SCHEDULE_SECONDS: '600' });
     receiver.answer = () => 500;
     await h.publish({ client, asset: 'a' });
@@ -136,7 +148,7 @@ describe('What Temporal says of an event', () => {
     await handle.terminate();
   });
 
-  it('cancelled while it is sent: shown as cancelled, and delivered all the same', async () => {
+  it('shows a workflow that is cancelled during the attempt as cancelled; the event is still delivered', async () => {
     await begin({});
     const gate = startGate();
     receiver.answer = async () => {
@@ -154,7 +166,7 @@ describe('What Temporal says of an event', () => {
     assert.deepEqual(receiver.idsOf('a'), [id]);
   });
 
-  it('cancelled while it is sent and fails: shown as cancelled, and tried again by catch-up', async () => {
+  it('shows a workflow that is cancelled during a failing attempt as cancelled; catch-up tries the event again', async () => {
     await begin({ RETRY_SCHEDULE_SECONDS: '0.2' });
     const gate = startGate();
     receiver.answer = async () => {

@@ -14,7 +14,7 @@ interface Told {
   why: string;
 }
 
-describe('each change of a registration’s state is logged, counted, audited and visible', () => {
+describe('each change of a registration’s state is logged, counted, audited and shown', () => {
   let h: Harness;
   let api: RunningApi;
   let cli: Cli;
@@ -23,7 +23,7 @@ describe('each change of a registration’s state is logged, counted, audited an
   let token: string;
   const told: Told[] = [];
   const counted: string[] = [];
-  /** What operators changed, in the service's log. */
+  /** Returns operators' changes in the service's log. */
   const changes: string[] = [];
 
   before(async () => {
@@ -71,7 +71,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     return (await answer.json()) as Record<string, unknown>;
   }
 
-  it('by the worker and the publisher: registered, failing, active, suspended, resumed', async () => {
+  it('for changes by the worker and the publisher: registered, failing, active, suspended, resumed', async () => {
     await call('POST', '/register_push_notifications', { url: receiver.url });
     assert.deepEqual(lastTold(), {
       level: 'info',
@@ -117,7 +117,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     assert.equal(metrics.includes(client()), false, 'no client is a label');
   });
 
-  it('by an operator: paused, resumed, account disabled and enabled, changed, reset', async () => {
+  it('for changes by an operator: paused, resumed, account disabled and enabled, changed, reset', async () => {
     await cli.json('registration', 'pause', client());
     assert.equal((await cli.json('registration', 'show', client())).state_reason, 'paused');
     await cli.json('registration', 'resume', client());
@@ -155,7 +155,7 @@ describe('each change of a registration’s state is logged, counted, audited an
     assert.equal(told.length, byOperator.length, 'each is told once');
   });
 
-  it('audit shows who did each, once, with before and after', async () => {
+  it('in the audit once, with who did it, before and after', async () => {
     const audit = (await cli.json('audit')) as {
       who: string;
       what: string;

@@ -14,7 +14,7 @@ describe('the sweep', () => {
     await h.close();
   });
 
-  it('looks after every client, also where the keys of another are broken', async () => {
+  it('handles every client, even if the keys of another are broken', async () => {
     const [broken, well] = await Promise.all([h.newClient(receiver.url), h.newClient(receiver.url)]);
     const now = Date.now();
     await h.db.redis.set(h.db.client(broken).owedSince, 'no sorted set');
@@ -35,7 +35,7 @@ describe('the sweep', () => {
     await until('delivered', async () => (await h.notification(well, id))?.state === 'delivered');
   });
 
-  it('knows of a client before anything of it is owed again by recover', async () => {
+  it('knows a client before recover makes something owed again', async () => {
     const client = await h.newClient(receiver.url);
     assert.equal(await isIndexed(h.db, client), false);
     await recoverFailed(h.db, client, { since: 0, until: Date.now(), dryRun: true });

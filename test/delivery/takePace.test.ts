@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { mock } from 'node:test';
 import { maxTakesPerTurn, TakePace } from '../../src/delivery/takePace.js';
 
-describe('How often a client asks for places', () => {
+describe('A client’s questions for places', () => {
   beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
   afterEach(() => mock.timers.reset());
 
   const minuteMs = 60_000;
   const backlog = { hasLive: () => false };
 
-  /** What it asks for in a minute in which every place is refused. @returns when (ms), and for how many */
+  /** Records its questions in a minute in which every place is refused. @returns when (ms), and for how many */
   function askForAMinute(isLive: boolean): { at: number; most: number }[] {
     const asked: { at: number; most: number }[] = [];
     let at = 0;
@@ -25,7 +25,7 @@ describe('How often a client asks for places', () => {
     return asked;
   }
 
-  it('while others hold them: after pauses that grow to 10 s, for one place each', () => {
+  it('come after pauses that grow to 20 s, for one place each, while others hold all places', () => {
     const asked = askForAMinute(false);
     assert.ok(asked.length <= 15, `${asked.length} times`);
     assert.deepEqual(
@@ -37,26 +37,26 @@ describe('How often a client asks for places', () => {
       [...pauses].sort((a, b) => a - b),
       pauses,
     );
-    assert.equal(pauses.at(-1), 10_000);
+    assert.equal(pauses.at(-1), 20_000);
   });
 
-  it('while a live event waits for them: once a second, no less', () => {
+  it('come at least once a second while a live event waits', () => {
     const asked = askForAMinute(true);
     assert.ok(asked.length >= 60 && asked.length <= 66, `${asked.length} times`);
   });
 
-  it('a live event that comes shortens a long pause', () => {
+  it('come sooner when a live event arrives during a long pause', () => {
     let over = 0;
     const pace = new TakePace(backlog, () => over++);
     pace.waitForRate(4000);
     pace.noteLiveEvent();
     mock.timers.tick(1000);
     assert.equal(over, 1);
-    mock.timers.tick(10_000);
+    mock.timers.tick(20_000);
     assert.equal(over, 1);
   });
 
-  it('an attempt of this process that ends asks for its own place and one more, at once', () => {
+  it('come immediately when an attempt of this process ends, for its place and one more', () => {
     const pace = new TakePace(backlog, () => undefined);
     pace.waitForPlace(false);
     assert.equal(pace.maxTakes(0), 0);
@@ -64,7 +64,7 @@ describe('How often a client asks for places', () => {
     assert.equal(pace.maxTakes(1), 2);
   });
 
-  it('who comes when nothing waits any more asks at once, whatever was full before', () => {
+  it('come immediately for work that arrives when nothing waits, even if all places were taken before', () => {
     const pace = new TakePace(backlog, () => undefined);
     pace.waitForPlace(true);
     assert.equal(pace.mayTake, false);
@@ -73,7 +73,7 @@ describe('How often a client asks for places', () => {
     assert.equal(pace.mayTake, true);
   });
 
-  it('a rate is asked for what it gave last and one more, and for more while it gives all', () => {
+  it('ask a rate for one place more than it gave last, and for more while it gives all', () => {
     const pace = new TakePace(backlog, () => undefined);
     assert.equal(pace.maxTakes(0), maxTakesPerTurn);
     pace.waitForRate(1000);

@@ -71,7 +71,7 @@ describe('A store that the first release wrote', () => {
     assert.equal(received('FLYING').sent, undefined);
   });
 
-  it('what waited, had failed, was being sent, or is owed to a failing endpoint is sent once', async () => {
+  it('a notification that waited, had failed, was being sent, or is owed to a failing endpoint is sent once', async () => {
     h.skip(120_000);
     await h.sweep();
     for (const client of ['FLYING', 'RETRIED', 'FAILING']) await allDelivered(client);
@@ -81,7 +81,7 @@ describe('A store that the first release wrote', () => {
     assert.equal(await h.db.redis.get(h.db.global.layout), '3', 'the first release stops at it');
   });
 
-  it('what is owed to a client that is paused, suspended or without URL stays owed until that ends', async () => {
+  it('assets of a client that is paused, suspended or without URL stay owed until that ends', async () => {
     for (const [client, state, owed] of [
       ['PAUSED', 'paused', 3],
       ['SUSPENDED', 'suspended', 2],
@@ -119,7 +119,7 @@ describe('A store that the first release wrote', () => {
     assert.deepEqual([maxInFlight, maxPerSecond], [2, 50]);
   });
 
-  it('a workflow that the first release had started and not claimed claims its events and hands them over', async () => {
+  it('an unclaimed workflow of the first release claims its events and hands them over', async () => {
     const event = { clientToken: 'WELL', platformId: 'unclaimed', eventId: 'an-1', segments: ['x'] };
     const id = notificationId(event);
     const times = { lookedUpClaim: 0, acceptedAt: store.recordedAt };

@@ -3,7 +3,7 @@ import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
-describe('Nobody waits for somebody else: every slot for retries is held by receivers that never answer', () => {
+describe('While receivers that never answer hold every slot for retries', () => {
   let h: Harness;
   let hanging: Receiver;
   let receiver: Receiver;
@@ -30,7 +30,7 @@ describe('Nobody waits for somebody else: every slot for retries is held by rece
 
   const state = async (client: string, id: string) => (await h.notification(client, id))?.state;
 
-  it('what is owed and has nobody working on it is found by the sweep and delivered', async () => {
+  it('the sweep finds owed assets that nothing works on, and they are delivered', async () => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
     const { id } = await h.publish({ client, asset: 'nobody works on it' });
@@ -47,7 +47,7 @@ describe('Nobody waits for somebody else: every slot for retries is held by rece
     await until('delivered', async () => (await state(client, id)) === 'delivered');
   });
 
-  it('catch-up delivers, and a redelivery is sent', async () => {
+  it('catch-up still delivers, and a redelivery is sent', async () => {
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'left to catch-up', priority: 'backfill' });
     await until('delivered', async () => (await state(client, id)) === 'delivered');

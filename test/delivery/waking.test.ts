@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { getEndpoint, pauseEndpoint, setHeld } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
-describe('Catch-up is woken once for a client that may not be sent anything', () => {
+describe('Catch-up is woken once for a client to which nothing may be sent', () => {
   let h: Harness;
   let receiver: Receiver;
   let signals: string[];
@@ -100,7 +100,7 @@ describe('Failures of our own', () => {
     await receiver.close();
   });
 
-  it('open no endpoint’s failing, count as no attempt, and end by themselves', async () => {
+  it('make no endpoint failing, count as no attempt, and end by themselves', async () => {
     const client = await h.newClient(receiver.url);
     const events = await Promise.all(
       Array.from({ length: 10 }, (_, i) => h.publish({ client, asset: `vid-${i}` })),

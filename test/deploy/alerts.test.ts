@@ -11,7 +11,7 @@ describe('Prometheus alerts', () => {
     all = await rules();
   });
 
-  it('ask for metrics that the service has', async () => {
+  it('use metrics that the service has', async () => {
     const page = await metricsOfThePage();
     for (const { alert, expr } of all) {
       const names = metricsOf(expr);
@@ -20,7 +20,7 @@ describe('Prometheus alerts', () => {
     }
   });
 
-  it('each leads to its section of docs/guides/runbook.md, which names it', async () => {
+  it('each lead to a section of docs/guides/runbook.md, which names them', async () => {
     const page = await readFile(join(projectDir, 'docs/guides/runbook.md'), 'utf8');
     const sections = new Map(
       page.split(/^## /m).map((text) => {
@@ -45,14 +45,14 @@ describe('Prometheus alerts', () => {
     for (const [name] of page.matchAll(/AssetUpdate\w+/g)) assert.ok(known.has(name), `${name} is no alert`);
   });
 
-  it('each has a test of its rule', async () => {
+  it('each have a test of their rule', async () => {
     const text = await readFile(join(projectDir, 'deploy/prometheus/alerts.test.yml'), 'utf8');
     const { tests } = parse(text) as { tests: { alert_rule_test: { alertname: string }[] }[] };
     const tested = tests.flatMap(({ alert_rule_test: its }) => its.map(({ alertname }) => alertname));
     assert.deepEqual([...new Set(tested)].sort(), all.map(({ alert }) => alert).sort());
   });
 
-  it('tell that no sweep has run to its end for 3 minutes, and where none ever has', () => {
+  it('fire if no sweep has completed for 3 minutes, or none ever has', () => {
     const rule = (alert: string) => all.find((each) => each.alert === alert);
     const metric = 'asset_update_sweep_completed_timestamp_seconds';
     assert.equal(rule('AssetUpdateSweepStalled')?.expr, `time() - max(${metric}) > 180`);

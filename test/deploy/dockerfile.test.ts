@@ -9,7 +9,7 @@ const stages = lines.join('\n').split(/^(?=FROM )/m);
 const last = stages.at(-1) ?? '';
 
 describe('Dockerfile', () => {
-  it('builds in one stage and runs in another', () => {
+  it('has separate stages to build and to run', () => {
     assert.equal(stages.length, 2);
     assert.match(stages[0] ?? '', /npm ci --ignore-scripts[\s\S]*npm run build && npm prune --omit=dev/);
     assert.doesNotMatch(last, /npm/);

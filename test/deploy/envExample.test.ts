@@ -16,7 +16,7 @@ describe('.env.example', () => {
     assert.deepEqual(names.sort(), Object.keys(environmentSchema.shape).sort());
   });
 
-  it('names every variable that docker-compose.yml asks for', () => {
+  it('names every variable that docker-compose.yml uses', () => {
     const asked = readFileSync('docker-compose.yml', 'utf8').matchAll(/\$\{([A-Z_]+)/g);
     const named = new Set(lines.map(({ name }) => name));
     for (const [, name = ''] of asked) assert.ok(named.has(name), name);
@@ -31,7 +31,7 @@ describe('.env.example', () => {
     }
   });
 
-  it('holds no secret and sets nothing but the two that have to be filled in', () => {
+  it('holds no secret and sets only the two that must be filled in', () => {
     assert.deepEqual(
       lines.filter(({ set }) => set),
       [

@@ -28,11 +28,11 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     if (dir) await rm(dir, { recursive: true, force: true });
   });
 
-  it('is one that HAProxy takes', async () => {
+  it('is accepted by HAProxy', async () => {
     await promisify(execFile)('haproxy', ['-c', '-f', config]);
   });
 
-  it('sends callers to the processes that are ready, with their address', async () => {
+  it('sends callers to ready processes, with their address', async () => {
     const [one, other] = [await startProcess(servers), await startProcess(servers)];
     const port = await freePort();
     const healthPort = await freePort();

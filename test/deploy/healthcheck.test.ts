@@ -35,7 +35,7 @@ describe('deploy/healthcheck.mjs', () => {
     });
   }
 
-  it('ends with 1 where nothing listens', async () => {
+  it('ends with 1 if nothing listens', async () => {
     assert.equal(await exitCode('http://127.0.0.1:9/readyz'), 1);
   });
 });

@@ -66,20 +66,20 @@ describe('docs/reference/metrics.md', () => {
     });
   });
 
-  it('has every metric that a dashboard asks for', async () => {
+  it('has every metric that a dashboard uses', async () => {
     const queries = await queriesOfDashboards();
     assert.ok(queries.length > 50);
     for (const expr of queries)
       for (const name of metricsOf(expr)) assert.ok(page.has(name), `${name}: ${expr}`);
   });
 
-  it('and the dashboards show every metric of the service itself but what stands beside it', async () => {
+  it('and the dashboards show every metric of the service, except those listed here', async () => {
     const shown = new Set((await queriesOfDashboards()).flatMap(metricsOf));
     const missing = [...page].filter((name) => name.startsWith('asset_update_') && !shown.has(name));
     assert.deepEqual(missing, []);
   });
 
-  it('the panels of a dashboard have ids of their own and do not overlap', async () => {
+  it('the panels of a dashboard have unique ids and do not overlap', async () => {
     for (const { title, panels } of await dashboards()) {
       assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length, title);
       for (const [i, { gridPos: a, title: one }] of panels.entries()) {

@@ -1,4 +1,4 @@
-/** What docs/reference/metrics.md names, and what an expression of Prometheus asks for. */
+/** Reads the metrics that docs/reference/metrics.md names, and those in an expression of Prometheus. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 

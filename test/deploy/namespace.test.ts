@@ -24,7 +24,7 @@ describe('deploy/temporal/namespace.sh', () => {
     await rm(bin, { recursive: true, force: true });
   });
 
-  it('makes the namespace with the search attributes, and leaves them alone the next time', async () => {
+  it('creates the namespace with the search attributes, and leaves them alone the next time', async () => {
     const namespace = `${uniquePrefix()}deploy`;
     for (const retention of ['168h', '24h']) {
       await run('sh', ['deploy/temporal/namespace.sh'], {

@@ -8,7 +8,7 @@ const { engines } = JSON.parse(readFileSync('package.json', 'utf8')) as { engine
 const numbers = (version: string): number[] => version.split('.').map(Number);
 
 describe('the versions of Node', () => {
-  it('that package.json names are those that npm run test:nodes tries', () => {
+  it('in package.json are those that npm run test:nodes runs', () => {
     const ranges = engines.node.split(' || ').map((range) => numbers(range.replace(/^\^/, '')));
     assert.deepEqual(
       ranges.map(([major]) => major),
@@ -20,7 +20,7 @@ describe('the versions of Node', () => {
     }
   });
 
-  it('have that of the Dockerfile among them, and stand in docs/dependencies.md', () => {
+  it('include that of the Dockerfile, and are listed in docs/dependencies.md', () => {
     const dockerfile = readFileSync('Dockerfile', 'utf8');
     for (const [, version = ''] of dockerfile.matchAll(/^FROM node:(\d+\.\d+\.\d+)/gm)) {
       assert.ok(tried.includes(version), version);

@@ -14,7 +14,7 @@ import { projectDir, queriesOfDashboards } from './metricsPage.js';
 describe('Prometheus', () => {
   const isThere = (program: string) => spawnSync(program, ['--version']).status === 0;
 
-  it('promtool takes the rules, and their tests pass', function () {
+  it('accepts the rules (promtool), and their tests pass', function () {
     if (!isThere('promtool')) this.skip();
     const folder = join(projectDir, 'deploy/prometheus');
     for (const args of [
@@ -26,7 +26,7 @@ describe('Prometheus', () => {
     }
   });
 
-  it('answers every query of the dashboards and the rules with what the running service says', async function () {
+  it('answers every query of the dashboards and the rules from a running service', async function () {
     if (!isThere('prometheus')) this.skip();
     this.timeout(120_000);
     const dir = await mkdtemp(join(tmpdir(), 'asset-update-prometheus-'));
@@ -69,7 +69,7 @@ async function startPrometheus(dir: string, url: string, target: string): Promis
   return child;
 }
 
-/** What a rule looks at, whether it fires or not. */
+/** Returns the expression of a rule without its threshold. */
 function askedBy(expr: string): string {
   return expr.replace(/ (?:>|==) [\d.]+$/, '').replace(/^absent\((.*)\)$/, '$1');
 }

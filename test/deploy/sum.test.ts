@@ -47,7 +47,7 @@ describe('the sum of .ci/run', () => {
     assert.deepEqual(await sum(ran(3), ran(4, [], 2)), { status: 1, lines: ['7 passed, 2 failed'] });
   });
 
-  it('a skipped test that is named is no failure where what it needs is missing; it is printed with its reason', async () => {
+  it('a listed skipped test is no failure if its requirement is missing; it is printed with its reason', async () => {
     const { status, lines } = await sum(ran(3), ran(4, [missing.test]));
     assert.equal(status, 0);
     assert.deepEqual(lines, [
@@ -57,7 +57,7 @@ describe('the sum of .ci/run', () => {
     ]);
   });
 
-  it('a skipped test that nobody named is a failure', async () => {
+  it('an unlisted skipped test is a failure', async () => {
     const { status, lines } = await sum(ran(3, ['forgotten']), ran(4));
     assert.equal(status, 1);
     assert.match(
@@ -66,7 +66,7 @@ describe('the sum of .ci/run', () => {
     );
   });
 
-  it('a test that is skipped although what it needs is here is a failure', async () => {
+  it('a test that is skipped although its requirement is met is a failure', async () => {
     const { status, lines } = await sum(ran(3, [present.test]));
     assert.deepEqual([status, lines.at(-1)], [1, '3 passed, 1 failed']);
   });
@@ -79,7 +79,7 @@ describe('the sum of .ci/run', () => {
     }
   });
 
-  it('test/reporter.cjs writes what it reads: mocha’s own counts, and which tests were skipped', async () => {
+  it('test/reporter.cjs writes its input: mocha’s counts and the skipped tests', async () => {
     const file = join(dir, 'some.spec.cjs');
     await writeFile(
       file,
@@ -104,7 +104,7 @@ describe('the sum of .ci/run', () => {
     });
   });
 
-  it('test/skips.json gives each a reason, and says without what', async () => {
+  it('test/skips.json gives each a reason and the missing requirement', async () => {
     const named = JSON.parse(await readFile(join(projectDir, 'test/skips.json'), 'utf8')) as Record<
       string,
       unknown

@@ -28,7 +28,7 @@ export function rowsOf(text: string): string[][] {
     );
 }
 
-/** What stands between the backticks of a cell that is nothing else; undefined for any other cell. */
+/** Returns the text between the backticks of a cell that has nothing else; undefined for any other cell. */
 export function codeOf(cell: string | undefined): string | undefined {
   return cell?.match(/^`([^`]+)`$/)?.[1];
 }

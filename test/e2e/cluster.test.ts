@@ -24,7 +24,7 @@ describe('the service on a Redis Cluster', function () {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it('starts with one of its nodes in REDIS_URL, serves, and ends by itself', async () => {
+  it('starts with one of its nodes in REDIS_URL, serves, and ends on its own', async () => {
     const [node] = cluster.nodes;
     const service = await startService({
       REDIS_URL: `redis://127.0.0.1:${node?.server.port}`,

@@ -31,7 +31,7 @@ describe('Processes of the service', () => {
     };
   }
 
-  it('200 registrations at once at two API processes for one client: exactly one 200', async () => {
+  it('answer exactly one 200 to 200 concurrent registrations of one client at two API processes', async () => {
     const env = { KEY_PREFIX: prefix, SECRETS_KEY: `k1:${randomBytes(32).toString('base64')}` };
     const apis = await Promise.all([startService(env, 'api'), startService(env, 'api')]);
     try {
@@ -56,7 +56,7 @@ describe('Processes of the service', () => {
     }
   });
 
-  it('SIGTERM: the POST in flight finishes and is settled, then the process ends with 0', async () => {
+  it('finish and settle the POST in flight after SIGTERM, then end with 0', async () => {
     const service = await startService({ KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue` });
     const receiver = await startReceiver();
     try {

@@ -10,7 +10,7 @@ import { until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { type Service, startService } from './service.js';
 
-describe('GET /metrics of every role reads one key of Redis, however much is owed', () => {
+describe('GET /metrics of every role reads one key of Redis, for any amount owed', () => {
   let prefix: string;
   let db: Db;
   beforeEach(async () => {
@@ -24,7 +24,7 @@ describe('GET /metrics of every role reads one key of Redis, however much is owe
   });
   afterEach(() => db.redis.disconnect());
 
-  /** What Redis is asked of this service's keys while it is scraped. */
+  /** Returns the Redis commands on this service's keys during a scrape. */
   async function asked(service: Service, scrapes: number): Promise<string[]> {
     const monitor = await db.redis.duplicate({ lazyConnect: true }).monitor();
     const commands: string[] = [];

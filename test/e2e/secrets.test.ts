@@ -77,6 +77,25 @@ describe('No secret, token or signing key is ever visible', () => {
     assert.match(signing_secret, /^whsec_/);
     secrets.set('the signing secret', signing_secret.slice('whsec_'.length));
 
+    const gatewayKey = 'gateway-key-51d0c7';
+    const setHeaders = await fetch(`${service.url}/push_notifications/headers?client_token=${clientToken}`, {
+      method: 'PUT',
+      headers: { ...as(publisherToken), 'content-type': 'application/json' },
+      body: JSON.stringify({ headers: { Authorization: `Bearer ${gatewayKey}` } }),
+    });
+    assert.equal(setHeaders.status, 200);
+    secrets.set('the value of a request header', gatewayKey);
+
+    const notices = await fetch(`${service.url}/notices`, {
+      method: 'PUT',
+      headers: { ...as(publisherToken), 'content-type': 'application/json' },
+      body: JSON.stringify({ url: `${receiver.url}?notices=${querySecret}` }),
+    });
+    assert.equal(notices.status, 200);
+    const ofNotices = await fetch(`${service.url}/notices/signing_secret`, { headers: as(publisherToken) });
+    const { signing_secret: noticesSecret } = (await ofNotices.json()) as { signing_secret: string };
+    secrets.set("the notices' signing secret", noticesSecret.slice('whsec_'.length));
+
     const publish = async (platform_id: string): Promise<string> => {
       const answer = await fetch(`${service.url}/enrichments`, {
         method: 'POST',
@@ -95,6 +114,7 @@ describe('No secret, token or signing key is ever visible', () => {
     const good = await publish('good');
     await until('it is delivered', async () => (await show(good)).state === 'delivered');
     assert.equal(receiver.received[0]?.path, `/hook?key=${querySecret}`);
+    assert.equal(receiver.received[0]?.headers.authorization, `Bearer ${gatewayKey}`);
 
     receiver.answer = () => 500;
     const bad = await publish('bad');
@@ -111,7 +131,7 @@ describe('No secret, token or signing key is ever visible', () => {
       headers: as(publisherToken),
     });
 
-    // What goes wrong is where secrets slip out.
+    // Secrets slip out where something goes wrong.
     const unreadable = `{"access_token":"${publisherToken}","client_secret":"${account.client_secret}"`;
     for (const path of ['/enrichments', '/oauth/access_token', `/nowhere/${publisherToken}?${querySecret}`]) {
       await fetch(`${service.url}${path}`, {
@@ -139,7 +159,7 @@ describe('No secret, token or signing key is ever visible', () => {
     const types = await until('every kind of workflow is listed', async () => {
       const found = new Set<string>();
       for await (const { type } of temporal.workflow.list({ query })) found.add(type);
-      return ['enrichment', 'catch-up', 'redeliver'].every((type) => found.has(type)) && found;
+      return ['enrichment', 'catch-up', 'redeliver', 'notice'].every((type) => found.has(type)) && found;
     });
     assert.ok(types.size >= 3);
     const all = [];
@@ -173,7 +193,7 @@ describe('No secret, token or signing key is ever visible', () => {
     }
   }
 
-  it('in any line of the log, at its most talkative', () => {
+  it('in any line of the log, at its lowest level', () => {
     assert.match(log, /"msg":"request"/);
     assert.match(log, /attempt failed/);
     for (const line of log.split('\n')) assertAbsent(line, `the log: ${line.slice(0, 120)}`);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
+import { setRequestHeaders } from '../../src/redis/records/requestHeaders.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { newToken, type RunningApi, startApi } from '../api/runningApi.js';
@@ -42,7 +43,7 @@ describe('export and import restore a working service on empty servers', () => {
     return await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
   }
 
-  it('client secrets mint, registrations deliver, signing secrets sign, pauses hold; access tokens are not carried', async () => {
+  it('client secrets mint, registrations deliver, signing secrets sign and pauses hold; access tokens are not imported', async () => {
     const account = await oldCli.json('account', 'create', '--name', 'Acme');
     for (const client of ['MOVED', 'PAUSED']) {
       await oldCli.json(
@@ -57,6 +58,7 @@ describe('export and import restore a working service on empty servers', () => {
       );
     }
     const signingSecret = await createSigningSecret(oldApi.deps.db, box, 'MOVED');
+    await setRequestHeaders(oldApi.deps.db, box, 'MOVED', { 'x-gateway-key': 'secret-of-a-gateway' });
     const oldToken = await newToken(oldApi, account);
     for (const client of ['MOVED', 'PAUSED']) {
       assert.equal((await register(oldApi, oldToken, client)).status, 200);
@@ -69,6 +71,7 @@ describe('export and import restore a working service on empty servers', () => {
     await oldCli.json('registration', 'pause', 'PAUSED');
 
     const { stdout } = await oldCli.run(['export']);
+    assert.ok(stdout.includes('header:x-gateway-key') && !stdout.includes('secret-of-a-gateway'), 'sealed');
     const imported = await newCli.run(['import', '--json'], { input: stdout });
     assert.equal(imported.status, 0, imported.stderr);
 
@@ -84,6 +87,7 @@ describe('export and import restore a working service on empty servers', () => {
     const held = await h.publish({ client: 'PAUSED', asset: 'vid-2' });
     const got = await until('delivered', () => receiver.received[0]);
     assert.equal(got.headers['webhook-client-token'], 'MOVED');
+    assert.equal(got.headers['x-gateway-key'], 'secret-of-a-gateway');
     new Webhook(signingSecret).verify(got.body, got.headers as Record<string, string>);
     await until('owed', async () => (await h.notification('PAUSED', held.id))?.waitingReason === 'paused');
     assert.equal(receiver.received.length, 1);

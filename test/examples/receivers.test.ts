@@ -62,7 +62,7 @@ describe('the example receivers', function () {
         }
       });
 
-      it('takes real notifications, works on each once, and goes on while its secret is rotated', async () => {
+      it('accepts real notifications, works on each once, and continues while its secret is rotated', async () => {
         const { clientToken } = await createClient(db, { accountId, name: 'Example Site' });
         const client_token = clientToken;
         const { signing_secret } = await call('GET', 'push_notifications/signing_secret', { client_token });

@@ -9,18 +9,18 @@ const text = readFileSync(recordedVectorsFile, 'utf8');
 const { vectors } = JSON.parse(text) as { vectors: Vector[] };
 
 describe('docs/reference/signature-vectors.json', () => {
-  it('is what the signer makes today (else: npx tsx test/examples/recordVectors.ts)', () => {
+  it('equals the signer’s present output (else: npx tsx test/examples/recordVectors.ts)', () => {
     assert.equal(text, recordedVectors());
   });
 
-  it('has names of its own for each, yes and no', () => {
+  it('has a unique name for each, and valid and invalid ones', () => {
     assert.equal(new Set(vectors.map(({ name }) => name)).size, vectors.length);
     assert.ok(vectors.filter(({ valid }) => valid).length >= 5);
     assert.ok(vectors.filter(({ valid }) => !valid).length >= 10);
   });
 
   for (const vector of vectors) {
-    it(`${vector.name}: the public library ${vector.valid ? 'takes' : 'refuses'} it`, () => {
+    it(`${vector.name}: the public library ${vector.valid ? 'accepts' : 'refuses'} it`, () => {
       const body = Buffer.from(vector.body_base64, 'base64');
       assert.equal(body.toString(), vector.body);
       const taken = vector.secrets.some((secret) => isTaken(secret, body, vector));

@@ -7,7 +7,7 @@ import { notificationRequest } from '../../src/outgoing/notification.js';
 
 export interface Vector {
   name: string;
-  /** What the receiver holds. */
+  /** The secrets that the receiver holds. */
   secrets: string[];
   /** The receiver's clock, unix seconds. */
   now: number;

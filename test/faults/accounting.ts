@@ -10,7 +10,7 @@ export type Fate =
   | { kind: 'waiting'; why: string }
   | { kind: 'lost'; why: string };
 
-/** What became of an acknowledged event: judged by what the receiver got, the records only lead from id to id. */
+/** The result of an acknowledged event, judged by what the receiver got; records only lead from id to id. */
 export async function fateOf(
   db: Db,
   event: Pick<Acknowledged, 'clientToken' | 'eventId' | 'notificationId'>,
@@ -57,7 +57,7 @@ function describe(record: NotificationRecord): string {
 
 /**
  * Events that were given, or received under, more than one id.
- * @param beside ids of events that a test sent by itself, which the publishers know nothing of
+ * @param beside ids of events that a test sent by itself, which the publishers do not know
  */
 export async function eventsWithTwoIds(
   db: Db,

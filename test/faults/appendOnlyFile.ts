@@ -16,7 +16,7 @@ export async function sizeOf(file: string): Promise<number> {
   return (await stat(file)).size;
 }
 
-/** What a crash in the middle of a write leaves. */
+/** Makes the file that a crash in the middle of a write leaves. */
 export async function tearOff(file: string, bytes: number): Promise<void> {
   await truncate(file, (await sizeOf(file)) - bytes);
 }

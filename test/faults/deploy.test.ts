@@ -30,7 +30,7 @@ describe('a rolling restart', function () {
     await run?.stop();
   });
 
-  it('of APIs and workers under load: each ends with 0, no call fails, nothing is sent twice', async () => {
+  it('of APIs and workers under load ends each process with 0, fails no call and sends nothing twice', async () => {
     const { system, publisher } = run;
     if (old !== undefined) await enough(200);
     for (const part of ['worker', 'worker2', 'api2', 'api'] as const) {

@@ -1,4 +1,4 @@
-/** What Redis and Temporal keep when they are killed, cut off or lost, and what comes back how (docs/guides/operations.md). */
+/** What survives when Redis and Temporal are killed, cut off or lost, and how the rest is restored (docs/guides/operations.md). */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { cp, rm } from 'node:fs/promises';
@@ -25,7 +25,7 @@ describe('durability', function () {
   let scene: Scene;
   afterEach(() => scene?.stop());
 
-  it('what was answered 200 or claimed is there after kill -9 of Redis at once after the answer', async () => {
+  it('everything answered 200 or claimed survives a kill -9 of Redis right after the answer', async () => {
     scene = await setScene();
     const { system, db, cast } = scene;
     await system.receiver.breakOff();
@@ -53,7 +53,7 @@ describe('durability', function () {
     );
   });
 
-  it('a torn end of the append-only file is cut off and said; what was answered before is there', async () => {
+  it('a torn end of the append-only file is truncated and reported; everything answered before survives', async () => {
     scene = await setScene();
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -77,7 +77,7 @@ describe('durability', function () {
     }
   });
 
-  it('damage in the middle of the append-only file keeps Redis from starting, and says so', async () => {
+  it('damage in the middle of the append-only file prevents Redis from starting, and is reported', async () => {
     scene = await setScene();
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -93,7 +93,7 @@ describe('durability', function () {
     assert.ok(await getRegistration(db, client));
   });
 
-  it('appendfsync everysec and the power gone: what was not on disk was not answered 202, and is taken when it is sent again', async () => {
+  it('appendfsync everysec and a power failure: an event not on disk was not answered 202, and is accepted when it is sent again', async () => {
     scene = await setScene({ redisArgs: ['--appendfsync', 'everysec'] });
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -122,7 +122,7 @@ describe('durability', function () {
     await received(scene, ids);
   });
 
-  it('backup and restore: a copy of the append-only folder and of Temporal’s store bring back what was owed', async () => {
+  it('backup and restore: copies of the append-only folder and of Temporal’s store restore what was owed', async () => {
     scene = await setScene();
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -151,7 +151,7 @@ describe('durability', function () {
     await received(scene, [await publishSoon(scene, client, 'after')]);
   });
 
-  it('an older copy of Redis restored by the documented commands: what came after it is gone and can be named, nothing that comes now is lost', async () => {
+  it('an older copy of Redis, restored by the documented commands: later changes are gone and can be named, new events are not lost', async () => {
     // A failed first attempt is retried by its workflow for 12 s: it still runs when Redis goes back.
     scene = await setScene({ clients: 2, env: { RETRY_SCHEDULE_SECONDS: '4,4,4,4' } });
     const { system, db, cast } = scene;
@@ -208,7 +208,7 @@ describe('durability', function () {
     assert.deepEqual(await unaccounted(scene), []);
   });
 
-  it('an older copy of Temporal’s store restored: what is owed is sent, nothing is sent twice, nothing that comes now is lost', async () => {
+  it('an older copy of Temporal’s store: owed assets are sent, nothing is sent twice, new events are not lost', async () => {
     scene = await setScene();
     const { system, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -240,7 +240,7 @@ describe('durability', function () {
     assert.deepEqual(await unaccounted(scene), []);
   });
 
-  it('a dump of Redis is a backup, too: loaded without an append-only file, which is then switched on', async () => {
+  it('a dump of Redis is a backup too: it is loaded without an append-only file, which is then switched on', async () => {
     scene = await setScene();
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -271,7 +271,7 @@ describe('durability', function () {
     await received(scene, [await publishSoon(scene, client, 'a')]);
   });
 
-  it('all of Redis lost: the export brings back accounts and URLs, running workflows what they had claimed', async () => {
+  it('all of Redis lost: the export restores accounts and URLs, running workflows claim their events again', async () => {
     scene = await setScene();
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -300,7 +300,7 @@ describe('durability', function () {
     await received(scene, [await publishSoon(scene, client, 'delivered', 'again')]);
   });
 
-  it('all of Temporal’s store lost: what is owed lies in Redis, and restarted workers send it', async () => {
+  it('all of Temporal’s store lost: owed assets are in Redis, and restarted workers send them', async () => {
     scene = await setScene();
     const { system, cast } = scene;
     const [client = ''] = cast.clientTokens;
@@ -453,7 +453,7 @@ async function statusOf({ system }: Scene, token: string, path: string): Promise
   return (await fetch(system.apiUrl + path, { headers: { authorization: `Bearer ${token}` } })).status;
 }
 
-/** What `operator reconcile` names. */
+/** Returns the findings of `operator reconcile`. */
 async function unaccounted(scene: Scene): Promise<string[]> {
   const printed = await operator(scene, ['reconcile', '--json'], '', [0, 1]);
   const found = JSON.parse(printed) as { unaccounted: { notification_id: string; problem: string }[] };

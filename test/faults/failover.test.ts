@@ -84,7 +84,7 @@ async function recovered(load: Load, clients: readonly DeliveryClient[], sinceMs
   }
 }
 
-describe('The primary of a Redis Cluster that is killed', function () {
+describe('The killed primary of a Redis Cluster', function () {
   this.timeout(180_000);
   let dir: string;
   let cluster: RedisCluster;
@@ -125,7 +125,7 @@ describe('The primary of a Redis Cluster that is killed', function () {
     return { ofVictim, others, victim };
   }
 
-  it('with REDIS_ACK_REPLICAS=1: one of its two replicas takes over, and nothing that was confirmed is lost', async () => {
+  it('is replaced by one of its two replicas with REDIS_ACK_REPLICAS=1, and no confirmed write is lost', async () => {
     await start(2);
     const { ofVictim, others, victim } = await clientsByNode();
     const load = await claimAllTheTime([...ofVictim, ...others], 1);
@@ -140,7 +140,7 @@ describe('The primary of a Redis Cluster that is killed', function () {
     console.log(`      ${load.acknowledged.length} confirmed, none lost; again after ${tookMs} ms`);
   });
 
-  it('stops no client of the other nodes meanwhile', async () => {
+  it('delays no client of the other nodes', async () => {
     await start(1);
     const { ofVictim, others, victim } = await clientsByNode();
     const load = await claimAllTheTime([...ofVictim, ...others], 0);
@@ -156,7 +156,7 @@ describe('The primary of a Redis Cluster that is killed', function () {
     await load.stop();
   });
 
-  it('or that hangs is replaced too, and takes nothing back when it goes on', async () => {
+  it('is also replaced if it only hangs, and undoes nothing when it continues', async () => {
     await start(1);
     const { ofVictim, victim } = await clientsByNode();
     const load = await claimAllTheTime(ofVictim, 0);
@@ -175,7 +175,7 @@ describe('The primary of a Redis Cluster that is killed', function () {
     assert.deepEqual(await lostOf(load), []);
   });
 
-  it('without replicas asked for: only what came in its last moments may be lost', async () => {
+  it('loses only writes of its last moments without REDIS_ACK_REPLICAS', async () => {
     await start(1);
     const { ofVictim, victim } = await clientsByNode();
     const load = await claimAllTheTime(ofVictim, 0);
@@ -190,7 +190,7 @@ describe('The primary of a Redis Cluster that is killed', function () {
   });
 });
 
-describe('The primary that Sentinels watch and that is killed', function () {
+describe('The killed primary that Sentinels watch', function () {
   this.timeout(180_000);
   let dir: string;
   let set: SentinelSet;
@@ -205,7 +205,7 @@ describe('The primary that Sentinels watch and that is killed', function () {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it('is replaced, and nothing that two servers confirmed is lost', async () => {
+  it('is replaced, and no write that two servers confirmed is lost', async () => {
     const clients = [await newDeliveryClient({}, set.url), await newDeliveryClient({}, set.url)];
     const load = await claimAllTheTime(clients, 1);
     await underWay(load);

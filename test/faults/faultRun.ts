@@ -13,7 +13,7 @@ import type { Row } from './report.js';
 import { type SceneOptions, setScene } from './scene.js';
 import type { System } from './system.js';
 
-/** What the service takes in flight for one client by default. */
+/** The default number of attempts in flight for one client. */
 export const inFlightPerClient = 16;
 /** The sweep picks up within 2 minutes what nobody works on. */
 const sweptWithinMs = 130_000;

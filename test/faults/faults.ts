@@ -8,7 +8,7 @@ export interface Fault {
   inject(system: System): Promise<number>;
 }
 
-/** What is killed at random moments, in the order of the report. */
+/** The parts that are killed at random moments, in the order of the report. */
 export const kills: readonly Fault[] = [
   killOf('API', ['api']),
   killOf('worker', ['worker']),

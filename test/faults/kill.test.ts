@@ -32,7 +32,7 @@ describe(`${form.kills} faults at random moments under load`, function () {
     const sum = (rows: readonly Row[], of: (row: Row) => number) =>
       rows.reduce((total, row) => total + of(row), 0);
 
-    it('finds a duplicate put in on purpose', async () => {
+    it('finds a planted duplicate', async () => {
       const before = await run.account(0);
       const [event] = run.publisher.acknowledged.filter((one) =>
         run.system.receiver.arrivals.has(one.notificationId),
@@ -46,7 +46,7 @@ describe(`${form.kills} faults at random moments under load`, function () {
       assert.ok(sum(account.rows, (row) => row.duplicated) > sum(before.rows, (row) => row.duplicated));
     });
 
-    it('finds an event with two ids put in on purpose', async () => {
+    it('finds a planted event with two ids', async () => {
       const [event] = run.publisher.acknowledged;
       assert.ok(event);
       const second = await fetch(`${run.system.apiUrl}/enrichments`, {
@@ -65,7 +65,7 @@ describe(`${form.kills} faults at random moments under load`, function () {
       run.system.receiver.arrivals.delete(id);
     });
 
-    it('finds an event that was delivered by every record, and that the receiver never saw', async () => {
+    it('finds an event that every record calls delivered, but that the receiver never got', async () => {
       const last = run.publisher.acknowledged.findLast((one) =>
         run.system.receiver.arrivals.has(one.notificationId),
       );
@@ -76,7 +76,7 @@ describe(`${form.kills} faults at random moments under load`, function () {
       assert.match(account.lost[0] ?? '', /^lost: not received/);
     });
 
-    it('finds an event, a token and a registration that nobody knows of', async () => {
+    it('finds a planted event, token and registration that do not exist', async () => {
       const before = await run.account(0);
       const [event] = run.publisher.acknowledged;
       assert.ok(event);

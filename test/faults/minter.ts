@@ -16,7 +16,7 @@ export function startMinter(options: {
   apiUrl: () => string;
   account: Credentials;
   everyMs: number;
-  /** Which fault comes next. */
+  /** Names the next fault. */
   fault: () => number;
 }): Minter {
   const { client_id, client_secret, scopes } = options.account;

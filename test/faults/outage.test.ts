@@ -36,7 +36,7 @@ describe('outages', function () {
   for (const part of ['redis', 'temporal', 'receiver'] as const) {
     const outages = form.outagesSeconds.map((seconds) => away(part, seconds));
     for (const fault of [...outages, ...badLines(part, badForMs)]) {
-      it(`${fault.name}: goes on by itself`, async () => {
+      it(`${fault.name}: recovers by itself`, async () => {
         await pause(500);
         const back = await run.inject(fault);
         const answers = run.publisher.answers[injected++];
@@ -48,7 +48,7 @@ describe('outages', function () {
     }
   }
 
-  it('what piled up while the receiver was away is sent at a bounded rate', async () => {
+  it('the backlog of the receiver’s outage is sent at a bounded rate', async () => {
     const { system, cast, db } = run;
     const { clientToken } = await createClient(db, {
       accountId: cast.publisher.account_id,
@@ -84,7 +84,7 @@ describe('outages', function () {
     reportFigure(
       `${piledUp} notifications that one client was owed when its receiver came back arrived at up to ${most} in a second (\`DRAIN_PER_SECOND\` was ${drainPerSecond}).`,
     );
-    // What is in flight may arrive with what follows it, and places that were not used are kept for a tenth of a second.
+    // Requests in flight may arrive together with later ones, and unused places are kept for a tenth of a second.
     const allowed = 1.1 * drainPerSecond + inFlightPerClient;
     assert.ok(most <= allowed, `${most} in one second`);
   });
@@ -95,7 +95,7 @@ describe('outages', function () {
     assertKept(account);
     // A line that hangs holds back POSTs that the service has long given up, and lets them through all at once.
     reportFigure(
-      `At most ${run.system.receiver.mostAtOnce} POSTs of one client were at the receiver at once.`,
+      `At most ${run.system.receiver.mostInFlight} POSTs of one client were at the receiver at the same time.`,
     );
   });
 });

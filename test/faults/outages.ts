@@ -18,7 +18,7 @@ export function away(part: Away, seconds: number): Fault {
   };
 }
 
-/** What the line to each of them can suffer; for `ms`. */
+/** The faults of the connection to each of them, for `ms`. */
 export function badLines(part: Away, ms: number): Fault[] {
   const lineOf = (system: System) => {
     if (!system.proxies) throw new Error('this system has no proxies');

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 
-/** What a process holds now; undefined where the system does not say (no /proc). */
+/** Memory and open files of a process now; undefined if the system does not report them (no /proc). */
 export async function figuresOf(pid: number): Promise<{ residentMb: number; files: number } | undefined> {
   try {
     const status = await readFile(`/proc/${pid}/status`, 'utf8');

@@ -15,7 +15,7 @@ export interface Acknowledged {
   fault: number;
 }
 
-/** What the API said to events while a fault was met. */
+/** The API's answers to events during a fault. */
 export interface Answers {
   taken: number;
   refused: number;
@@ -43,7 +43,7 @@ export interface PublisherOptions {
   publishers: number;
   /** Each publisher's pause between two events is random, up to this. */
   pauseMs?: number;
-  /** Which fault comes next. */
+  /** Names the next fault. */
   fault: () => number;
 }
 

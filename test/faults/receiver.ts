@@ -5,8 +5,8 @@ export interface Receiver {
   url: string;
   /** Times of arrival (ms) by `webhook-id`. */
   arrivals: Map<string, number[]>;
-  /** The most POSTs of one client that were here at once. */
-  mostAtOnce: number;
+  /** The most POSTs of one client that were here at the same time. */
+  mostInFlight: number;
   open(): Promise<void>;
   /** Answers under way are cut off. */
   breakOff(): Promise<void>;
@@ -22,13 +22,13 @@ export function createReceiver(port: number): Receiver {
   const receiver: Receiver = {
     url: `http://127.0.0.1:${port}`,
     arrivals,
-    mostAtOnce: 0,
+    mostInFlight: 0,
     async open() {
       const opened = createServer({ keepAliveTimeout: 60_000 }, (req, res) => {
         const client = req.url ?? '';
         const here = (present.get(client) ?? 0) + 1;
         present.set(client, here);
-        receiver.mostAtOnce = Math.max(receiver.mostAtOnce, here);
+        receiver.mostInFlight = Math.max(receiver.mostInFlight, here);
         res.once('close', () => present.set(client, (present.get(client) ?? 1) - 1));
         req.resume();
         req.on('end', () => {

@@ -13,7 +13,7 @@ import { drawFaults, kills } from './faults.js';
 import { form } from './form.js';
 import { pause } from './pause.js';
 
-describe(`${form.kills} faults, and workflows terminated all the time: everything is accounted for`, function () {
+describe(`${form.kills} faults, and workflows terminated all the time: every event is accounted for`, function () {
   this.timeout(form.kills * 60_000 + 600_000);
   let run: FaultRun;
   let connection: Connection;

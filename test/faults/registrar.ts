@@ -1,4 +1,4 @@
-/** Registers new clients all the time, each at two URLs at once, of which exactly one may be told 200. */
+/** Registers new clients all the time, each with two URLs at the same time, exactly one of which may be answered 200. */
 import { request } from 'undici';
 import type { Db } from '../../src/redis/connection/db.js';
 import { createClient } from '../../src/redis/records/clients.js';
@@ -27,7 +27,7 @@ export function startRegistrar(options: {
   accountId: string;
   token: string;
   everyMs: number;
-  /** Which fault comes next. */
+  /** Names the next fault. */
   fault: () => number;
 }): Registrar {
   let stopped = false;

@@ -37,7 +37,7 @@ export function reportFigure(figure: string): void {
   figures.push(figure);
 }
 
-/** What one run found. */
+/** The findings of one run. */
 interface Run {
   command: string;
   rows: Row[];

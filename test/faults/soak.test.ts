@@ -31,10 +31,10 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
   });
   after(() => run?.stop());
 
-  it('memory and open files stay flat, nothing is lost', async () => {
+  it('keep memory and open files flat, and lose nothing', async () => {
     const { system, publisher, cast } = run;
     const lookups = lookUp();
-    // What a process takes while its caches and its code are still getting warm.
+    // The memory of a process while its caches and its code warm up.
     await pause(Math.min(form.soakMinutes * 15_000, 300_000));
     const samples = new Map(watched.map((part) => [part, [] as Sample[]]));
     const from = Date.now();
@@ -101,7 +101,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
     );
   }
 
-  /** What the publisher's engineers ask for, all the time. */
+  /** Makes the calls of the publisher's engineers, all the time. */
   function lookUp(): { stop(): Promise<void> } {
     const { system, cast } = run;
     let stopped = false;

@@ -12,12 +12,12 @@ import { type Proxy as Line, startProxy } from '../proxy.js';
 import { createReceiver, type Receiver } from './receiver.js';
 
 export type Part = 'redis' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2';
-/** What a system usually consists of. */
+/** The usual parts of a system. */
 export const parts: readonly Part[] = ['redis', 'temporal', 'api', 'worker'];
 /** Of one whose API and worker are one process. */
 export const partsTogether: readonly Part[] = ['redis', 'temporal', 'api'];
 
-/** The service as it ships, in processes of its own, each of which can be killed and started again. */
+/** The service as it ships, in separate processes, each of which can be killed and started again. */
 export interface System {
   dir: string;
   apiUrl: string;
@@ -39,7 +39,7 @@ export interface System {
   useThisBuild(part: Part): void;
   pidOf(part: Part): number | undefined;
   logOf(part: Part): string;
-  /** What ended without having been killed, with the end of its log. */
+  /** Processes that ended without being killed, with the end of their log. */
   brokenOff: string[];
   stop(): Promise<void>;
 }

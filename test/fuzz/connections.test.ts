@@ -5,7 +5,7 @@ import { form } from './form.js';
 
 const mib = 1024 * 1024;
 
-describe('many connections that take their time', function () {
+describe('many slow connections', function () {
   this.timeout(180_000);
   let service: Service;
 

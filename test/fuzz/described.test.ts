@@ -69,6 +69,12 @@ describe('every call of the OpenAPI description, fuzzed', function () {
     const authorization = { authorization: `Bearer ${token}` };
     const clients = ['FUZZ-registered', 'FUZZ-another', 'FUZZ-new-1', 'FUZZ-new-2'];
     const notifications: string[] = [];
+    const ofNotices = await fetch(`${service.url}/notices`, {
+      method: 'PUT',
+      headers: { ...authorization, 'content-type': 'application/json' },
+      body: JSON.stringify({ url: receiver.url }),
+    });
+    assert.equal(ofNotices.status, 200);
     for (const [i, clientToken] of clients.entries()) {
       await createClient(db, { accountId: customer.account_id, name: 'Example Site', clientToken });
       if (i > 1) continue;
@@ -171,10 +177,14 @@ expected-statuses = ["4xx", 503]
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", 401, 404, 429, 431, 503]
 # What no schema can say: a URL that is registered already or not allowed, a scope that the account does not have, a
-# form with a field that is given twice, a cursor of a list in another order.
+# form with a field that is given twice, a cursor of a list in another order, a header that HTTP sets.
 [[operations]]
-include-path = ["/register_push_notifications", "/push_notifications/test", "/push_notifications/check", "/oauth/access_token", "/notifications"]
+include-path = ["/register_push_notifications", "/push_notifications/test", "/push_notifications/check", "/push_notifications/headers", "/oauth/access_token", "/notifications", "/notices"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 404, 429, 503]
+# A place of the feed that never existed.
+[[operations]]
+include-path = "/updates"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 401, 404, 410, 429, 431, 503]
 # Without a token it is a parameter that is missing, by contract: 400.
 [[operations]]
 include-path = "/register_push_notifications"
@@ -206,6 +216,7 @@ values = ${list([known.customer.client_secret])}
 values = ["push_notifications", "enrichments"]
 [parameters]
 "query.client_token" = { dictionary = "clients", probability = 0.8 }
+"body.url" = { dictionary = "urls", probability = 0.8 }
 "query.url" = { dictionary = "urls", probability = 0.5 }
 "query.platform_id" = { dictionary = "assets", probability = 0.5 }
 "path.platform_id" = { dictionary = "assets", probability = 0.5 }

@@ -12,10 +12,16 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { WorkflowFailedError } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { getClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { changeRun } from '../../src/redis/runs/change.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
+import { followRun } from '../../src/temporal/runs.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
-import { mochaGlobalSetup, mochaGlobalTeardown } from '../servers.js';
+import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks } from '../servers.js';
 
 const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>> = {
   'enrichment-delivered-at-once': async (h, receiver) => {
@@ -110,6 +116,30 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
     return h.ids.redeliver(client, id);
   },
 
+  'run-cancelled-while-an-attempt-is-under-way': async (h, receiver) => {
+    const [client, paused] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
+    await pauseEndpoint(h.db, paused);
+    receiver.delayMs = 2500;
+    await h.publish({ client, asset: 'a', runId: 'nightly' });
+    await h.publish({ client: paused, asset: 'a', runId: 'nightly' });
+    await until('it is under way', () => receiver.received.length === 1);
+    await changeRun(h.db, 'nightly', 'cancelled');
+    await followRun(h.temporal, 'nightly', h.taskQueue);
+    return h.ids.run('nightly');
+  },
+
+  'notice-delivered-by-a-retry': async (h, receiver) => {
+    const client = await h.newClient();
+    const { accountId } = (await getClient(h.db, client)) ?? {};
+    const box = createSecretBox(undefined);
+    await setNoticesUrl(h.db, box, String(accountId), receiver.url);
+    receiver.answer = () => (receiver.received.length < 3 ? 503 : 200);
+    await rotateSigningSecret(h.db, box, client);
+    await h.deps.notices.handOver(client);
+    const hour = new Date().toISOString().slice(0, 13);
+    return h.ids.notice(client, 'secret.rotated', hour, 'account');
+  },
+
   sweep: async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     await pauseEndpoint(h.db, client);
@@ -121,6 +151,7 @@ const shapes: Record<string, (h: Harness, receiver: Receiver) => Promise<string>
 };
 
 await mochaGlobalSetup();
+mochaHooks.beforeAll();
 try {
   for (const [name, play] of Object.entries(shapes)) {
     if (!existsSync(fileOf(name))) await record(name, play);

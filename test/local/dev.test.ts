@@ -11,7 +11,7 @@ describe('npm run dev', () => {
   });
   after(() => project.remove());
 
-  it('starts the service again when a source file changes, and leaves Redis and Temporal running', async function () {
+  it('restarts the service when a source file changes, and leaves Redis and Temporal running', async function () {
     this.timeout(120_000);
     const before = await project.start();
     const now = new Date();

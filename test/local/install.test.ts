@@ -9,7 +9,7 @@ import { projectDir } from '../../src/operator/running/projectDir.js';
 
 const run = promisify(execFile);
 
-describe('what npm start and npm test install', () => {
+describe('the installation of npm start and npm test', () => {
   it('runs no script of a package', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'asset-update-install-'));
     try {

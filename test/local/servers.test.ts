@@ -9,13 +9,13 @@ import { freePort } from '../../local/ports.js';
 import { servers } from '../servers.js';
 
 describe('embedded servers', () => {
-  it('have ports that no outgoing connection is given', async () => {
+  it('have ports outside the range of outgoing connections', async () => {
     const ports = await Promise.all(Array.from({ length: 100 }, () => freePort()));
     assert.equal(new Set(ports).size, ports.length);
     assert.ok(Math.max(...ports) < 32_768 && Math.min(...ports) > 1024, ports.join());
   });
 
-  it('that end while nothing answers are said to have ended', async () => {
+  it('are reported as ended if they end before they answer', async () => {
     const child = await startChild({
       ...{ name: 'server', command: process.execPath, args: ['-e', 'throw new Error("its port is taken")'] },
       logFile: join(await mkdtemp(join(tmpdir(), 'asset-update-test-')), 'server.log'),
@@ -27,7 +27,7 @@ describe('embedded servers', () => {
     );
   });
 
-  it('Redis keeps what it has answered and packs hashes of known segments', async () => {
+  it('Redis keeps answered writes and packs hashes of known segments', async () => {
     const redis = new Redis(servers().redisUrl);
     try {
       assert.deepEqual(await redis.config('GET', 'appendonly'), ['appendonly', 'yes']);
@@ -41,7 +41,7 @@ describe('embedded servers', () => {
     }
   });
 
-  it('Temporal has the search attributes that operators find an event by', async () => {
+  it('Temporal has the search attributes by which operators find an event', async () => {
     const connection = await Connection.connect({ address: servers().temporalAddress });
     try {
       const { customAttributes } = await connection.operatorService.listSearchAttributes({

@@ -11,7 +11,7 @@ describe('npm start', () => {
   });
   afterEach(() => project.remove());
 
-  it('brings up everything; goes on where it stopped, also after kill -9 of the supervisor, which leaves nothing running; Ctrl-C stops all of it in order', async () => {
+  it('starts everything; continues where it stopped, also after kill -9 of the supervisor, which leaves nothing running; Ctrl-C stops all of it in order', async () => {
     const state = await project.start();
     const mode = (name: string) => statSync(join(project.dir, name)).mode & 0o777;
     assert.equal((await fetch(`${state.apiUrl}/readyz`)).status, 200);
@@ -46,7 +46,7 @@ describe('npm start', () => {
     assert.deepEqual(project.stillRunning(), []);
   });
 
-  it('runs beside another one; the same folder takes one only; a child that ends takes all of its own along, with the reason', async () => {
+  it('runs beside another one, but once in a folder; when a child ends, it ends its others and names the reason', async () => {
     const other = await StartedProject.inNewFolder();
     try {
       const one = await project.start();
@@ -58,7 +58,7 @@ describe('npm start', () => {
 
       const again = new StartedProject(project.dir, project.port);
       assert.equal(await again.launch(), 1);
-      assert.match(again.output, new RegExp(`runs already .*process ${one.supervisor.pid}`));
+      assert.match(again.output, new RegExp(`already runs .*process ${one.supervisor.pid}`));
 
       const [first] = one.children;
       assert.ok(first);

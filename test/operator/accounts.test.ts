@@ -11,14 +11,14 @@ describe('operator: account', () => {
   });
   after(() => cli.close());
 
-  it('account create --name N: prints {account_id, name, client_id, client_secret, scopes}, default scope push_notifications', async () => {
+  it('create --name N prints {account_id, name, client_id, client_secret, scopes}, with the default scope push_notifications', async () => {
     const made = await cli.json('account', 'create', '--name', 'Acme');
     assert.deepEqual(Object.keys(made), ['account_id', 'name', 'client_id', 'client_secret', 'scopes']);
     assert.deepEqual(made.scopes, ['push_notifications']);
     assert.ok(await isTaken(cli.db, made.client_id, made.client_secret));
   });
 
-  it('account create --platform means enrichments; --scope may be repeated', async () => {
+  it('create --platform means enrichments; --scope may be repeated', async () => {
     const [platform, both] = await Promise.all([
       cli.json('account', 'create', '--name', 'P', '--platform'),
       cli.json('account', 'create', '--name', 'B', '--scope', 'one', '--scope', 'two'),
@@ -27,7 +27,7 @@ describe('operator: account', () => {
     assert.deepEqual(both.scopes, ['one', 'two']);
   });
 
-  it('account set ID --scope S: where one is taken away every token ends, else none', async () => {
+  it('set ID --scope S ends every token if a scope is removed, otherwise none', async () => {
     const made = await cli.json('account', 'create', '--name', 'S');
     const token = await mintedToken(cli.db, made, ['push_notifications'], 60);
     const scopes = ['--scope', 'push_notifications', '--scope', 'signing_secrets'];
@@ -43,13 +43,13 @@ describe('operator: account', () => {
     assert.equal(await findAccessToken(cli.db, token), undefined);
   });
 
-  it('a scope that is none is wrong usage', async () => {
+  it('treats an invalid scope as wrong usage', async () => {
     for (const scope of ['', 'two words', 'a"b']) {
       assert.equal((await cli.run(['account', 'create', '--name', 'X', '--scope', scope])).status, 2, scope);
     }
   });
 
-  it('account list: every account, never a secret', async () => {
+  it('list shows every account, never a secret', async () => {
     const made = await cli.json('account', 'create', '--name', 'Listed');
     const ran = await cli.run(['account', 'list']);
     assert.match(ran.stdout, new RegExp(`${made.account_id} +Listed +${made.client_id}`));
@@ -67,7 +67,7 @@ describe('operator: account', () => {
     );
   });
 
-  it('account rotate-secret ID: the old one stays valid; with --now it ends', async () => {
+  it('rotate-secret ID keeps the old one valid; with --now it ends', async () => {
     const made = await cli.json('account', 'create', '--name', 'R');
     const second = await cli.json('account', 'rotate-secret', made.account_id);
     assert.ok(await isTaken(cli.db, made.client_id, made.client_secret));
@@ -77,7 +77,7 @@ describe('operator: account', () => {
     assert.ok(await isTaken(cli.db, made.client_id, third.client_secret));
   });
 
-  it('account disable ID, account enable ID; each change is recorded: who, when, what, before and after', async () => {
+  it('disable ID and enable ID are recorded: who, when, what, before and after', async () => {
     const begun = Date.now();
     const made = await cli.json('account', 'create', '--name', 'D');
     assert.equal((await cli.json('account', 'disable', made.account_id)).disabled, true);
@@ -112,7 +112,7 @@ describe('operator: account', () => {
     assert.equal(JSON.stringify(audit).includes(made.client_secret), false);
   });
 
-  it('account rotate-secret, disable, enable ID: an unknown account is refused', async () => {
+  it('rotate-secret, disable and enable refuse an unknown account', async () => {
     const commands = ['rotate-secret', 'disable', 'enable'];
     const runs = commands.map((command) => cli.run(['account', command, 'acc_nobody', '--json']));
     for (const ran of await Promise.all(runs)) {

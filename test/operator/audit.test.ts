@@ -71,7 +71,7 @@ describe('audit: calls of the API', () => {
   const ofAccount = async (accountId: string): Promise<Entry[]> =>
     (await cli.json('audit')).filter((entry: Entry) => entry.account_id === accountId);
 
-  it('each that reads or changes a secret or a registration, or sends something: account, client, address, token', async () => {
+  it('records each that reads or changes a secret or a registration, or sends something, with account, client, address and token', async () => {
     const customer = await newCustomer(api);
     const token = await newToken(api, customer);
     const client_token = customer.client_token;
@@ -116,7 +116,7 @@ describe('audit: calls of the API', () => {
     }
   });
 
-  it('not what was refused, a dry run, or what reads no secret', async () => {
+  it('does not record refused calls, dry runs, or calls that read no secret', async () => {
     const [customer, stranger] = [await newCustomer(api), await newCustomer(api)];
     const token = await newToken(api, customer);
     const own = { client_token: customer.client_token };
@@ -135,7 +135,7 @@ describe('audit: calls of the API', () => {
     assert.deepEqual(await ofAccount(stranger.account_id), []);
   });
 
-  it('a secret read again and again by one token is one entry a minute; another token is another', async () => {
+  it('records a secret that one token reads repeatedly once a minute, separately for each token', async () => {
     const customer = await newCustomer(api);
     const own = { client_token: customer.client_token };
     const tokens = [await newToken(api, customer), await newToken(api, customer)];
@@ -148,7 +148,7 @@ describe('audit: calls of the API', () => {
     );
   });
 
-  it('is bounded for each account, and one account pushes out nothing of another’s', async () => {
+  it('is bounded for each account, and one account displaces no entry of another', async () => {
     const [loud, quiet] = [await newCustomer(api), await newCustomer(api)];
     const { db } = api.deps;
     const said = {
@@ -174,7 +174,7 @@ describe('audit: calls of the API', () => {
     assert.ok((await db.redis.pttl(db.global.accountCalls(quiet.account_id))) > 89 * 86_400_000);
   });
 
-  it('failed token calls are logged with client id and address; what is no client id is not shown', async () => {
+  it('logs failed token calls with client id and address, and never shows a malformed client id', async () => {
     const customer = await newCustomer(api);
     const post = (fields: Record<string, string>, more = '') =>
       fetch(`${api.url}/oauth/access_token`, {
@@ -205,7 +205,7 @@ describe('audit: calls of the API', () => {
   });
 });
 
-describe('audit: who an operator is', () => {
+describe('audit: the name of an operator', () => {
   let cli: Cli;
   before(async () => {
     cli = await openCli();
@@ -234,13 +234,13 @@ describe('audit: who an operator is', () => {
     });
   }
 
-  it('in a container without a name: no login, and a word on stderr', async () => {
+  it('has no login in a container without a name, and a warning on stderr', async () => {
     const { who, warned } = await recordedAs([], { IN_CONTAINER: 'true' });
     assert.equal(who, `unnamed (${container})`);
     assert.match(warned, /--as NAME or OPERATOR_NAME/);
   });
 
-  it('a name that is none is refused before anything is done', async () => {
+  it('is refused before anything is done if it is not valid', async () => {
     const before = await cli.json('account', 'list');
     for (const name of ['', ' ', 'a\nb', '\u202egnp', 'unnamed', 'x'.repeat(65)]) {
       const ran = await cli.run(['account', 'create', '--name', 'B', '--as', name]);
@@ -249,12 +249,12 @@ describe('audit: who an operator is', () => {
     assert.deepEqual(await cli.json('account', 'list'), before);
   });
 
-  it('the image says that its login names no person', async () => {
+  it('is not the login in the image, which names no person', async () => {
     const { readFileSync } = await import('node:fs');
     assert.match(readFileSync('Dockerfile', 'utf8'), /^ENV .*\bIN_CONTAINER=true\b/m);
   });
 
-  it('export is recorded, before a line is out', async () => {
+  it('is recorded for an export, before a line is printed', async () => {
     assert.equal((await cli.run(['export', '--as', 'Ada'])).status, 0);
     const [entry] = (await cli.json('audit')).filter((found: Entry) => found.what === 'export') as Entry[];
     assert.deepEqual([entry?.who, entry?.target], [`Ada (${login})`, 'everything']);

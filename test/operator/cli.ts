@@ -27,7 +27,7 @@ export interface Cli {
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 
-/** What starts the command line: the built one where it is no older than its source, which takes half the time. */
+/** How the command line is started: the built one if it is not older than its source, which takes half the time. */
 export const commandLine: readonly string[] = (() => {
   const built = join(project, 'dist/src/operator/main.js');
   const source = join(project, 'src');

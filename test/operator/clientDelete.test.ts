@@ -3,6 +3,7 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { deleteClient } from '../../src/redis/records/clients.js';
 import { clearDeletedClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { holdRun } from '../../src/redis/runs/hold.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 
@@ -33,7 +34,7 @@ describe('operator: client delete T', () => {
     return [...new Set(keys)].sort();
   }
 
-  /** What is there for good; the rest goes by itself, within 14 days. */
+  /** Keys that stay for good; the others expire within 14 days. */
   async function staying(client: string): Promise<string[]> {
     const stays: string[] = [];
     for (const key of await keysOf(client)) {
@@ -47,15 +48,17 @@ describe('operator: client delete T', () => {
   /** One that has been sent something, knows many segments of an asset, and is owed two more. */
   async function busyClient(): Promise<{ client: string; owed: string[] }> {
     const client = await h.newClient(receiver.url);
-    const sent = await h.publish({ client, asset: 'sent' });
+    const sent = await h.publish({ client, asset: 'sent', runId: 'nightly' });
     await until('delivered', async () => (await h.notification(client, sent.id))?.state === 'delivered');
     for (let i = 0; i < 3; i++) {
       const segments = Array.from({ length: 200 }, (_, n) => `s${i} ${n}`);
-      await h.publish({ client, asset: 'many', segments, notify: false });
+      await h.publish({ client, asset: 'many', segments, notify: false, runId: 'nightly' });
     }
     await pauseEndpoint(h.db, client);
     const owed = [];
-    for (const asset of ['owed', 'owed too']) owed.push((await h.publish({ client, asset })).id);
+    for (const asset of ['owed', 'owed too'])
+      owed.push((await h.publish({ client, asset, runId: 'nightly' })).id);
+    await holdRun(h.db, client, { runId: 'nightly', state: 'paused', version: 1 });
     const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
     await until('catch-up looks after it', async () => {
       const described = await catchUp.describe().catch(() => undefined);
@@ -67,7 +70,7 @@ describe('operator: client delete T', () => {
   const states = (client: string, ids: string[]) =>
     Promise.all(ids.map(async (id) => (await h.notification(client, id))?.state));
 
-  it('what it is still owed ends as cancelled, and is said', async () => {
+  it('ends its owed notifications as cancelled, and says how many', async () => {
     const { client, owed } = await busyClient();
     assert.deepEqual(await cli.json('client', 'delete', client), {
       client_token: client,
@@ -80,14 +83,14 @@ describe('operator: client delete T', () => {
     assert.equal((await getEndpoint(h.db, client)).owed, 0);
   });
 
-  it('nothing of it stays but its token, and what goes within 14 days', async () => {
+  it('keeps only its token, and keys that expire within 14 days', async () => {
     const { client } = await busyClient();
     assert.ok((await keysOf(client)).includes('known-beside'));
     await cli.json('client', 'delete', client);
     assert.deepEqual(await staying(client), ['client']);
   });
 
-  it('what was accepted for it is accounted for', async () => {
+  it('leaves every event accepted for it accounted for', async () => {
     const { client } = await busyClient();
     await cli.json('client', 'delete', client);
     const { events, unaccounted } = await cli.json('reconcile');
@@ -95,7 +98,7 @@ describe('operator: client delete T', () => {
     assert.ok(events.delivered >= 1 && events.cancelled >= 2);
   });
 
-  it('a deletion that failed halfway is finished by the sweep, and by repeating its steps', async () => {
+  it('is finished by the sweep, or by repeating its steps, after a failure', async () => {
     const { client, owed } = await busyClient();
     await deleteClient(h.db, client);
     assert.notDeepEqual(await staying(client), ['client']);
@@ -105,7 +108,7 @@ describe('operator: client delete T', () => {
     assert.deepEqual(await clearDeletedClient(h.db, client), { cancelled: 0 });
   });
 
-  it('what is written during it is cleared by a later sweep, which then forgets the client', async () => {
+  it('leaves keys written during it to a later sweep, which then forgets the client', async () => {
     const { client } = await busyClient();
     await cli.json('client', 'delete', client);
     await h.registerUrl(client, receiver.url);
@@ -118,7 +121,7 @@ describe('operator: client delete T', () => {
     assert.equal(await isUnderWay(), false);
   });
 
-  it('what an earlier release has left of a deleted client goes with the sweep', async () => {
+  it('leaves keys that an earlier release kept of a deleted client to the sweep', async () => {
     const { client } = await busyClient();
     await h.db.redis.hset(h.db.client(client).client, 'deleted', 1);
     await until('the sweep has come to it', async () => {
@@ -127,7 +130,7 @@ describe('operator: client delete T', () => {
     });
   });
 
-  it('an attempt under way and a workflow that goes on bring nothing of it back', async () => {
+  it('is not undone by an attempt under way or a running workflow', async () => {
     const client = await h.newClient(receiver.url);
     let answer: (status: number) => void = () => undefined;
     receiver.answer = () => new Promise<number>((resolve) => (answer = resolve));
@@ -145,7 +148,7 @@ describe('operator: client delete T', () => {
     assert.equal(receiver.idsOf('under way').length, 1);
   });
 
-  it('an event whose claim was lost is not claimed again for it', async () => {
+  it('prevents that an event whose claim was lost is claimed again', async () => {
     const { client, owed } = await busyClient();
     await cli.json('client', 'delete', client);
     const [id = ''] = owed;

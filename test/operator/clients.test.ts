@@ -11,7 +11,7 @@ describe('operator: client', () => {
   });
   after(() => cli.close());
 
-  it('client create --account ID --name N [--token T]: prints {client_token, account_id, name}', async () => {
+  it('create --account ID --name N [--token T] prints {client_token, account_id, name}', async () => {
     assert.deepEqual(
       await cli.json('client', 'create', '--account', account, '--name', 'Site', '--token', 'SITE1'),
       { client_token: 'SITE1', account_id: account, name: 'Site' },
@@ -20,13 +20,13 @@ describe('operator: client', () => {
     assert.match(made.client_token, /^[A-Za-z0-9_-]{1,64}$/);
   });
 
-  it('client create: an unknown account is refused', async () => {
+  it('create refuses an unknown account', async () => {
     const ran = await cli.run(['client', 'create', '--account', 'acc_nobody', '--name', 'X']);
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /no such account/i);
   });
 
-  it('client list [--account ID], client set T: bounds are set and taken back', async () => {
+  it('list [--account ID] shows bounds, which set T sets and removes', async () => {
     const other = (await createAccount(cli.db, { name: 'Other' })).account_id;
     const make = ['client', 'create', '--account', other, '--name', 'Bounded', '--token', 'BOUNDED'];
     await cli.json(...make);
@@ -50,7 +50,7 @@ describe('operator: client', () => {
     );
   });
 
-  it('client delete T: a client token is never given out twice', async () => {
+  it('delete T keeps the client token taken for good', async () => {
     const create = ['client', 'create', '--account', account, '--name', 'Gone', '--token', 'GONE'];
     await cli.json(...create);
     assert.equal((await cli.json('client', 'delete', 'GONE')).deleted, true);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { type Cli, openCli } from './cli.js';
 
-/** What was typed, the word under the cursor last, and what is offered for it. */
+/** The typed words, with the word under the cursor last, and the words offered for it. */
 const cases: [typed: string[], offered: string[], notOffered: string[]][] = [
   [[''], ['account', 'status', 'watch', 'doctor', 'completion', '--json'], ['create']],
   [['st'], ['status'], ['account']],
@@ -27,7 +27,7 @@ describe('operator completion', () => {
   });
   after(() => cli.close());
 
-  it('in bash: commands, options and their values, as the program itself defines them', () => {
+  it('completes commands, options and their values in bash, as the program defines them', () => {
     const ask = `COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); _operator; printf '%s\\n' "\${COMPREPLY[@]}"`;
     for (const [typed, offered, notOffered] of cases) {
       const words = ['operator', ...typed].map((word) => `'${word}'`).join(' ');
@@ -40,7 +40,7 @@ describe('operator completion', () => {
     }
   });
 
-  it('in zsh: the same, with what each does', function () {
+  it('completes the same in zsh, with descriptions', function () {
     if (spawnSync('zsh', ['--version']).error) this.skip();
     // In the place of the completion system: says what is offered, all of it; zsh itself picks what fits.
     const system = `compdef() {}; _files() {}; _describe() { print -rl -- "\${(@P)2}" }`;
@@ -60,7 +60,7 @@ describe('operator completion', () => {
     assert.match(top, /^doctor:whether settings, clocks/m);
   });
 
-  it('of another shell: wrong usage, naming those there are', async () => {
+  it('is wrong usage for another shell, and names the known ones', async () => {
     const ran = await cli.run(['completion', 'fish']);
     assert.deepEqual([ran.status, ran.stdout], [2, '']);
     assert.match(ran.stderr, /Allowed choices are bash, zsh/);

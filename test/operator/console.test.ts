@@ -16,7 +16,7 @@ describe('operator: console', () => {
     cli.close();
   });
 
-  it('prints a link for an account, or the account of a client, and records that it did', async () => {
+  it('prints a link for an account, or the account of a client, and records it', async () => {
     const customer = await newCustomer(api);
     const env = { PUBLIC_URL: api.url };
     for (const named of [customer.account_id, customer.client_id, customer.client_token]) {
@@ -41,7 +41,7 @@ describe('operator: console', () => {
     }
   });
 
-  it('refuses what is no account and no client, and an account that is disabled', async () => {
+  it('refuses an unknown account or client, and a disabled account', async () => {
     const customer = await newCustomer(api);
     const none = await cli.run(['console', 'SITE-of-nobody']);
     assert.deepEqual(

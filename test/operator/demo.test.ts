@@ -32,7 +32,7 @@ describe('operator: demo', () => {
     cli.close();
   });
 
-  it('the whole flow against the running service with a receiver of its own, each step printed', async () => {
+  it('runs the whole flow against the running service with its own receiver, and prints each step', async () => {
     const ran = await cli.run(['demo']);
     assert.equal(ran.status, 0, ran.stderr);
     for (const words of [
@@ -42,14 +42,14 @@ describe('operator: demo', () => {
       /POST \/enrichments\n {3}202 /,
       /webhook-signature: v1,/,
       /\{"event":"asset-update","platform_id":"video-1"\}/,
-      /it fits/,
+      /it matches/,
       /notification show msg_/,
     ]) {
       assert.match(ran.stdout, words);
     }
   });
 
-  it('demo --json prints one value; what it did is found by notification show and explain, its changes by audit; no secret among them', async () => {
+  it('--json prints one value; notification show, explain and audit find its work, without secrets', async () => {
     const demo = await cli.json('demo');
     assert.equal(demo.received.signature, 'verified');
     assert.equal(demo.received.headers['webhook-id'], demo.notification_id);
@@ -66,30 +66,30 @@ describe('operator: demo', () => {
     assert.equal(/client_secret"|whsec_/.test(audit.stdout), false);
   });
 
-  it('status: all is well, with rates', async () => {
+  it('leaves a status without problems, with rates', async () => {
     const status = await cli.json('status');
     assert.equal(status.verdict, 'fine', status.because);
     assert.deepEqual([status.workers, status.owed, status.worst], [1, 0, []]);
     assert.equal(typeof status.rates.delivered_per_second, 'number');
   });
 
-  it('demo where the service does not answer: refused, and nothing is made', async () => {
+  it('is refused and creates nothing if the service does not answer', async () => {
     const refused = await refusedDemo({ PORT: String(await freePort()) });
     assert.match(refused, /The service does not answer/);
   });
 
-  it('demo where its URL may not be registered: refused, saying what it needs, and nothing is made', async () => {
+  it('is refused, says what it needs and creates nothing if its URL may not be registered', async () => {
     for (const env of [{ ALLOW_HTTP_TARGETS: '' }, { ALLOWED_TARGET_CIDRS: '' }]) {
       const refused = await refusedDemo(env);
       assert.match(refused, /(The|the) url must (start|have)/);
       assert.match(
         refused,
-        /Nothing was made\. .*ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127\.0\.0\.0\/8/,
+        /Nothing was created\. .*ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127\.0\.0\.0\/8/,
       );
     }
   });
 
-  /** In an installation of its own, where whatever it made would show. */
+  /** Runs in a separate installation, where anything that it created would be visible. */
   async function refusedDemo(env: NodeJS.ProcessEnv): Promise<string> {
     const empty = { KEY_PREFIX: uniquePrefix() };
     const ran = await cli.run(['demo', '--json'], { env: { ...empty, ...env } });

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
+import { freePort } from '../../local/ports.js';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
@@ -32,6 +33,8 @@ describe('operator doctor', () => {
     cli = await openCli({
       ...{ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue },
       ...{ ALLOW_HTTP_TARGETS: '', ALLOWED_TARGET_CIDRS: '' },
+      // A free port, because another service may run on the default one.
+      PORT: String(await freePort()),
     });
   });
   after(async () => {
@@ -40,7 +43,7 @@ describe('operator doctor', () => {
     await h.close();
   });
 
-  it('exit status 0 where nothing fails: settings, versions, clocks, persistence, namespace, sweep, workers', async () => {
+  it('ends with exit status 0 if nothing fails: settings, versions, clocks, persistence, namespace, sweep, workers', async () => {
     const { ran, examined } = await examine();
     assert.deepEqual([ran.status, ran.stderr], [0, '']);
     const levels = Object.fromEntries(examined.findings.map((f) => [f.check, f.level]));
@@ -61,7 +64,7 @@ describe('operator doctor', () => {
     assert.equal(examined.level, 'warn', 'no API runs here');
   });
 
-  it('for people: one line each, then what to do', async () => {
+  it('prints for people a line for each check, then what to do', async () => {
     const ran = await cli.run(['doctor'], { env: { SECRETS_KEY: '' } });
     assert.equal(ran.status, 0, ran.stderr);
     assert.match(ran.stdout, /^ok {2,}redis persistence {2,}appendonly yes, appendfsync always/m);
@@ -69,7 +72,7 @@ describe('operator doctor', () => {
     assert.match(ran.stdout, /What to do:\n[\s\S]* {2}settings SECRETS_KEY: Set SECRETS_KEY to /);
   });
 
-  it('a signing secret whose key is not given fails, and is not shown', async () => {
+  it('fails at a signing secret whose key is missing, and does not show it', async () => {
     const { account_id: accountId } = await createAccount(h.db, { name: 'Acme' });
     await createClient(h.db, { accountId, name: 'Site', clientToken: 'SEALED' });
     const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
@@ -83,14 +86,14 @@ describe('operator doctor', () => {
     await h.db.redis.del(h.db.client('SEALED').signingSecrets);
   });
 
-  describe('exit status 1, saying what to do', () => {
+  describe('ends with exit status 1 and says what to do at', () => {
     it('a wrong setting', async () => {
       const { ran, finding } = await examine({ PORT: 'eighty' });
       assert.deepEqual([ran.status, ran.stderr], [1, '1 check failed.\n']);
       assert.match(finding('settings')?.found ?? '', /PORT/);
     });
 
-    it('servers that are away, without a password', async () => {
+    it('unavailable servers, whose passwords it does not show', async () => {
       const away = { REDIS_URL: 'redis://u:hidden@127.0.0.1:1', TEMPORAL_ADDRESS: '127.0.0.1:1' };
       const { ran, finding } = await examine(away);
       assert.equal(ran.status, 1);
@@ -99,7 +102,7 @@ describe('operator doctor', () => {
       assert.equal((ran.stdout + ran.stderr).includes('hidden'), false);
     });
 
-    it('a namespace that is not there', async () => {
+    it('a namespace that does not exist', async () => {
       const { ran, finding } = await examine({ TEMPORAL_NAMESPACE: 'nowhere' });
       assert.equal(ran.status, 1);
       assert.match(finding('temporal namespace')?.do ?? '', /namespace create --namespace nowhere/);
@@ -124,7 +127,7 @@ describe('operator doctor', () => {
     });
   });
 
-  describe('Redis as it should not be', () => {
+  describe('Redis with wrong settings', () => {
     let dir: string;
     let redis: RedisServer;
     before(async () => {
@@ -140,7 +143,7 @@ describe('operator doctor', () => {
       await rm(dir, { recursive: true });
     });
 
-    it('without a log and with eviction it fails; with everysec it is a warning; trusted, it is fine', async () => {
+    it('fails without a log and with eviction, warns with everysec, and is ok when trusted', async () => {
       const env = { REDIS_URL: redis.url };
       const without = await examine(env);
       assert.equal(without.ran.status, 1);
@@ -159,7 +162,7 @@ describe('operator doctor', () => {
       assert.equal(everySecond.finding('redis persistence')?.level, 'warn');
     });
 
-    it('replicas that are asked for and not there', async () => {
+    it('fails without the replicas that are required', async () => {
       const { finding } = await examine({ REDIS_URL: redis.url, REDIS_ACK_REPLICAS: '1' });
       assert.match(finding('redis role')?.do ?? '', /REDIS_ACK_REPLICAS=1/);
     });
@@ -177,7 +180,7 @@ describe('operator doctor', () => {
       await rm(dir, { recursive: true });
     });
 
-    it('is looked at as a whole, and each primary by itself', async () => {
+    it('is checked as a whole, and each primary on its own', async () => {
       const ports = cluster.nodes.map(({ server }) => server.port);
       const env = {
         REDIS_URL: ports.map((port) => `redis://127.0.0.1:${port}`).join(),
@@ -207,7 +210,7 @@ describe('operator doctor', () => {
     });
   });
 
-  it('a clock is off by what cannot be the way of the answer: 2 s warns, 1 min fails', () => {
+  it('warns at a clock that is 2 s off, and fails at 1 min, beyond the time of the answer', () => {
     const level = (theirs: number, after = 1_000_050) =>
       clockFinding('clock', 'Its', { theirs, before: 1_000_000, after }).level;
     assert.deepEqual(

@@ -42,7 +42,7 @@ describe('operator: notification, explain, status', () => {
     return ids;
   }
 
-  it('notification list [--client T] [--state S], notification show ID', async () => {
+  it('notification list [--client T] [--state S] lists notifications, notification show ID shows one', async () => {
     const ids = await owing('LISTED', 'vid-1', 'vid-2');
     const listed = await cli.json('notification', 'list', '--client', 'LISTED', '--state', 'waiting');
     assert.deepEqual(listed.map((n: { notification_id: string }) => n.notification_id).sort(), ids.sort());
@@ -56,13 +56,13 @@ describe('operator: notification, explain, status', () => {
     assert.deepEqual(shown.attempts, []);
   });
 
-  it('notification show ID: an unknown one is refused', async () => {
+  it('notification show ID refuses an unknown one', async () => {
     const ran = await cli.run(['notification', 'show', 'msg_0123456789012345678901', '--json']);
     assert.deepEqual([ran.status, ran.stdout], [1, '']);
     assert.match(ran.stderr, /There is no notification msg_0123456789012345678901/);
   });
 
-  it('notification cancel ID: ends as cancelled, once; recorded', async () => {
+  it('notification cancel ID ends it as cancelled, once, and is recorded', async () => {
     const [id = ''] = await owing('CANCELLED', 'vid-1');
     assert.deepEqual(await cli.json('notification', 'cancel', id), {
       notification_id: id,
@@ -81,7 +81,7 @@ describe('operator: notification, explain, status', () => {
     );
   });
 
-  it('notification redeliver ID: a waiting one is due at once and catch-up is woken; without a URL refused', async () => {
+  it('notification redeliver ID makes a waiting one due immediately and wakes catch-up; it is refused without a URL', async () => {
     const [id = ''] = await owing('REDELIVERED', 'vid-1');
     assert.equal((await cli.json('notification', 'redeliver', id)).previous_state, 'waiting');
     const { workflows } = await found(() => cli.json('explain', 'REDELIVERED', 'vid-1'));
@@ -92,17 +92,17 @@ describe('operator: notification, explain, status', () => {
     );
     assert.equal((await cli.json('registration', 'reset', 'REDELIVERED')).owed, 1);
     const ran = await cli.run(['notification', 'redeliver', id]);
-    assert.deepEqual([ran.status, ran.stderr], [1, 'REDELIVERED has no URL to send it to.\n']);
+    assert.deepEqual([ran.status, ran.stderr], [1, 'REDELIVERED has no URL, so nothing can be sent.\n']);
   });
 
-  it('notification recover T --since W [--dry-run]: counts', async () => {
+  it('notification recover T --since W [--dry-run] counts', async () => {
     await owing('RECOVERED');
     const dry = ['notification', 'recover', 'RECOVERED', '--since', '2h', '--dry-run'];
     assert.deepEqual(await cli.json(...dry), { client_token: 'RECOVERED', count: 0, dry_run: true });
     assert.equal((await cli.json(...dry.slice(0, -1))).count, 0);
   });
 
-  it('explain T PLATFORM_ID: why something was or was not sent', async () => {
+  it('explain T PLATFORM_ID says why something was or was not sent', async () => {
     const [id] = await owing('EXPLAINED', "vid '1\\");
     const why = await cli.json('explain', 'EXPLAINED', "vid '1\\");
     assert.equal(why.last_event.decision, 'queued');
@@ -112,7 +112,7 @@ describe('operator: notification, explain, status', () => {
     assert.deepEqual([nothing.last_event, nothing.last_notification], [null, null]);
   });
 
-  it('status: oldest owed, totals, worst endpoints; in one line: is it us or them', async () => {
+  it('status shows the oldest owed, totals and worst endpoints, and in one line whether it is us or them', async () => {
     await owing('STATUS', 'vid-1');
     await owing('TRIED', 'vid-1');
     await pauseEndpoint(cli.db, 'STATUS');

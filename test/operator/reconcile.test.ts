@@ -23,7 +23,7 @@ describe('operator: reconcile', () => {
   });
   after(() => cli.close());
 
-  it('exit status 0 where every accepted event is accounted for', async () => {
+  it('ends with exit status 0 if every accepted event is accounted for', async () => {
     const found = await cli.json('reconcile');
     assert.deepEqual(found.events, {
       ...{ delivered: 0, superseded: 0, not_needed: 0, failed: 0, cancelled: 0 },
@@ -37,7 +37,7 @@ describe('operator: reconcile', () => {
     assert.match(ran.stdout, /^Every accepted event is accounted for: 1\./);
   });
 
-  it('exit status 1 where one is not: client token, asset, notification id, what is inconsistent', async () => {
+  it('ends with exit status 1 if one is not, and shows client token, asset, notification id and problem', async () => {
     await cli.db.redis.hdel(cli.db.client(clientToken).owed, 'vid-1');
     const ran = await cli.run(['reconcile', '--json']);
     assert.deepEqual([ran.status, ran.stderr], [1, '1 are unaccounted for.\n']);
@@ -46,12 +46,15 @@ describe('operator: reconcile', () => {
     assert.deepEqual(found.unaccounted, [
       {
         ...{ client_token: clientToken, platform_id: 'vid-1', notification_id: id, workflow_id: null },
-        ...{ problem: 'waiting_but_not_owed', because: 'its record waits, but its asset is not owed by it' },
+        ...{
+          problem: 'waiting_but_not_owed',
+          because: 'its record waits, but its asset is not owed by this notification',
+        },
       },
     ]);
   });
 
-  it('an unknown client is refused', async () => {
+  it('refuses an unknown client', async () => {
     const ran = await cli.run(['reconcile', '--client', 'NOBODY']);
     assert.deepEqual([ran.status, ran.stdout], [1, '']);
   });

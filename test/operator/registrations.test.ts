@@ -25,7 +25,7 @@ describe('operator: registration', () => {
     return client.clientToken;
   }
 
-  it('registration show T, registration list [--state S]', async () => {
+  it('shows one with show T, and lists them with list [--state S]', async () => {
     const token = await registered('SHOWN');
     const shown = await cli.json('registration', 'show', token);
     assert.equal(shown.url, url);
@@ -36,7 +36,7 @@ describe('operator: registration', () => {
     assert.deepEqual(await cli.json('registration', 'list', '--state', 'suspended'), []);
   });
 
-  it('registration pause T, registration resume T', async () => {
+  it('pauses with pause T, and resumes with resume T', async () => {
     const token = await registered('PAUSED');
     const paused = await cli.json('registration', 'pause', token);
     assert.deepEqual([paused.previous_state, paused.state], ['active', 'paused']);
@@ -45,7 +45,17 @@ describe('operator: registration', () => {
     assert.deepEqual([resumed.previous_state, resumed.state], ['paused', 'active']);
   });
 
-  it('registration reset T: prints {client_token, removed_url, owed}; then there is none to show or reset', async () => {
+  it('resume T says that a failing registration is probed now', async () => {
+    const token = await registered('FAILING');
+    await cli.db.redis.hset(cli.db.client(token).endpoint, { state: 'failing', probe_at: Date.now() });
+    const { stdout } = await cli.run(['registration', 'resume', token]);
+    assert.equal(
+      stdout,
+      `${token} is failing; owed: 0. A probe goes out now; once it succeeds, the rest follows.\n`,
+    );
+  });
+
+  it('reset T prints {client_token, removed_url, owed}; then there is none to show or reset', async () => {
     const token = await registered('RESET');
     assert.deepEqual(await cli.json('registration', 'reset', token), {
       client_token: token,
@@ -58,7 +68,7 @@ describe('operator: registration', () => {
     }
   });
 
-  it('registration change T --url U: prints {client_token, previous_url, url}; the audit keeps no query', async () => {
+  it('change T --url U prints {client_token, previous_url, url}; the audit keeps no query', async () => {
     const token = await registered('CHANGED');
     const next = 'http://127.0.0.1:4998/other';
     assert.deepEqual(await cli.json('registration', 'change', token, '--url', next), {
@@ -74,7 +84,7 @@ describe('operator: registration', () => {
     assert.equal(JSON.stringify(audit).includes('receivers-own-secret'), false);
   });
 
-  it('registration change T --url U: a URL that may not be registered is refused and changes nothing', async () => {
+  it('change T --url U refuses a URL that may not be registered, and changes nothing', async () => {
     const token = await registered('REFUSED');
     const bad = ['http://10.0.0.1/', 'ftp://example.com/', 'http://u:p@127.0.0.1:4999/', 'hook'];
     const runs = bad.map((next) => cli.run(['registration', 'change', token, '--url', next]));
@@ -85,7 +95,7 @@ describe('operator: registration', () => {
     assert.equal((await cli.json('registration', 'show', token)).url, url);
   });
 
-  it('an unknown client is refused', async () => {
+  it('refuses an unknown client', async () => {
     const ran = await cli.run(['registration', 'pause', 'NOBODY']);
     assert.deepEqual([ran.status, ran.stderr], [1, 'There is no client NOBODY.\n']);
   });

@@ -54,7 +54,7 @@ describe('operator: secrets', () => {
     for (const secret of secrets) new Webhook(secret).verify(got.body, got.headers as Record<string, string>);
   }
 
-  it('SECRETS_KEY is rotated without a notification that the receiver cannot verify', async () => {
+  it('rotate SECRETS_KEY without a notification that the receiver cannot verify', async () => {
     const client = await h.newClient(receiver.url);
     await h.db.redis.del(h.db.client(client).signingSecrets);
     box = createSecretBox([older]);
@@ -77,18 +77,18 @@ describe('operator: secrets', () => {
     await verifies(bare, 'was-plain', await createSigningSecret(h.db, box, bare));
   });
 
-  it('a secret whose key is missing is named by its client; the others are done', async () => {
+  it('name the client of a secret whose key is missing, and encrypt the others', async () => {
     const lost = await h.newClient();
     await createSigningSecret(h.db, createSecretBox([{ id: 'k0', key: Buffer.alloc(32) }]), lost);
     const kept = await h.newClient();
     await createSigningSecret(h.db, createSecretBox([older]), kept);
     const ran = await cli.run(['secrets', 'reencrypt']);
     assert.deepEqual([ran.status, ran.stdout], [1, '']);
-    assert.match(ran.stderr, new RegExp(`no key for those of: ${lost}\n`));
+    assert.match(ran.stderr, new RegExp(`no key for the secrets of: ${lost}\n`));
     assert.match(String(await h.db.redis.hget(h.db.client(kept).signingSecrets, 'current')), /^k2:/);
   });
 
-  it('secrets rotate T: the old one also signs for 24 h; with --now every earlier one ends', async () => {
+  it('rotate T makes a new one; the old one also signs for 24 h, and with --now every earlier one ends', async () => {
     const box = createSecretBox([newer]);
     const client = await h.newClient();
     await h.db.redis.del(h.db.client(client).signingSecrets);
@@ -99,14 +99,14 @@ describe('operator: secrets', () => {
     for (let i = 1; i < previousSigningSecretsAtMost; i++) await rotateSigningSecret(h.db, box, client);
     const refused = await cli.run(['secrets', 'rotate', client]);
     assert.deepEqual([refused.status, refused.stdout], [1, '']);
-    assert.match(refused.stderr, /Ten earlier signing secrets .* With --now all of them end at once/);
+    assert.match(refused.stderr, /Ten earlier signing secrets .* With --now all of them end immediately/);
     const shown = await cli.run(['secrets', 'rotate', client, '--now', '--json']);
     const [only = '', ...more] = await signingSecrets(h.db, box, client);
     assert.deepEqual(more, []);
     assert.equal(secrets.includes(only) || shown.stdout.includes(only), false);
   });
 
-  it('without SECRETS_KEY it is refused', async () => {
+  it('are refused without SECRETS_KEY', async () => {
     const ran = await cli.run(['secrets', 'reencrypt'], { env: { SECRETS_KEY: '' } });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /SECRETS_KEY is not set/);

@@ -56,7 +56,7 @@ describe('operator status: us or them', () => {
     await receiver.close();
   });
 
-  it('fine: nothing is owed', async () => {
+  it('nothing: nothing is owed', async () => {
     await h.newClient(receiver.url);
     const status = await cli.json('status');
     assert.deepEqual([status.verdict, status.workers, status.worst], ['fine', 1, []], status.because);
@@ -84,7 +84,7 @@ describe('operator status: us or them', () => {
       assert.deepEqual([status.verdict, worst.situation], ['them', 'suspended'], status.because);
     });
 
-    it('a customer that asked to wait (Retry-After), also beside what was due long before', async () => {
+    it('a customer that asked to wait (Retry-After), also with assets that were due long before', async () => {
       receiver.answer = () => ({ status: 503, headers: { 'retry-after': '3600' } });
       const client = await h.newClient(receiver.url);
       await owe(client, 1);
@@ -97,16 +97,16 @@ describe('operator status: us or them', () => {
     });
   });
 
-  describe('fine, and what waits is named', () => {
+  describe('nobody, and the waiting clients are named', () => {
     it('a customer that drains at its rate after an outage', async () => {
       const client = await startsToDrain(600);
       const [status, worst] = await statusOf(client);
       assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
-      assert.match(status.because, /1 draining what they missed/);
+      assert.match(status.because, /1 draining a backlog/);
       assert.ok(worst.drained_per_second > 0, String(worst.drained_per_second));
     });
 
-    it('a customer that drains at the rate it was given', async () => {
+    it('a customer that drains at its set rate', async () => {
       const client = await h.newClient(receiver.url);
       await setClient(h.db, client, { maxPerSecond: 1 });
       await owe(client, 30);
@@ -156,7 +156,7 @@ describe('operator status: us or them', () => {
   });
 
   describe('us', () => {
-    it('what could be sent is not', async () => {
+    it('something could be sent and is not', async () => {
       const client = await oweUnattended(receiver.url);
       const [status, worst] = await statusOf(client);
       assert.deepEqual([status.verdict, worst.situation], ['us', 'late'], status.because);
@@ -193,7 +193,7 @@ describe('operator status: us or them', () => {
       assert.match(ran.stdout, /^It is us\. Temporal does not answer at 127\.0\.0\.1:1\./);
     });
 
-    it('Temporal takes connections and says nothing', async () => {
+    it('Temporal accepts connections and does not answer', async () => {
       const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
       proxy.hang();
       try {
@@ -217,7 +217,7 @@ describe('operator status: us or them', () => {
       }
     });
 
-    it('the keys of a client are broken: it is named, and the others are counted', async () => {
+    it('a client has broken keys: it is named, and the others are counted', async () => {
       const [broken, other] = [await oweUnattended(receiver.url), await oweUnattended(receiver.url)];
       await pauseEndpoint(h.db, other);
       const { owed } = h.db.client(broken);

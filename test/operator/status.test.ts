@@ -6,7 +6,7 @@ import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 
-describe('operator: status says that it is us', () => {
+describe('operator: status says that it is us when', () => {
   let h: Harness;
   let cli: Cli;
   before(async () => {
@@ -26,7 +26,7 @@ describe('operator: status says that it is us', () => {
     return client;
   }
 
-  it('where the keys of a client are broken: it is named, and the others are counted', async () => {
+  it('the keys of a client are broken, names it and counts the others', async () => {
     const [broken] = await Promise.all([owing(), owing()]);
     const { owed } = h.db.client(broken);
     await h.db.redis.rename(owed, `${owed}:aside`);
@@ -42,7 +42,7 @@ describe('operator: status says that it is us', () => {
     assert.deepEqual([broken_clients, verdict], [[], 'fine']);
   });
 
-  it('where no sweep has run to its end for 3 minutes', async () => {
+  it('no sweep has completed for 3 minutes', async () => {
     assert.deepEqual((await cli.json('status')).sweep, {
       completed_at: null,
       started_at: null,
@@ -53,14 +53,14 @@ describe('operator: status says that it is us', () => {
     h.skip(240_000);
     const status = await cli.json('status');
     assert.equal(status.verdict, 'us');
-    assert.match(status.because, /^No sweep has run to its end for 4 min\.$/);
+    assert.match(status.because, /^No sweep has completed for 4 min\.$/);
     await h.sweep();
     const { sweep, verdict } = await cli.json('status');
     assert.ok(Date.parse(sweep.completed_at) <= Date.now());
     assert.equal(verdict, 'fine');
   });
 
-  it('names the reason when the schedule of the sweep is paused', async () => {
+  it('the schedule of the sweep is paused, and names the reason', async () => {
     await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     const handle = h.temporal.schedule.getHandle(h.ids.sweep);
     try {

@@ -31,7 +31,7 @@ describe('operator at a terminal', () => {
   });
 
   describe('colours', () => {
-    it('in answers and in help', async () => {
+    it('appear in answers and in help', async () => {
       const [doctor, help] = await Promise.all([
         runAtTerminal(cli, ['doctor']),
         runAtTerminal(cli, ['--help']),
@@ -40,7 +40,7 @@ describe('operator at a terminal', () => {
       assert.match(help.shown, anyColour);
     });
 
-    it('none with NO_COLOR', async () => {
+    it('do not appear with NO_COLOR', async () => {
       const env = { NO_COLOR: '1' };
       const [doctor, help] = await Promise.all([
         runAtTerminal(cli, ['doctor'], { env }),
@@ -50,20 +50,24 @@ describe('operator at a terminal', () => {
       assert.doesNotMatch(help.shown, anyColour);
     });
 
-    it('none without a terminal', async () => {
+    it('do not appear without a terminal', async () => {
       for (const args of [['doctor'], ['--help'], ['status']]) {
         assert.doesNotMatch((await cli.run(args)).stdout, anyColour);
       }
     });
   });
 
-  describe('says how far it is, once that takes more than 2 s, and wipes it', () => {
+  describe('shows progress after 2 s, and erases it at the end, for', () => {
     const cases: [args: string[], said: RegExp, left: RegExp][] = [
-      [['secrets', 'reencrypt'], /Reencrypting: \d+ of 12 clients, \d+ s/, /signing secrets are under key/],
+      [
+        ['secrets', 'reencrypt'],
+        /Reencrypting: \d+ of 12 clients, \d+ s/,
+        /signing secrets and request headers are now encrypted with the key/,
+      ],
       [['export'], /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
       [
         ['reconcile'],
-        /Looking: 0 notifications, 0 workflows, \d+ s/,
+        /Reading: 0 notifications, 0 workflows, \d+ s/,
         /Every accepted event is accounted for/,
       ],
     ];
@@ -84,13 +88,13 @@ describe('operator at a terminal', () => {
         await writeFile(file, (await cli.run(['export'])).stdout);
         const { shown } = await runAtTerminal(cli, ['import', file], { env: { REDIS_URL: proxy.url } });
         assert.match(shown, /Checking: \d+ of 13, \d+ s/);
-        assert.match(shown, /Imported 0 accounts, .* 13 were there already/);
+        assert.match(shown, /Imported 0 accounts, .* 13 lines existed already/);
       } finally {
         await rm(dir, { recursive: true });
       }
     });
 
-    it('not without a terminal', async () => {
+    it('nothing without a terminal', async () => {
       const ran = await cli.run(['export'], { env: { REDIS_URL: proxy.url } });
       assert.deepEqual([ran.status, ran.stderr], [0, '']);
     });

@@ -27,7 +27,7 @@ describe('operator: export, import', () => {
     to.close();
   });
 
-  it('accounts, clients, registrations, secrets as JSON lines: a round trip restores them on empty servers', async () => {
+  it('restore accounts, clients, registrations and secrets, as JSON lines, on empty servers', async () => {
     const account = await createAccount(from.db, { name: 'Acme' });
     const accountId = account.account_id;
     await createClient(from.db, { accountId, name: 'Site', clientToken: 'SITE' });
@@ -87,7 +87,7 @@ describe('operator: export, import', () => {
     );
   });
 
-  it('what is there in another form is refused, and nothing is imported', async () => {
+  it('refuse records that exist in another form, and import nothing', async () => {
     const line = {
       type: 'client',
       client_token: 'SITE',
@@ -101,7 +101,7 @@ describe('operator: export, import', () => {
     assert.equal((await to.run(['registration', 'show', 'FRESH'])).stderr, 'There is no client FRESH.\n');
   });
 
-  describe('what is made or changed while a file is imported is left as it is', () => {
+  describe('leave records as they are that are created or changed during an import', () => {
     let accountId: string;
     let facts: Fact[];
 
@@ -166,13 +166,13 @@ describe('operator: export, import', () => {
       assert.ok(await isTaken(into.db, clientId, client_secret));
     });
 
-    it('what is there in the same form is completed', async () => {
+    it('complete records that exist in the same form', async () => {
       for (const fact of facts) assert.equal(await importFact(into.db, fact), 'new');
       for (const fact of facts) assert.equal(await importFact(into.db, fact), 'same');
     });
   });
 
-  it('a line that export did not write is named by its number and never shown', async () => {
+  it('name a line that export did not write by its number and never show it', async () => {
     const ran = await to.run(['import'], { input: '\n{"type":"account","secret":"hush"}\n' });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /Line 2/);
@@ -180,7 +180,7 @@ describe('operator: export, import', () => {
     assert.match((await to.run(['import', '/nowhere/at/all'])).stderr, /cannot be read/);
   });
 
-  describe('a file that is broken is refused, and nothing of it is imported', () => {
+  describe('refuse a broken file and import nothing of it', () => {
     const account = {
       type: 'account',
       account_id: 'acc_fresh',
@@ -201,20 +201,20 @@ describe('operator: export, import', () => {
     const whole = fileOf(account, client, registration);
     const cases: [string, string, RegExp][] = [
       ['cut off in the middle of a line', whole.slice(0, -150), /Line \d is not JSON/],
-      ['cut off between two lines', `${whole.split('\n').slice(0, 2).join('\n')}\n`, /not whole/],
+      ['cut off between two lines', `${whole.split('\n').slice(0, 2).join('\n')}\n`, /incomplete/],
       [
         'with a line missing',
         fileOf(account, client, registration).replace(/.*"FRESH".*\n/, ''),
-        /not whole/,
+        /incomplete/,
       ],
-      ['empty', '', /not whole/],
+      ['empty', '', /incomplete/],
       ['of a newer release', whole.replace('"layout":1', '"layout":7'), /layout 7/],
       ['with a line twice', fileOf(account, client, client), /More than once.*client FRESH/],
-      ['with a client of no account', fileOf(client), /neither in the file nor here: FRESH/],
+      ['with a client of no account', fileOf(client), /Neither the file nor this service has .*: FRESH/],
       [
         'with a registration of no client',
         fileOf(account, registration),
-        /neither in the file nor here: FRESH/,
+        /Neither the file nor this service has .*: FRESH/,
       ],
       [
         'with what is no client token',
@@ -238,15 +238,17 @@ describe('operator: export, import', () => {
       });
     }
 
-    it('and one that an earlier import had begun is completed', async () => {
+    it('an unfinished earlier import is completed', async () => {
       await to.db.redis.hset(to.db.global.account('acc_fresh'), account.fields);
       const ran = await to.run(['import', '--json'], { input: whole });
       assert.equal(ran.status, 0, ran.stderr);
-      assert.deepEqual(JSON.parse(ran.stdout), { accounts: 0, clients: 1, registrations: 1, unchanged: 1 });
+      assert.deepEqual(JSON.parse(ran.stdout), {
+        ...{ accounts: 0, clients: 1, registrations: 1, notices: 0, unchanged: 1 },
+      });
       assert.equal(await to.db.redis.sismember(to.db.global.accounts, 'acc_fresh'), 1);
     });
 
-    it('with other signing secrets, or paused here and not there: in another form', async () => {
+    it('other signing secrets, or a pause on one side only, are another form', async () => {
       const other = { ...client, signing_secrets: { current: 'plain:whsec_other' } };
       assert.match((await to.run(['import'], { input: fileOf(other) })).stderr, /in another form: FRESH/);
       await pauseEndpoint(to.db, 'FRESH');

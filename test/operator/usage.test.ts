@@ -15,7 +15,7 @@ describe('operator: usage', () => {
   });
   after(() => cli.close());
 
-  it('exit status 0 for help, which names every command', async () => {
+  it('ends with exit status 0 for help, which names every command', async () => {
     const ran = await cli.run(['--help']);
     assert.equal(ran.status, 0);
     assert.equal(ran.stderr, '');
@@ -24,6 +24,7 @@ describe('operator: usage', () => {
       'client',
       'registration',
       'notification',
+      'run',
       'explain',
       'status',
       'watch',
@@ -40,7 +41,7 @@ describe('operator: usage', () => {
     assert.equal(ran.stdout.includes('\u001b'), false, 'no colours where nobody looks');
   });
 
-  describe('exit status 2, help on stderr, nothing on stdout', () => {
+  describe('ends with exit status 2, help on stderr and nothing on stdout for', () => {
     const wrong = [
       ['no command', [], /Usage: operator/],
       ['a group without its command', ['account'], /Usage: operator account/],
@@ -76,7 +77,7 @@ describe('operator: usage', () => {
     });
   });
 
-  it('exit status 1 with the reason where there are no servers to find', async () => {
+  it('ends with exit status 1 and the reason if no servers are found', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'operator-'));
     try {
       const ran = await cli.run(['account', 'list', '--json'], {
@@ -114,20 +115,20 @@ describe('operator: usage', () => {
     }
   });
 
-  it('exit status 1 where Redis does not answer, without its password', async () => {
+  it('ends with exit status 1 if Redis does not answer, and does not show its password', async () => {
     const ran = await cli.run(['account', 'list'], { env: { REDIS_URL: 'redis://u:hidden@127.0.0.1:1' } });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /Redis does not answer/);
     assert.equal(ran.stderr.includes('hidden'), false);
   });
 
-  it('exit status 1 naming every wrong setting', async () => {
+  it('ends with exit status 1 and names every wrong setting', async () => {
     const ran = await cli.run(['account', 'list'], { env: { PORT: 'eighty', LOG_LEVEL: 'loud' } });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /PORT[\s\S]*LOG_LEVEL/);
   });
 
-  it('a reader that goes away is no failure', async () => {
+  it('does not fail when its reader goes away', async () => {
     const child = spawn('bash', ['-c', 'set -o pipefail; "$@" | true', 'bash', ...commandLine, '--help'], {
       env: { PATH: process.env.PATH },
       stdio: ['ignore', 'pipe', 'pipe'],

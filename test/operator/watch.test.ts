@@ -29,7 +29,7 @@ describe('operator watch', () => {
     await h.close();
   });
 
-  it('--once --json: one value', async () => {
+  it('prints one value with --once --json', async () => {
     const { at, redis_ms, worst, ...look } = await cli.json('watch', '--once');
     assert.ok(Date.parse(at) > 0 && redis_ms > 0);
     assert.deepEqual(look, {
@@ -41,7 +41,7 @@ describe('operator watch', () => {
     assert.deepEqual([worst[0].client_token, worst[0].situation], [client, 'paused']);
   });
 
-  it('without a terminal a line for each look, and a reader that has seen enough is no failure', async () => {
+  it('prints a line for each look without a terminal, and does not fail when its reader goes away', async () => {
     const { status, stdout, stderr } = await firstLines(2, 'watch');
     assert.deepEqual([status, stderr], [0, '']);
     const lines = stdout.trimEnd().split('\n');
@@ -49,7 +49,7 @@ describe('operator watch', () => {
     for (const line of lines) assert.match(line, /^\d{4}-\S+Z {2}fine: .* {2}lag none {2}owed 1 to 1$/);
   });
 
-  it('--json: a value a line', async () => {
+  it('prints a value a line with --json', async () => {
     const { stdout } = await firstLines(2, 'watch', '--json');
     assert.deepEqual(
       stdout
@@ -60,7 +60,7 @@ describe('operator watch', () => {
     );
   });
 
-  it('at a terminal it draws over itself, in colours, until Ctrl-C', async () => {
+  it('redraws the screen at a terminal, in colours, until Ctrl-C', async () => {
     const { status, shown } = await runAtTerminal(cli, ['watch'], { until: 'paused' });
     assert.ok(shown.includes('\u001b[H\u001b[32mAll is well.\u001b[39m'), JSON.stringify(shown));
     assert.equal(status, 0);
@@ -94,13 +94,13 @@ describe('operator watch', () => {
     }
   });
 
-  it('no server: refused at once', async () => {
+  it('is refused without a server', async () => {
     const ran = await cli.run(['watch'], { env: { REDIS_URL: 'redis://127.0.0.1:1' } });
     assert.deepEqual([ran.status, ran.stdout], [1, '']);
     assert.match(ran.stderr, /^Redis does not answer at redis:\/\/127\.0\.0\.1:1\.\n$/);
   });
 
-  /** What `| head -n` lets through. */
+  /** Reads the first lines, like `| head -n`. */
   function firstLines(count: number, ...args: string[]) {
     const pipe = `"$@" | head -n ${count}; exit "\${PIPESTATUS[0]}"`;
     const child = spawn('bash', ['-c', pipe, 'bash', ...commandLine, ...args], {

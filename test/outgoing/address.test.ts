@@ -72,7 +72,7 @@ describe('outgoing guard: addresses', () => {
     );
   });
 
-  it('allows of IPv6 nothing outside 2000::/3 but spellings of IPv4', () => {
+  it('allows in IPv6 only 2000::/3 and spellings of IPv4', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0x4000, max: 0xffff }), fc.ipV6(), (first, rest) => {
         const groups = rest.split(':');
@@ -83,7 +83,7 @@ describe('outgoing guard: addresses', () => {
     );
   });
 
-  describe('with ranges that an operator opened', () => {
+  describe('with ranges that an operator allowed', () => {
     const opened: TargetPolicy = {
       allowHttp: true,
       allowedCidrs: [
@@ -98,24 +98,24 @@ describe('outgoing guard: addresses', () => {
       ownAddresses: ['10.1.0.7', '93.184.216.34'],
     };
 
-    it('allows what is inside, in every spelling', () => {
+    it('allows addresses inside, in every spelling', () => {
       for (const a of ['127.0.0.1', '::1', '10.1.2.3', '10.2.3.4', '::ffff:10.1.2.3', '64:ff9b::10.1.2.3']) {
         assert.equal(judgeAddress(a, 8080, opened), 'allowed', a);
       }
     });
 
-    it('still refuses what is outside', () => {
+    it('still refuses addresses outside', () => {
       for (const a of ['10.3.0.1', '192.168.0.1', 'fe80::1', '::ffff:10.3.0.1', '::127.0.0.1']) {
         assert.equal(judgeAddress(a, 8080, opened), 'not_public', a);
       }
     });
 
-    it('judges a tunnel in an opened range by the address inside too', () => {
+    it('also judges a tunnel in an allowed range by the address inside', () => {
       assert.equal(judgeAddress('2002:a01:203::1', 8080, opened), 'allowed');
       assert.equal(judgeAddress('2002:c0a8:1::1', 8080, opened), 'not_public');
     });
 
-    it('never opens the ports of the service on its own addresses', () => {
+    it('never allows the ports of the service on its own addresses', () => {
       for (const a of [
         '127.0.0.1',
         '127.9.9.9',
@@ -130,7 +130,7 @@ describe('outgoing guard: addresses', () => {
       assert.equal(judgeAddress('10.1.0.8', 3000, opened), 'allowed');
     });
 
-    it('says which range is not one', () => {
+    it('names an invalid range', () => {
       const wrong = { ...opened, allowedCidrs: ['10.0.0.0/99'] };
       assert.throws(() => isAllowedAddress('8.8.8.8', 443, wrong), /not a CIDR range: 10\.0\.0\.0\/99/);
     });

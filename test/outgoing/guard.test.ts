@@ -100,7 +100,7 @@ describe('outgoing guard: at connect time', () => {
     assertBlocked(await post(url, publicOnly, lookup));
   });
 
-  it('blocks the ports of the service in an opened range, in every spelling', async () => {
+  it('blocks the ports of the service in an allowed range, in every spelling', async () => {
     const policy = { ...loopbackPolicy, ownPorts: [receiver.port] };
     for (const host of ['127.0.0.1', '127.8.8.8', '[::ffff:127.0.0.1]', 'localhost', '2130706433']) {
       const result = await post(`http://${host}:${receiver.port}/`, policy);
@@ -110,14 +110,14 @@ describe('outgoing guard: at connect time', () => {
     assertBlocked(await post(`http://hooks.example:${receiver.port}/`, policy, named));
   });
 
-  it('blocks http where it is not allowed, and what is not http at all', async () => {
+  it('blocks http if it is not allowed, and other schemes', async () => {
     const httpsOnly = { ...loopbackPolicy, allowHttp: false };
     assertBlocked(await post(receiver.url, httpsOnly));
     assertBlocked(await post(`ftp://127.0.0.1:${receiver.port}/`, loopbackPolicy));
     assertBlocked(await post('file:///etc/passwd', loopbackPolicy));
   });
 
-  it('does not follow a redirect into private space', async () => {
+  it('does not follow a redirect into a private network', async () => {
     const inside = receiver;
     for (const status of [301, 302, 303, 307, 308]) {
       const outside = await startRawReceiver({

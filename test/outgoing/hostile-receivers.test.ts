@@ -356,7 +356,7 @@ describe('an attempt whose receiver', () => {
   });
 
   it('sends its TLS handshake one byte at a time ends as timeout, and its connection is cut', async () => {
-    // The head of a handshake record, then its bytes, each of which would keep a timeout between bytes from firing.
+    // The head of a handshake record, then its bytes one by one, so that a timeout between bytes would never fire.
     receiver = await startRawReceiver({
       onConnection: (s) =>
         s.once('data', () => {
@@ -384,7 +384,7 @@ describe('an attempt whose receiver', () => {
     });
   });
 
-  it('breaks off the TLS handshake ends as tls', async () => {
+  it('aborts the TLS handshake ends as tls', async () => {
     receiver = await startRawReceiver({ onConnection: (s) => s.once('data', () => s.end()) });
     sender = createSender({ policy: loopbackPolicy, timeoutMs: longTimeoutMs });
     const url = receiver.url.replace('http:', 'https:');
@@ -442,7 +442,7 @@ describe('an attempt whose receiver', () => {
     assertEnds(result, { ok: false, error: 'dns', detail: 'no answer (ESERVFAIL)' });
   });
 
-  it('has a name server that keeps silent ends as timeout', async () => {
+  it('has a silent name server ends as timeout', async () => {
     sender = createSender({
       policy: loopbackPolicy,
       timeoutMs,

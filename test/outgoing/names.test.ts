@@ -53,7 +53,7 @@ describe('a name', () => {
     assert.deepEqual([...new Set(dns.asked)], ['receiver']);
   });
 
-  it('in the hosts file has those addresses, and DNS is not asked', async () => {
+  it('in the hosts file has the addresses there, and DNS is not asked', async () => {
     const dns = await startDns(() => ['192.0.2.1']);
     const hostsPath = hostsFile('# ours\n::7\thooks.example # six\n10.0.0.7  Hooks.Example alias\nbroken\n');
     const names = namesOf(dns, { hostsPath });
@@ -74,7 +74,7 @@ describe('a name', () => {
     await assert.rejects(names.lookup('hooks.example'), { code: 'ENOTFOUND' });
   });
 
-  it('that means this host is loopback, whatever DNS says', async () => {
+  it('that means this host is loopback, for any answer of DNS', async () => {
     const dns = await startDns(() => ['192.0.2.1']);
     for (const name of ['localhost', 'localhost.', 'LOCALHOST', 'a.b.localhost']) {
       assert.deepEqual(await addressesOf(namesOf(dns), name), ['127.0.0.1']);
@@ -83,7 +83,7 @@ describe('a name', () => {
     }
   });
 
-  it('of the reserved domain does not exist, whatever DNS says', async () => {
+  it('of the reserved domain does not exist, for any answer of DNS', async () => {
     const dns = await startDns(() => ['192.0.2.1']);
     await assert.rejects(namesOf(dns).lookup('nowhere.invalid'), { code: 'ENOTFOUND' });
   });
@@ -104,14 +104,14 @@ describe('a name', () => {
     );
   });
 
-  it('that many want at once is asked for once', async () => {
+  it('is asked for once by many concurrent callers', async () => {
     const dns = await startDns(() => ['192.0.2.1']);
     const names = namesOf(dns);
     await Promise.all(Array.from({ length: 50 }, () => names.lookup('hooks.example')));
     assert.equal(dns.asked.length, 2, 'IPv4 and IPv6');
   });
 
-  it('gets the turn that another gives back or does not want any more', async () => {
+  it('gets the turn that another gives back or no longer wants', async () => {
     const dns = await startDns(() => ['127.0.0.1']);
     const names = namesOf(dns, { concurrency: 1 });
     const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
@@ -134,7 +134,7 @@ describe('a name', () => {
     await receiver.close();
   });
 
-  it('waits for its turn to be asked for outside the time of the attempt', async () => {
+  it('waits for its turn outside the time of the attempt', async () => {
     const timeoutMs = 2_000;
     let answerSlow = (): void => undefined;
     const slow = new Promise<void>((resolve) => {

@@ -15,7 +15,7 @@ const post = async (url: string, settings: Partial<SenderSettings>): Promise<Pos
 
 const blame = ({ ok, error, ours, detail }: PostResult) => ({ ok, error, ours, detail });
 
-describe('a failure that says something about ourselves', () => {
+describe('an own failure', () => {
   const open: DnsServer[] = [];
 
   afterEach(async () => {
@@ -31,7 +31,7 @@ describe('a failure that says something about ourselves', () => {
     return server;
   };
 
-  it('no file descriptor left: told as such, by address and by name, and over when there are some', () => {
+  it('is a lack of file descriptors, by address and by name, and ends when there are some', () => {
     const { byAddress, byName, afterwards } = runChild<{
       byAddress: PostResult;
       byName: PostResult;
@@ -55,7 +55,7 @@ describe('a failure that says something about ourselves', () => {
     );
   });
 
-  it('a resolver that is not there', async () => {
+  it('is a resolver that does not exist', async () => {
     const dns = await startDnsServer(() => []);
     await dns.close();
     const result = await post('http://hooks.example/', { names: namesOf(dns) });
@@ -67,7 +67,7 @@ describe('a failure that says something about ourselves', () => {
     });
   });
 
-  it('a resolver that keeps silent, which many find out by one question', async () => {
+  it('is a silent resolver, which many callers find out by one question', async () => {
     const dns = await startDns(() => 'silent');
     const names = namesOf(dns);
     const results = await Promise.all(
@@ -79,14 +79,14 @@ describe('a failure that says something about ourselves', () => {
     assert.ok(neutral >= 1 && neutral <= 3, `${neutral} questions`);
   });
 
-  it('a resolver that keeps silent for longer than the attempt may take', async () => {
+  it('is a resolver that is silent for longer than the attempt may take', async () => {
     const dns = await startDns(() => 'silent');
     const names = new SystemNames({ servers: [dns.address], hostsPath: '/nonexistent', timeoutMs: 20_000 });
     const result = await post('http://hooks.example/', { names, timeoutMs: 100 });
     assert.deepEqual(blame(result), { ok: false, error: 'dns', ours: 'resolver', detail: 'no answer' });
   });
 
-  it('a resolver that has lost its own way to the world', async () => {
+  it('is a resolver that is cut off from the network', async () => {
     const names = namesOf(await startDns(() => 'broken'));
     const result = await post('http://hooks.example/', { names });
     assert.equal(result.ours, 'resolver');
@@ -94,7 +94,7 @@ describe('a failure that says something about ourselves', () => {
   });
 
   for (const dead of ['silent', 'broken'] as const) {
-    it(`is not one zone whose name servers are ${dead}`, async () => {
+    it(`is not a single zone whose name servers are ${dead}`, async () => {
       const dns = await startDns((name) => (name.endsWith('dead.example') ? dead : []));
       const result = await post('http://hooks.dead.example/', { names: namesOf(dns) });
       assert.equal(result.error, 'dns');
@@ -103,7 +103,7 @@ describe('a failure that says something about ourselves', () => {
     });
   }
 
-  it('is not one zone whose name servers are silent for longer than the attempt may take', async () => {
+  it('is not a single zone whose name servers are silent for longer than the attempt may take', async () => {
     const dns = await startDns((name) => (name.endsWith('dead.example') ? 'silent' : []));
     const names = new SystemNames({ servers: [dns.address], hostsPath: '/nonexistent', timeoutMs: 20_000 });
     const result = await post('http://hooks.dead.example/', { names, timeoutMs: 100 });
@@ -115,14 +115,14 @@ describe('a failure that says something about ourselves', () => {
     });
   });
 
-  it('no route to anywhere', function () {
+  it('is a host without a route to anywhere', function () {
     if (!canIsolateNetwork()) this.skip();
     const results = runChild<PostResult[]>('without-route.ts', isolated, ['unshare', '-n']);
     for (const { error, ours } of results)
       assert.deepEqual({ error, ours }, { error: 'connect', ours: 'network' });
   });
 
-  it('no local port left', function () {
+  it('is a lack of local ports', function () {
     if (!canIsolateNetwork()) this.skip();
     const result = runChild<PostResult>('without-ports.ts', isolated, ['unshare', '-n']);
     assert.deepEqual(blame(result), {
@@ -136,12 +136,12 @@ describe('a failure that says something about ourselves', () => {
   /** The kernel refuses TCP to a multicast address with ENETUNREACH, on every host; the routes are the test's. */
   const unreachable = { policy: { ...loopbackPolicy, allowedCidrs: ['224.0.0.0/4'] } };
 
-  it('an unreachable network, where there is no route to anywhere', async () => {
+  it('is an unreachable network, if there is no route to anywhere', async () => {
     const result = await post('http://224.0.0.1/', { ...unreachable, hasRoute: async () => false });
     assert.deepEqual(blame(result), { ok: false, error: 'connect', ours: 'network', detail: 'ENETUNREACH' });
   });
 
-  it('is not an unreachable network that there is a route to, or that alone has none', async () => {
+  it('is not an unreachable network with a route to it, or one that alone has no route', async () => {
     for (const routed of [['224.0.0.1'], ['203.0.113.1'], ['2001:db8::1']]) {
       const hasRoute = async (address: string) => routed.includes(address);
       const result = await post('http://224.0.0.1/', { ...unreachable, hasRoute });
@@ -154,7 +154,7 @@ describe('a failure that says something about ourselves', () => {
     }
   });
 
-  it('is told by the code where the code alone tells', async () => {
+  it('is identified by the code alone if that is enough', async () => {
     const noRoute = async () => false;
     for (const code of ['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']) {
       assert.equal(await oursWhileConnecting(code, ['198.51.100.7'], noRoute), 'descriptors');
@@ -165,7 +165,7 @@ describe('a failure that says something about ourselves', () => {
     }
   });
 
-  it('all ports taken is told from an address of a family that this host does not have', async () => {
+  it('is a lack of ports, but not an address of a family that this host does not have', async () => {
     const here = ['198.51.100.7'];
     const onlyIpv4 = async (address: string) => !address.includes(':');
     assert.equal(await oursWhileConnecting('EADDRNOTAVAIL', here, onlyIpv4), 'network');

@@ -42,7 +42,7 @@ describe('a place for a post', () => {
     );
   };
 
-  it('goes to the clients of an origin in turn, however many one of them has waiting', async () => {
+  it('goes to the clients of an origin in turn, for any number that one of them has waiting', async () => {
     const receiver = await start();
     const sender = sending({ connectionsPerOrigin: 4 });
     const held = await Promise.all([1, 2, 3, 4].map(() => sender.place(receiver.url, 'MANY')));
@@ -75,7 +75,7 @@ describe('a place for a post', () => {
     assert.ok(milliseconds <= performance.now() - beganMs - waitedMs + 1);
   });
 
-  it('is given back unused, once, and then is good for nothing', async () => {
+  it('can be given back unused, once, and then cannot be used', async () => {
     const receiver = await start();
     const sender = sending({ connectionsPerOrigin: 1 });
     const place = await sender.place(receiver.url, 'A');
@@ -93,7 +93,7 @@ describe('a place for a post', () => {
     (await fourth).release();
   });
 
-  it('keeps the connection that it had when it is given back', async () => {
+  it('keeps its connection open when it is given back', async () => {
     const receiver = await start();
     const sender = sending();
     await sender.post({ url: receiver.url, client: 'A', ...request });
@@ -103,7 +103,7 @@ describe('a place for a post', () => {
     assert.equal(receiver.accepted(), 1);
   });
 
-  it('opens a connection again that the receiver closed while the place was held', async () => {
+  it('reopens a connection that the receiver closed while the place was held', async () => {
     const receiver = await startRawReceiver({
       answer: (s, count) => (count === 1 ? s.end(noContent) : s.write(noContent)),
     });
@@ -135,7 +135,7 @@ describe('a place for a post', () => {
     assert.equal(sender.waiting(), 0);
   });
 
-  it('is there for a URL that cannot be posted to; its post says why', async () => {
+  it('is granted for a URL to which nothing can be posted; its post says why', async () => {
     const sender = sending();
     for (const [url, error] of [
       ['nonsense', 'protocol'],
@@ -163,7 +163,7 @@ describe('a place for a post', () => {
     await until(() => receiver.open() === 0);
   });
 
-  it('closes connections that are idle, however long the receiver would keep them', async () => {
+  it('closes idle connections, even if the receiver would keep them longer', async () => {
     const keeps = 'HTTP/1.1 204 No Content\r\nKeep-Alive: timeout=600\r\n\r\n';
     const receiver = await start((socket) => socket.write(keeps));
     const sender = sending();
@@ -175,7 +175,7 @@ describe('a place for a post', () => {
     assert.equal(receiver.accepted(), 4);
   });
 
-  describe('where the sockets of the process are used up', () => {
+  describe('when the sockets of the process are used up', () => {
     const startThree = (): Promise<RawReceiver[]> => Promise.all([start(), start(), start()]);
 
     it('closes the connection that has been idle longest', async () => {
@@ -190,7 +190,7 @@ describe('a place for a post', () => {
       assert.equal(b.accepted(), 1);
     });
 
-    it('waits where none is idle', async () => {
+    it('waits if none is idle', async () => {
       const [a, b, c] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
       const sender = sending({ maxSockets: 2 });
       const held = [await sender.place(a.url, 'A'), await sender.place(b.url, 'B')] as [Place, Place];
@@ -202,7 +202,7 @@ describe('a place for a post', () => {
       assert.equal(sender.waiting(), 0);
     });
 
-    it('lets the origins take turns, also the one whose connection comes free', async () => {
+    it('lets the origins take turns, also the one whose connection becomes free', async () => {
       const [a, b] = (await startThree()) as [RawReceiver, RawReceiver, RawReceiver];
       const sender = sending({ maxSockets: 1 });
       const held = await sender.place(a.url, 'A');

@@ -30,7 +30,7 @@ export interface RawReceiver {
 }
 
 /**
- * A receiver on 127.0.0.1 that answers with whatever bytes a test wants.
+ * A receiver on 127.0.0.1 that answers with any bytes that a test gives.
  * @param answer called once for each complete request (they all have a short body)
  * @param onConnection called for each accepted connection
  */

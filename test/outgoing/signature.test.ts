@@ -30,7 +30,7 @@ describe('notification: signature', () => {
     );
   });
 
-  it('is the one that the public library makes', () => {
+  it('equals that of the public library', () => {
     fc.assert(
       fc.property(
         fc.string(),

@@ -133,12 +133,12 @@ describe('registration: the url', () => {
     }
   });
 
-  it('may have a non-ASCII name also after a hundred thousand others were checked', () => {
+  it('may have a non-ASCII name even after a hundred thousand others were checked', () => {
     for (let i = 0; i < 100_000; i++) checkTargetForm(`https://example.com/${i}`, publicOnly);
     assert.equal(checkTargetForm('https://bücher.example/', publicOnly).hostname, 'xn--bcher-kva.example');
   });
 
-  it('may be http where the operator allows it', () => {
+  it('may be http if the operator allows it', () => {
     assert.equal(checkTargetForm('http://127.0.0.1:8080/', local).port, '8080');
     assert.throws(() => checkTargetForm('ftp://example.com/', local), refusedAs('scheme'));
   });
@@ -149,7 +149,7 @@ describe('registration: the url', () => {
     }
   });
 
-  it('is refused with a message that holds nothing of the url', () => {
+  it('is refused with a message that contains no part of the url', () => {
     try {
       checkTargetForm('https://user:password@example.com/', publicOnly);
       assert.fail('not refused');
@@ -192,7 +192,7 @@ describe('registration: the name in the url', () => {
     await assert.rejects(checkTarget('https://nowhere.invalid/', publicOnly), refusedAs('unknown_host'));
   });
 
-  it('is refused when localhost is meant', async () => {
+  it('is refused when it means localhost', async () => {
     await assert.rejects(checkTarget('https://localhost/', publicOnly), refusedAs('not_public'));
     await assert.rejects(checkTarget('https://localhost./', publicOnly), refusedAs('not_public'));
     await checkTarget('https://localhost/', local);
@@ -243,7 +243,7 @@ describe('the service’s own names and addresses, behind a NAT or a balancer (O
     });
   }
 
-  it('everybody else is taken, also while the own name does not resolve', async () => {
+  it('other URLs are accepted, also while the service’s own name does not resolve', async () => {
     await checkTarget('https://hooks.example/', policy, { lookup });
     await checkTarget(
       'https://hooks.example/',

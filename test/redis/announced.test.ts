@@ -6,10 +6,10 @@ import { createLogger } from '../../src/log.js';
 import { announceClaims } from '../../src/redis/owed/owed.js';
 import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
 
-describe('Clients that a process has announced claims of', () => {
+describe('Clients with announced claims', () => {
   after(closeDeliveryClients);
 
-  it('are remembered for a while, and no token among them that somebody has made up', async () => {
+  it('are remembered for a while, without made-up tokens', async () => {
     const client = await newDeliveryClient();
     const { db, clientToken } = client;
     const log = createLogger('silent', 'test');

@@ -5,7 +5,7 @@ import { countAttempts, quantileMs, readAttempts, stepMs } from '../../src/redis
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
 
-describe('what attempts came to, in 5-minute steps', () => {
+describe('the results of attempts, in 5-minute steps', () => {
   const log = createLogger('silent', 'test');
   let db: Db;
   let offsetMs = 0;
@@ -16,7 +16,7 @@ describe('what attempts came to, in 5-minute steps', () => {
   });
   after(() => db.redis.disconnect());
 
-  it('adds up over processes and steps, for a day, in little memory', async () => {
+  it('add up over processes and steps, for a day, in little memory', async () => {
     const processes = [countAttempts(db, log), countAttempts(db, log)];
     for (let step = 0; step < 300; step++) {
       offsetMs = step * stepMs;
@@ -40,7 +40,7 @@ describe('what attempts came to, in 5-minute steps', () => {
     assert.ok(Number(await db.redis.call('MEMORY', 'USAGE', key)) < 1500);
   });
 
-  it('tells how long a share of the attempts took at most', () => {
+  it('give quantiles of the durations', () => {
     assert.equal(quantileMs([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 0.5), undefined);
     assert.equal(quantileMs([10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 0.5), 5);
     assert.equal(quantileMs([0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0], 0.95), 98);
@@ -59,7 +59,7 @@ describe('what attempts came to, in 5-minute steps', () => {
       await receiver.close();
     });
 
-    it('counts each by what it came to', async () => {
+    it('count each by its result', async () => {
       const client = await harness.newClient(receiver.url);
       await harness.publish({ client, asset: 'good' });
       receiver.answer = ({ body }) => (body.includes('bad') ? 500 : 200);

@@ -28,7 +28,7 @@ const groups = fc.array(fc.array(drawn, { minLength: 1, maxLength: 8 }), { minLe
 describe('claiming and taking a group of one client in one script', () => {
   after(closeDeliveryClients);
 
-  it('answers and leaves what claiming each and then taking each answers and leaves', async () => {
+  it('gives the same answers and the same state as claiming each and then taking each', async () => {
     const limits = [
       'none',
       'two in flight',
@@ -54,7 +54,7 @@ describe('claiming and taking a group of one client in one script', () => {
     );
   });
 
-  it('answers without a take what it answers with one, and leaves all it claims waiting', async () => {
+  it('gives the same answers without a take, and leaves all claimed assets waiting', async () => {
     await fc.assert(
       fc.asyncProperty(groups, async (drawnGroups) => {
         const client = await newDeliveryClient();
@@ -82,7 +82,7 @@ describe('claiming and taking a group of one client in one script', () => {
     );
   });
 
-  it('sends once what came twice', async () => {
+  it('sends a repeated event once', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'a' });
     const { claims } = await client.claimAndTake([event, event]);
@@ -92,14 +92,14 @@ describe('claiming and taking a group of one client in one script', () => {
     ]);
   });
 
-  it('writes nothing that waits for what is sent at once', async () => {
+  it('writes no waiting entry for an asset that is sent immediately', async () => {
     const client = await newDeliveryClient();
     const keys = client.db.client(client.clientToken);
     await client.claimAndTake([client.event({ platformId: 'a' })]);
     assert.equal(await client.db.redis.exists(keys.owed, keys.owedSince, keys.dueLive, keys.dueBackfill), 0);
   });
 
-  it('leaves nothing owed without a time at which it is due, even where taking it breaks off', async () => {
+  it('leaves no owed asset without a due time, even if taking it fails', async () => {
     const client = await newDeliveryClient();
     const keys = client.db.client(client.clientToken);
     await client.db.redis.set(keys.resends, 'no hash');
@@ -108,7 +108,7 @@ describe('claiming and taking a group of one client in one script', () => {
     assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
   });
 
-  it('nor where claiming another breaks off', async () => {
+  it('leaves no owed asset without a due time, even if claiming another fails', async () => {
     const client = await newDeliveryClient();
     const keys = client.db.client(client.clientToken);
     const [event, broken] = ['a', 'b'].map((platformId) => client.event({ platformId })) as [
@@ -121,7 +121,7 @@ describe('claiming and taking a group of one client in one script', () => {
     assert.notEqual(await client.db.redis.zscore(keys.dueLive, 'a'), null);
   });
 
-  it('finds the claim made where taking it broke off', async () => {
+  it('finds the claim made if taking it failed', async () => {
     const client = await newDeliveryClient();
     const { resends } = client.db.client(client.clientToken);
     const event = client.event({ platformId: 'a' });
@@ -154,7 +154,7 @@ function comparable(claim: Claim): unknown[] {
   }
 }
 
-/** Which assets are where, by which event of theirs: the ids of two clients differ. */
+/** Returns the place of each asset and its event, because the ids of two clients differ. */
 async function left(client: DeliveryClient) {
   const { waiting, flight } = await whatIsOwed(client);
   const keys = client.db.client(client.clientToken);

@@ -109,7 +109,7 @@ describe('A Redis Cluster', () => {
     }
   });
 
-  it('finds what one Redis had in its index, where its keys were taken over', async () => {
+  it('finds clients in the index of a former single Redis, whose keys were copied', async () => {
     const { db } = await newClient();
     await db.redis.zadd(db.global.owedClients, Date.now(), 'SITE-OLD');
     assert.equal(await isIndexed(db, 'SITE-OLD'), true);
@@ -118,7 +118,7 @@ describe('A Redis Cluster', () => {
     assert.deepEqual(found, ['SITE-OLD']);
   });
 
-  it('is asked for what is on its disk node by node, for the clients of each', async () => {
+  it('confirms writes to disk node by node, for the clients of each', async () => {
     const clients = await clientOfEachNode();
     const asked = async ({ redis }: ClusterNode): Promise<number> =>
       Number(/cmdstat_waitaof:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0);

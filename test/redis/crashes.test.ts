@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
+import { replayDelivered } from '../../src/redis/notifications/replay.js';
 import { owedOverview } from '../../src/redis/owed/owed.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import { standingsOf } from '../../src/redis/owed/standing.js';
@@ -11,19 +12,20 @@ import {
   leaseMs,
   minute,
   newDeliveryClient,
+  newNonce,
   second,
 } from './deliveryClient.js';
 
 const retentionMs = 30 * day;
 
-/** What a process leaves behind that dies between two of its steps. */
+/** The state that a process leaves when it dies between two of its steps. */
 describe('after a crash', () => {
   after(closeDeliveryClients);
 
   const leases = (client: DeliveryClient) =>
     client.db.redis.hlen(client.db.client(client.clientToken).flight);
 
-  it('not_needed says which brought the segments first: written with the decision itself', async () => {
+  it('not_needed names the notification that brought the segments first, written with the decision itself', async () => {
     const client = await newDeliveryClient();
     const [first, second] = ['an-1', 'an-2'].map((eventId) =>
       client.event({ platformId: 'vid', eventId, segments: ['x'] }),
@@ -42,7 +44,7 @@ describe('after a crash', () => {
     assert.equal(record?.by, first.notificationId);
   });
 
-  it('a lease that has run out after the end of its asset keeps nothing newer waiting', async () => {
+  it('a lease that runs out after its asset ended keeps no newer notification waiting', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     await client.take(owed);
@@ -51,7 +53,7 @@ describe('after a crash', () => {
     assert.equal((await client.take(await client.owe('vid'))).kind, 'taken');
   });
 
-  it('a living lease outlasts the end of its asset, and the sweep clears it once it has run out', async () => {
+  it('a live lease outlasts the end of its asset, and the sweep clears it once it has run out', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     await client.take(owed);
@@ -65,7 +67,31 @@ describe('after a crash', () => {
     assert.equal(await leases(client), 0);
   });
 
-  it('what an attempt held that never ended waits again once its lease has run out, and is due', async () => {
+  it('a notification replayed during an attempt of it is delivered by that attempt', async () => {
+    const client = await newDeliveryClient();
+    const owed = await client.owe('vid');
+    const slow = await client.take(owed);
+    client.pass(leaseMs);
+    const nonce = newNonce();
+    const wanted = [{ ...owed, mode: 'first' as const }];
+    const { takes } = await client.turn({ nonce, wanted });
+    const [second] = takes;
+    assert.ok(slow.kind === 'taken' && second?.kind === 'taken');
+    assert.equal((await client.settle(owed, slow, { ok: true })).outcome, 'delivered');
+    const { count } = await replayDelivered(client.db, client.clientToken, {
+      since: 0,
+      until: client.now(),
+      dryRun: false,
+    });
+    assert.equal(count, 1);
+    // The answer of the turn was lost: told again, it finds its own lease.
+    assert.deepEqual((await client.turn({ nonce, wanted })).takes[0], second);
+    assert.equal((await client.settle(owed, second, { ok: true })).outcome, 'delivered');
+    const { owed: still } = await owedOverview(client.db, client.clientToken, retentionMs);
+    assert.equal(still, 0);
+  });
+
+  it('an asset of an attempt that never ended waits again and is due once its lease has run out', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid', { priority: 'backfill' });
     const since = client.now();
@@ -90,7 +116,7 @@ describe('after a crash', () => {
     assert.equal(overdueMs, oldestMs, 'and before what came later');
   });
 
-  it('what is owed for too long and in flight ends once its lease has run out', async () => {
+  it('an asset owed for too long and in flight ends once its lease has run out', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     client.pass(retentionMs - second);
@@ -106,7 +132,7 @@ describe('after a crash', () => {
     assert.deepEqual([record?.state, record?.reason], ['failed', 'expired']);
   });
 
-  it('accounting finds what is in flight owed, since its claim and due at the end of its lease', async () => {
+  it('accounting finds an asset in flight owed since its claim and due at the end of its lease', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     const since = client.now();
@@ -119,7 +145,7 @@ describe('after a crash', () => {
     assert.ok(Math.abs((standing.due ?? 0) - client.now() - leaseMs) < second, `${standing.due}`);
   });
 
-  it('what is claimed after a cancellation in flight is owed since its own claim', async () => {
+  it('an asset claimed after a cancellation in flight is owed since its own claim', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     client.pass(retentionMs - second);

@@ -2,6 +2,8 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
+import { readConfig } from '../../src/config.js';
+import { deliveryOf } from '../../src/delivery/settings.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
@@ -26,21 +28,14 @@ export const minute = 60 * second;
 export const hour = 60 * minute;
 export const day = 24 * hour;
 
-/** The contract's own times. */
-export const schedule: DeliverySchedule = {
-  retryScheduleMs: [5, 30, 120, 600, 1800, 3600, 7200, 14400].map((s) => s * second),
-  retryWindowMs: 5 * day,
-  failingAfter: 5,
-  probeScheduleMs: [10, 30, 60, 120, 300].map((s) => s * second),
-  suspendAfterMs: 5 * day,
-};
-
-export const leaseMs = 15 * second;
+/** The default settings. */
+export const schedule = deliveryOf(readConfig({}));
+export const { leaseMs } = schedule;
 
 /** As wide as the contract's own, where a test sets none. */
 export const bounds: Bounds = { leaseMs, maxInFlight: 16, drainPerSecond: 200 };
 
-/** What an attempt is taken for, as far as a test cares. */
+/** The kind of an attempt, as far as tests need it. */
 export type Owed = Omit<Wanted, 'mode'>;
 
 export interface Answer {
@@ -165,7 +160,7 @@ export function newNonce(): string {
   return `nonce-${++count}`;
 }
 
-/** What is owed, wherever it is: the asset and by which notification. `waiting` and `flight` name no asset twice. */
+/** All owed assets and their notifications. `waiting` and `flight` name no asset twice. */
 export async function whatIsOwed({ db, clientToken }: DeliveryClient) {
   const keys = db.client(clientToken);
   const [waiting, packed] = await Promise.all([db.redis.hgetall(keys.owed), db.redis.hgetall(keys.flight)]);
@@ -180,7 +175,7 @@ export interface Flight {
   since: number;
   lane: string;
   id: string;
-  /** What waits for the attempt's end: another notification, or `!` where nothing is owed any more. */
+  /** What waits for the attempt's end: another notification, or `!` if the asset is no longer owed. */
   newer?: string;
 }
 

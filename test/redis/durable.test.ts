@@ -71,34 +71,34 @@ describe('durability', () => {
   const manyAtOnce = ({ durability }: Scene) =>
     Promise.all(Array.from({ length: 50 }, () => durability.reached('SITE')));
 
-  it('is there with each answer of a Redis with appendfsync always: nothing is asked', async () => {
+  it('comes with each answer of a Redis with appendfsync always, without asking', async () => {
     const scene = await open(await start([]));
     await manyAtOnce(scene);
     assert.equal(await scene.asked('waitaof'), 0);
     assert.deepEqual(scene.said, []);
   });
 
-  it('is confirmed by one WAITAOF for all that ask meanwhile, where Redis writes every second', async () => {
+  it('is confirmed by one WAITAOF for all concurrent callers if Redis flushes every second', async () => {
     const scene = await open(await start(everySecond));
     const before = await scene.asked('waitaof');
     await scene.db.redis.set('written', 1);
     const first = manyAtOnce(scene);
     await new Promise(setImmediate);
-    // That one is under way: what comes now may have been written after it began, and shares the next.
+    // That wait is under way: later callers may have written after it began, and share the next.
     const next = manyAtOnce(scene);
     await Promise.all([first, next]);
     assert.equal((await scene.asked('waitaof')) - before, 2);
     assert.deepEqual(scene.said, []);
   });
 
-  it('is asked for where the log is not flushed while it is rewritten', async () => {
+  it('is asked for if the log is not flushed while it is rewritten', async () => {
     const scene = await open(await start(['--no-appendfsync-on-rewrite', 'yes']));
     const before = await scene.asked('waitaof');
     await scene.durability.reached('SITE');
     assert.equal((await scene.asked('waitaof')) - before, 1);
   });
 
-  it('follows what an operator changes, at the next connection at the latest', async () => {
+  it('follows an operator’s change of settings, at the next connection at the latest', async () => {
     const scene = await open(await start([]));
     const { redis } = scene.db;
     await redis.config('SET', 'appendfsync', 'everysec');
@@ -108,31 +108,31 @@ describe('durability', () => {
     assert.equal(await scene.asked('waitaof'), 1);
   });
 
-  it('is taken for granted where the store is trusted: nothing is asked, nothing said', async () => {
+  it('is assumed if the store is trusted, without asking or warning', async () => {
     const scene = await open(await start(['--appendonly', 'no']), { trusted: true });
     await manyAtOnce(scene);
     assert.deepEqual([await scene.asked('waitaof'), await scene.asked('config|get'), scene.said], [0, 0, []]);
   });
 
-  it('cannot be had without an append-only file: the operator is told, once, and callers are answered', async () => {
+  it('is impossible without an append-only file: the operator is warned once, and callers are answered', async () => {
     const scene = await open(await start(['--appendonly', 'no']));
     await manyAtOnce(scene);
     assert.equal(scene.said.length, 1);
     assert.match(scene.said.join(), /redis is not durable/);
   });
 
-  it('is RedisUnavailable where the replicas that are asked for are not there', async () => {
+  it('is RedisUnavailable without the required replicas', async () => {
     const scene = await open(await start([]), { ackReplicas: 1 });
     await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
     assert.deepEqual(scene.said, []);
   });
 
-  it('is RedisUnavailable where replicas are asked for of a Redis that cannot say', async () => {
+  it('is RedisUnavailable if replicas are required of a Redis that cannot confirm them', async () => {
     const scene = await open(await start(['--appendonly', 'no']), { ackReplicas: 1 });
     await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
   });
 
-  it('is there once the replicas have it, and not without them', async () => {
+  it('is reached once the replicas have the write, and not without them', async () => {
     const primary = await start([]);
     const replica = await start(['--replicaof', '127.0.0.1', String(primary.port)]);
     const { db, durability } = await open(primary, { ackReplicas: 1 });
@@ -142,7 +142,7 @@ describe('durability', () => {
     await assert.rejects(durability.reached('SITE'), RedisUnavailable);
   });
 
-  it('is RedisUnavailable where the connection was lost meanwhile: another server may have answered for the disk', async () => {
+  it('is RedisUnavailable if the connection was lost meanwhile: another server may have confirmed the write', async () => {
     const server = await start(everySecond);
     const line = await startProxy(server.url);
     begun.push({ stop: () => line.close() });
@@ -160,7 +160,7 @@ describe('durability', () => {
     await durability.reached('SITE');
   });
 
-  it('is RedisUnavailable within 3 s while Redis is away, and there again when it is back', async () => {
+  it('is RedisUnavailable within 3 s while Redis is unavailable, and confirmed again when it is back', async () => {
     const scene = await open(await start([]));
     const { redis } = scene.db;
     const { server } = scene;
@@ -179,7 +179,7 @@ describe('durability', () => {
   });
 });
 
-/** The next such event, whatever errors come before it. */
+/** Waits for the next such event, ignoring errors before it. */
 function told(redis: Db['redis'], event: 'ready' | 'close'): Promise<void> {
   return new Promise((resolve) => redis.once(event, resolve));
 }
@@ -193,7 +193,7 @@ async function linked({ redis }: Db): Promise<void> {
   assert.fail('no replica came');
 }
 
-describe('what is known of when Redis writes its log', () => {
+describe('whether Redis flushes its log with each write', () => {
   const settings: Record<string, string> = {
     appendonly: 'yes',
     appendfsync: 'always',
@@ -221,7 +221,7 @@ describe('what is known of when Redis writes its log', () => {
 
   const turned = () => new Promise(setImmediate);
 
-  it('is that it writes always where it says all three, and else not', async () => {
+  it('is known only if all three settings say so', async () => {
     for (const [name, other] of Object.entries({
       appendonly: 'no',
       appendfsync: 'everysec',
@@ -259,7 +259,7 @@ describe('what is known of when Redis writes its log', () => {
     watch.close();
   });
 
-  it('is nothing between two connections, until the next has been asked', async () => {
+  it('is unknown between two connections, until the next one was asked', async () => {
     const { redis } = fakeRedis(settings);
     const watch = watchFsync(redis);
     await watch.asked;

@@ -5,13 +5,13 @@ import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './
 
 const asset = 'a';
 const slot = assetSlot(asset);
-/** What lies with the asset, and what beside it. */
+/** The fingerprints in the asset's value, and those in its set. */
 const packed = 256;
 const beside = 99_744;
 
 const names = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `s${from + i}`);
 
-describe('What is known of an asset with many segments', () => {
+describe('The known segments of an asset with many', () => {
   let client: DeliveryClient;
   beforeEach(async () => {
     client = await newDeliveryClient();
@@ -33,13 +33,13 @@ describe('What is known of an asset with many segments', () => {
   const bytesWithTheAsset = () => client.db.redis.hstrlen(keys().known(slot.bucket), slot.field);
   const sizeBeside = () => client.db.redis.scard(keys().knownBeside(slot));
 
-  it('a claim reads and writes no more of it where 5,000 are known than where 256 are', async () => {
+  it('cost a claim no more reads and writes at 5,000 than at 256', async () => {
     await know(names(0, 5000));
     assert.equal(await bytesWithTheAsset(), 20 + packed * 6);
     assert.equal((await explainAsset(client.db, client.clientToken, asset)).knownSegments, 5000);
   });
 
-  it('each of 5,000 is known, whatever comes with it, and one more is new', async () => {
+  it('are all known at 5,000, in any combination, and one more is new', async () => {
     await know(names(0, 5000));
     for (let at = 0; at < 5000; at += 200)
       assert.equal(await decided(names(at, at + 200)), 'no_new_segments');
@@ -47,7 +47,7 @@ describe('What is known of an asset with many segments', () => {
     assert.equal(await decided(['another']), 'no_new_segments');
   });
 
-  it('what an earlier release has packed together is known, and is parted at the next new segment', async () => {
+  it('include those stored by an earlier release, which are split at the next new segment', async () => {
     const fingerprints = segmentFingerprints(names(0, 3000));
     const value = Buffer.concat([
       Buffer.from([0, 0, 0, 7]),
@@ -62,7 +62,7 @@ describe('What is known of an asset with many segments', () => {
       assert.equal(await decided(names(at, at + 200)), 'no_new_segments');
   });
 
-  it('beyond 100,000 others are forgotten: what is new is notified, what was forgotten once more', async () => {
+  it('are forgotten at random beyond 100,000: new ones are notified, and forgotten ones once more', async () => {
     await know(names(0, packed));
     const all = names(packed, packed + beside);
     for (let at = 0; at < all.length; at += 5000) {
@@ -80,7 +80,7 @@ describe('What is known of an asset with many segments', () => {
     assert.equal(await decided(forgotten.slice(0, 1)), 'claimed');
   });
 
-  it('an event given again makes no second notification, though its segments were forgotten meanwhile', async () => {
+  it('make no second notification for a repeated event even if its segments were forgotten meanwhile', async () => {
     await know(names(0, packed));
     assert.equal(await decided(['x', 'y'], 'again'), 'claimed');
     assert.equal(await decided(['z']), 'claimed');

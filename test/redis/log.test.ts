@@ -6,7 +6,7 @@ import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './
 const listedAtMost = 10_000;
 const keptSeconds = 14 * 86_400;
 
-describe('the log of a client: 10,000 notifications, 14 days after the end; what is owed always', () => {
+describe('the log of a client: 10,000 notifications, 14 days after the end, owed ones always', () => {
   after(closeDeliveryClients);
 
   const keysOf = (client: DeliveryClient) => client.db.client(client.clientToken);
@@ -23,7 +23,7 @@ describe('the log of a client: 10,000 notifications, 14 days after the end; what
     await client.db.redis.zadd(keysOf(client).notifications, ...members);
   }
 
-  it('by count: the oldest goes with its record, but for what is owed, which is listed as waiting', async () => {
+  it('drops the oldest with its record beyond the count, except owed ones, which are listed as waiting', async () => {
     const client = await newDeliveryClient();
     const ended = await delivered(client, 'ended');
     const { notificationId: waiting } = await client.owe('waiting');
@@ -40,7 +40,7 @@ describe('the log of a client: 10,000 notifications, 14 days after the end; what
     );
   });
 
-  it('by age: a record expires 14 days after its end; what waits never does', async () => {
+  it('expires a record 14 days after its end, and never a waiting one', async () => {
     const client = await newDeliveryClient();
     const ended = await delivered(client, 'ended');
     const { notificationId: waiting } = await client.owe('waiting');
@@ -50,7 +50,7 @@ describe('the log of a client: 10,000 notifications, 14 days after the end; what
     assert.equal(await ttl(waiting), -1);
   });
 
-  it('an entry with one attempt takes less than 1 KiB of Redis’ memory', async () => {
+  it('takes less than 1 KiB of Redis’ memory for an entry with one attempt', async () => {
     const client = await newDeliveryClient();
     const ids: string[] = [];
     for (let i = 0; i < 200; i++) ids.push(await delivered(client, `video-${i}`));

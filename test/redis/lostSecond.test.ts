@@ -36,7 +36,7 @@ async function isOwed(client: DeliveryClient, asset: string): Promise<string | u
 describe('Redis that lost its last second', () => {
   after(closeDeliveryClients);
 
-  it('has the claim made again by the workflow that made it, and the asset is owed', async () => {
+  it('makes the workflow claim again, and the asset is owed', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     const lose = await snapshot(client);
@@ -50,7 +50,7 @@ describe('Redis that lost its last second', () => {
     assert.equal(await isOwed(client, 'vid'), undefined);
   });
 
-  it('tells only who knows the claim’s number that it is lost', async () => {
+  it('reports the loss only to a caller who knows the claim’s number', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     const lose = await snapshot(client);
@@ -60,7 +60,7 @@ describe('Redis that lost its last second', () => {
     assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'reclaim' });
   });
 
-  it('tells nobody so whose asset was claimed again since', async () => {
+  it('does not report the loss if the asset was claimed again since', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     const lose = await snapshot(client);
@@ -71,7 +71,7 @@ describe('Redis that lost its last second', () => {
     assert.equal(await isOwed(client, 'vid'), newer.notificationId);
   });
 
-  it('has the claim of an asset with an older notification made again, with the same number', async () => {
+  it('makes the claim of an asset with an older notification be repeated, with the same number', async () => {
     for (const isInFlight of [false, true]) {
       const client = await newDeliveryClient();
       const older = await client.owe('vid');
@@ -100,7 +100,7 @@ describe('Redis that lost its last second', () => {
     }
   });
 
-  it('has an event claimed whose looked-up number is higher than the one there, although nothing is new', async () => {
+  it('claims an event whose looked-up number is higher than the stored one, although nothing is new', async () => {
     const client = await newDeliveryClient();
     const segments = ['iab:17'];
     const before = await client.owe('vid', { segments });
@@ -110,7 +110,7 @@ describe('Redis that lost its last second', () => {
     assert.equal(await isOwed(client, 'vid'), event.notificationId);
   });
 
-  it('sends once more what was delivered in that second, never less', async () => {
+  it('sends a notification delivered in that second once more, never less', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     const lose = await snapshot(client);
@@ -123,7 +123,7 @@ describe('Redis that lost its last second', () => {
     assert.equal((await client.attempt(owed, { ok: true }, 'drain')).outcome, 'delivered');
   });
 
-  it('lost with the claim of an attempt under way: its answer settles nothing, and the claim is made again', async () => {
+  it('settles nothing for an attempt under way whose claim was lost, and the claim is repeated', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     const lose = await snapshot(client);
@@ -137,7 +137,7 @@ describe('Redis that lost its last second', () => {
     assert.equal((await client.take({ ...event, claim: 1 })).kind, 'taken');
   });
 
-  it('lost with an attempt only: the entry is due, and the answer from before still delivers it', async () => {
+  it('makes an asset due whose attempt only was lost, and the earlier answer still delivers it', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     const lose = await snapshot(client);
@@ -148,14 +148,14 @@ describe('Redis that lost its last second', () => {
     assert.equal(await isOwed(client, 'vid'), undefined);
   });
 
-  it('a silent mark between the lost claim and the next takes no notification away', async () => {
+  it('loses no notification by a silent event between the lost claim and the next', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     await client.claim({ ...client.event({ ...event, eventId: 'import' }), notify: false });
     assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
   });
 
-  it('an equal event claimed after the lost claim makes it not needed, and says by which', async () => {
+  it('ends the lost notification as not needed, with the name of the other, if an equal event was claimed after', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     const other = await client.owe('vid', { segments: event.segments });

@@ -1,4 +1,4 @@
-/** What the tests of the scripts read of Lua: names, words and calls. No parser: it knows the Lua that is written here. */
+/** Reads names, words and calls of Lua for the tests of the scripts. Not a full parser: it knows only the Lua used here. */
 
 const token = /--[^\n]*|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d+(?:\.\d+)?|\.\.|[=~<>]=|\S/g;
 const isName = (text: string): boolean => /^[A-Za-z_]\w*$/.test(text) && !keywords.has(text);
@@ -20,7 +20,7 @@ export function stringsOf(lua: string): string[] {
     .map((one) => one.slice(1, -1));
 }
 
-/** Returns the variables of a script: how often each is named, and which of them are declared (in whatever scope). */
+/** Returns the variables of a script: how often each is named, and which of them are declared (in any scope). */
 export function variablesOf(lua: string): { named: Map<string, number>; declared: Set<string> } {
   const tokens = tokensOf(lua);
   const named = new Map<string, number>();

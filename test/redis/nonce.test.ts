@@ -31,11 +31,11 @@ function assertLeased(take: Take | undefined): void {
 }
 
 /** Where its answer is lost, a caller repeats a call by the same nonce. */
-describe('a call that is repeated as its answer was lost', () => {
+describe('a call repeated after a lost answer', () => {
   after(closeDeliveryClients);
 
   for (const mode of modes) {
-    it(`finds the lease of its own ${mode}, in one place, and takes nobody else’s`, async () => {
+    it(`finds the lease of its own ${mode}, in one place, and takes no other`, async () => {
       const client = await newDeliveryClient();
       await setClient(client.db, client.clientToken, { maxInFlight: 2 });
       const owed = await client.owe('vid');
@@ -59,7 +59,7 @@ describe('a call that is repeated as its answer was lost', () => {
     assert.ok(other.kind === 'refused' && other.reason === 'failing', JSON.stringify(other));
   });
 
-  it('gets with a claim what it had claimed and taken, and no lease from before', async () => {
+  it('gets with a claim the assets that it had claimed and taken, and no earlier lease', async () => {
     const client = await newDeliveryClient();
     await setClient(client.db, client.clientToken, { maxInFlight: 2 });
     const [before, first, other] = ['a', 'b', 'c'].map((platformId) => client.event({ platformId }));
@@ -78,7 +78,7 @@ describe('a call that is repeated as its answer was lost', () => {
     assertLeased(leased);
   });
 
-  it('is refused by another nonce: a claim takes over nobody’s lease', async () => {
+  it('is refused with another nonce: a claim takes over no lease', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     await client.claimAndTake([event]);
@@ -87,7 +87,7 @@ describe('a call that is repeated as its answer was lost', () => {
     assert.deepEqual(await whatIsOwed(client), before);
   });
 
-  it('gets a whole lease again, for it begins only now', async () => {
+  it('gets a whole lease again, because the attempt begins only now', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     const nonce = newNonce();
@@ -116,7 +116,7 @@ describe('a call that is repeated as its answer was lost', () => {
     }
   });
 
-  it('counts its verdicts once, and gets what it took beside them', async () => {
+  it('counts its verdicts once, and gets the assets that it took with them', async () => {
     const client = await newDeliveryClient();
     const [failed, delivered, next] = [await client.owe('a'), await client.owe('b'), await client.owe('c')];
     const verdicts = [];
@@ -142,7 +142,7 @@ describe('a call that is repeated as its answer was lost', () => {
     assert.equal(record?.attempts.length, 1);
   });
 
-  it('gives one lease to one of two that ask for the same in it', async () => {
+  it('gives a lease to only one of two requests for the same asset in it', async () => {
     const client = await newDeliveryClient();
     const owed = await client.owe('vid');
     for (const mode of ['first', 'redeliver'] as const) {

@@ -13,7 +13,7 @@ import {
 import { oldestLiveOwedAt } from '../../src/redis/owed/oldestLive.js';
 import { closeDeliveryClients, type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
 
-describe('a page behind a place of a sorted set', () => {
+describe('a page after a place of a sorted set', () => {
   after(closeDeliveryClients);
 
   const member = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 4 });
@@ -22,7 +22,7 @@ describe('a page behind a place of a sorted set', () => {
     maxLength: 30,
   });
 
-  it('has what the sorted set has there, whether the place is still in it or not', async () => {
+  it('has the members of the sorted set there, also if the place is no longer in it', async () => {
     const client = await newDeliveryClient();
     const key = client.db.client(client.clientToken).owedSince;
     const wanted = fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true });
@@ -66,21 +66,21 @@ describe('the notifications of an asset', () => {
   };
   const recordOf = (client: DeliveryClient, id = '') => client.db.client(client.clientToken).notification(id);
 
-  it('are found one behind the other, also where there are many', async () => {
+  it('are found one after the other, also if there are many', async () => {
     const client = await newDeliveryClient();
     const ids = await claimed(client, 'video', 130);
     assert.deepEqual(await of(client, 'video'), ids);
     assert.deepEqual(await of(client, 'another'), []);
   });
 
-  it('end where records end: older ones are gone as well', async () => {
+  it('end at the first missing record: older ones are gone as well', async () => {
     const client = await newDeliveryClient();
     const ids = await claimed(client, 'video', 4);
     await client.db.redis.del(recordOf(client, ids[2]), recordOf(client, ids[3]));
     assert.deepEqual(await of(client, 'video'), ids.slice(0, 2));
   });
 
-  it('one that was sent again is found for as long as it is kept, after the newer ones are gone', async () => {
+  it('include a redelivered one as long as it is kept, after the newer ones are gone', async () => {
     for (const ok of [true, false]) {
       const client = await newDeliveryClient();
       const older = await client.owe('video');
@@ -92,7 +92,7 @@ describe('the notifications of an asset', () => {
     }
   });
 
-  it('one that another event made unnecessary is among them', async () => {
+  it('include one that was not needed', async () => {
     const client = await newDeliveryClient();
     const lost = client.event({ platformId: 'video', segments: ['iab:17'] });
     const { notificationId } = await client.owe('video', {
@@ -103,7 +103,7 @@ describe('the notifications of an asset', () => {
     assert.deepEqual(await of(client, 'video'), [notificationId, lost.notificationId]);
   });
 
-  it('those of the first release, which did not link them, are found in the list', async () => {
+  it('of the first release, which did not link them, are found in the list', async () => {
     const client = await newDeliveryClient();
     const ids = await claimed(client, 'video', 3);
     await client.owe('another');
@@ -118,7 +118,7 @@ describe('the notifications of an asset', () => {
 describe('lists of what is owed', () => {
   after(closeDeliveryClients);
 
-  it('over clients: also what is in flight, and since by acceptance', async () => {
+  it('over clients include notifications in flight, and compare since with the acceptance', async () => {
     const client = await newDeliveryClient();
     await client.owe('old');
     await client.owe('old-and-new');
@@ -138,7 +138,7 @@ describe('lists of what is owed', () => {
     assert.deepEqual(await newest({ since, limit: 1 }), ['in-flight']);
   });
 
-  it('the oldest live one is found behind more backfill than one page, though many share a moment', async () => {
+  it('find the oldest live one after more backfill than one page, even if many share a moment', async () => {
     const client = await newDeliveryClient();
     const acceptedAt = client.now();
     const backfill = Array.from({ length: 700 }, (_, i) =>

@@ -13,7 +13,7 @@ function scriptOf(source: string): Script {
   return { source, sha: createHash('sha1').update(source).digest('hex') };
 }
 
-describe('Commands of Redis are timed, and told by why they failed', () => {
+describe('Redis commands are timed and counted by the cause of a failure', () => {
   let dir: string;
   let server: RedisServer;
   let db: Db;
@@ -42,19 +42,19 @@ describe('Commands of Redis are timed, and told by why they failed', () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it('an answer, each of a pipeline, and a script that has to be sent whole', async () => {
+  it('for an answer, each command of a pipeline, and a script that must be sent whole', async () => {
     await db.redis.set('a', 1);
     await db.redis.pipeline().get('a').get('b').exec();
     await evaluate(db, scriptOf("return redis.call('GET', 'a')"), [], []);
     assert.deepEqual(told, Array(5).fill(undefined));
   });
 
-  it('a script of ours that fails: other', async () => {
+  it('as other for a failing script of the service', async () => {
     await assert.rejects(evaluate(db, scriptOf("return redis.call('LPUSH', 'a', 1)"), [], []));
     assert.deepEqual(told, [undefined, 'other']);
   });
 
-  it('no memory left: full, in a script as well', async () => {
+  it('as full without memory, also in a script', async () => {
     await db.redis.config('SET', 'maxmemory', '1');
     told.length = 0;
     await assert.rejects(db.redis.set('a', 2));
@@ -63,7 +63,7 @@ describe('Commands of Redis are timed, and told by why they failed', () => {
     await db.redis.config('SET', 'maxmemory', '0');
   });
 
-  it('no answer in time: timeout; nobody there: away', async () => {
+  it('as timeout without an answer in time, and as away without a server', async () => {
     process.kill(server.pid, 'SIGSTOP');
     await assert.rejects(db.redis.get('a'));
     assert.deepEqual(told, ['timeout']);

@@ -48,12 +48,12 @@ describe("a client's bounds", () => {
       assertRefused(takes, 'full');
     });
 
-    it('are 16 where none are set for the client', async () => {
+    it('are 16 if none are set for the client', async () => {
       const client = await newDeliveryClient();
       assert.equal(taken(await takeAll(client, await oweMany(client, 30))).length, 16);
     });
 
-    it('hold for attempts sent again too', async () => {
+    it('hold for redeliveries too', async () => {
       const client = await newDeliveryClient();
       await setClient(client.db, client.clientToken, { maxInFlight: 2 });
       const owed = await oweMany(client, 6);
@@ -97,7 +97,7 @@ describe("a client's bounds", () => {
       assertRefused(takes, 'full');
     });
 
-    it('have a place again in the turn that settles what held it', async () => {
+    it('free a place in the same turn that settles its attempt', async () => {
       const client = await newDeliveryClient();
       await setClient(client.db, client.clientToken, { maxInFlight: 2 });
       const owed = await oweMany(client, 5);
@@ -123,7 +123,7 @@ describe("a client's bounds", () => {
   });
 
   describe('a rate per second', () => {
-    it('lets no more through than its share and a twentieth of a second, however many ask', async () => {
+    it('lets through no more than its share and a twentieth of a second, for any number of callers', async () => {
       const client = await newDeliveryClient();
       const perSecond = 20;
       await setClient(client.db, client.clientToken, { maxInFlight: 1000, maxPerSecond: perSecond });
@@ -194,7 +194,7 @@ describe("a client's bounds", () => {
     };
 
     for (const [name, recover] of Object.entries(recoveries)) {
-      it(`bounds what waits since before the end of ${name}, and nothing else`, async () => {
+      it(`bounds only assets that wait since before the end of ${name}`, async () => {
         const client = await newDeliveryClient();
         await setClient(client.db, client.clientToken, { maxInFlight: 1000 });
         client.pass(minute);
@@ -212,14 +212,14 @@ describe("a client's bounds", () => {
       });
     }
 
-    it('bounds nothing of a client that was never held up', async () => {
+    it('does not bound a client that was never held up', async () => {
       const client = await newDeliveryClient();
       await setClient(client.db, client.clientToken, { maxInFlight: 1000 });
       client.pass(second);
       assert.equal(taken(await drainAll(client, await oweMany(client, 30))).length, 30);
     });
 
-    it('bounds a newer notification of an asset that waits since before, too', async () => {
+    it('also bounds a newer notification of an asset that waits since before', async () => {
       const client = await newDeliveryClient();
       await oweMany(client, 2);
       client.pass(second);
@@ -230,7 +230,7 @@ describe("a client's bounds", () => {
       assertRefused(takes, 'rate');
     });
 
-    it('lets as many through each second as it says', async () => {
+    it('lets through its number each second', async () => {
       const client = await newDeliveryClient();
       await setClient(client.db, client.clientToken, { maxInFlight: 1000 });
       let waiting = await oweMany(client, 60);
@@ -244,7 +244,7 @@ describe("a client's bounds", () => {
         const { takes } = await client.turn({ wanted }, { drainPerSecond });
         through += taken(takes).length;
         waiting = waiting.filter((_, i) => takes[i]?.kind !== 'taken');
-        // What was not used is kept for a tenth of a second.
+        // Unused places are kept for a tenth of a second.
         const allowed = ((client.now() - startedAt) / second + 0.1) * drainPerSecond + 1;
         assert.ok(through <= allowed, `${through} of ${allowed}`);
         client.pass(100);
@@ -270,7 +270,7 @@ describe("a client's bounds", () => {
       }
     });
 
-    it('may have any place when it is its turn', async () => {
+    it('may have any place when its turn has come', async () => {
       const client = await newDeliveryClient();
       await setClient(client.db, client.clientToken, { maxInFlight: 4 });
       const owed = await oweMany(client, 6, 'backfill');

@@ -5,7 +5,7 @@ import { closeDeliveryClients, day, newDeliveryClient } from './deliveryClient.j
 describe('a notification whose short retries are over', () => {
   after(closeDeliveryClients);
 
-  it('is found so by who asks for it before its time, however often', async () => {
+  it('is reported as such to every caller who asks before its time', async () => {
     const client = await newDeliveryClient({ failingAfter: 100 });
     const owed = await client.owe('asset');
     for (let failed = 0; failed <= shortRetries; failed++) {

@@ -25,7 +25,7 @@ end
   };
   const composed = (body: string) => compose(body, (name) => parts[name] ?? assert.fail(name));
 
-  it('holds what it names of the parts that it includes and what that names, each once, and nothing else', () => {
+  it('contains only the definitions of its parts that it names, and those that they name, each once', () => {
     assert.equal(
       composed('-- include: again, twice\nreturn again(2)\n'),
       [

@@ -1,4 +1,4 @@
-/** What holds for every Lua script: its header, what it includes, its keys, fields and names. */
+/** Rules for every Lua script: its header, its includes, its keys, fields and names. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ const includesOf = (name: string): string[] =>
     ?.split(', ')
     .map((part) => `shared/${part}`) ?? [];
 
-/** What Redis gives to a script. */
+/** The globals that Redis gives to a script. */
 const given = new Set(
   'redis cjson struct string math table ipairs pairs unpack next tonumber tostring pcall error KEYS ARGV'.split(
     ' ',
@@ -83,7 +83,7 @@ describe('The Lua scripts', () => {
     }
   });
 
-  it('name only what is declared, and declare nothing in vain', () => {
+  it('name only declared names, and declare none without use', () => {
     for (const name of scripts) {
       const { named, declared } = variablesOf(script(name).source);
       assert.deepEqual(
@@ -100,7 +100,7 @@ describe('The Lua scripts', () => {
     }
   });
 
-  it('include only parts that they name something of', () => {
+  it('include only parts that they use', () => {
     for (const name of scripts) {
       const { source } = script(name);
       for (const part of includesOf(name)) {
@@ -113,19 +113,19 @@ describe('The Lua scripts', () => {
     }
   });
 
-  it('are each loaded by one file of TypeScript, and each that is loaded is there', () => {
+  it('are each loaded by one TypeScript file, and every loaded one exists', () => {
     const loaded = typescript.flatMap((text) =>
       [...text.matchAll(/\bscript\('(\w+)'\)/g)].map(([, name]) => name),
     );
     assert.deepEqual(loaded.sort(), [...scripts].sort());
   });
 
-  it('include parts that are there, and every part is included', () => {
+  it('include existing parts, and every part is included', () => {
     const included = new Set(names.flatMap(includesOf));
     assert.deepEqual([...included].sort(), [...shared].sort());
   });
 
-  it('can be pruned and stripped: definitions begin at the margin, comments have lines of their own', () => {
+  it('can be pruned and stripped: definitions begin at the margin, comments are on separate lines', () => {
     for (const name of names) {
       assert.doesNotMatch(textOf(name), /\S.*--|\[\[|\t/, name);
       const margin = textOf(name).match(/^[^\s-].*$/gm) ?? [];
@@ -196,7 +196,7 @@ describe('The Lua scripts', () => {
     assert.deepEqual(wrong, []);
   });
 
-  it('leave no listed field without use', () => {
+  it('use every listed field', () => {
     const all = [
       ...names.map(textOf),
       ...typescript.filter((text) => !text.includes('export const fields')),
@@ -207,7 +207,7 @@ describe('The Lua scripts', () => {
     assert.deepEqual(unused, []);
   });
 
-  itWithOneRedis('are Lua that the server compiles, under the hash by which they are called', async () => {
+  itWithOneRedis('are compiled by the server, under the hash by which they are called', async () => {
     const redis = new Redis(servers().redisUrl);
     for (const name of scripts) {
       const { source, sha } = script(name);
@@ -227,7 +227,9 @@ function fieldsUsed(command: string, args: readonly string[]): readonly string[]
 function hashOf(name: string, key: string): HashName | undefined {
   if (key === 'E') return 'endpoint';
   if (key === 'R') return 'registration';
+  if (key === 'KEYS [ 1 ]' && name === 'changeRun') return 'run';
   if (key === 'A' || key === 'KEYS [ 1 ]') return 'account';
+  if (/^base \.\. 'run:' \.\. /.test(key) || (key === 'key' && name === 'holdRun')) return 'runOfClient';
   if (/^record \(/.test(key) || (key === 'key' && name === 'recover')) return 'notification';
   const suffix = /^base \.\. '(\w+)'$/.exec(key)?.[1];
   return suffix !== undefined && suffix in fields ? (suffix as HashName) : undefined;

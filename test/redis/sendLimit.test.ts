@@ -5,7 +5,7 @@ import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
 describe('calls that send something: one in 5 s, bursts of 5', () => {
   after(closeDeliveryClients);
 
-  it('five at once, then one for each 5 s, however they are spread', async () => {
+  it('allow a burst of five, then one in 5 s, however they are spread', async () => {
     const client = await newDeliveryClient();
     const call = () => takeSendCall(client.db, client.clientToken);
     const burst = await Promise.all(Array.from({ length: 6 }, call));
@@ -21,7 +21,7 @@ describe('calls that send something: one in 5 s, bursts of 5', () => {
     assert.ok((await call()) > 0);
   });
 
-  it('what was not used does not grow beyond 5', async () => {
+  it('save at most 5 unused calls', async () => {
     const client = await newDeliveryClient();
     client.pass(100 * sendEveryMs);
     const calls = await Promise.all(
@@ -30,7 +30,7 @@ describe('calls that send something: one in 5 s, bursts of 5', () => {
     assert.equal(calls.filter((waitMs) => waitMs === 0).length, 5);
   });
 
-  it('one client’s calls take none of another’s', async () => {
+  it('are counted for each client', async () => {
     const [one, other] = [await newDeliveryClient(), await newDeliveryClient()];
     for (let i = 0; i < 6; i++) await takeSendCall(one.db, one.clientToken);
     assert.equal(await takeSendCall(other.db, other.clientToken), 0);

@@ -106,7 +106,7 @@ describe('settling an attempt', () => {
       assert.ok(early.inMs > inMs - minute);
     });
 
-    it('lets a newer notification follow the answer to the one it superseded at once', async () => {
+    it('lets a newer notification follow immediately after the answer to the one it superseded', async () => {
       const client = await newDeliveryClient();
       const older = await client.owe('vid');
       const first = await taken(client, older);
@@ -120,7 +120,7 @@ describe('settling an attempt', () => {
   });
 
   describe('the window of 5 days', () => {
-    it('ends a notification as failed when its endpoint took others', async () => {
+    it('ends a notification as failed if its endpoint accepted others', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('refused');
       const since = client.now();
@@ -141,14 +141,14 @@ describe('settling an attempt', () => {
       assert.equal(record?.reason, 'window');
     });
 
-    it('ends none while the endpoint took no other', async () => {
+    it('ends none while the endpoint accepts no other', async () => {
       const client = await newDeliveryClient({ failingAfter: 1000 });
       const owed = await client.owe('vid');
       client.pass(9 * day);
       assert.equal((await client.attempt(owed, fail)).outcome, 'retry');
     });
 
-    it('stands still while the client is paused', async () => {
+    it('stops while the client is paused', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('refused');
       await pauseEndpoint(client.db, client.clientToken);
@@ -222,7 +222,7 @@ describe('settling an attempt', () => {
     });
   });
 
-  describe('a sick endpoint', () => {
+  describe('a failing endpoint', () => {
     it('is failing after exactly N failures in a row, over all its notifications', async () => {
       await fc.assert(
         fc.asyncProperty(
@@ -274,7 +274,7 @@ describe('settling an attempt', () => {
       }
     });
 
-    it('is active once a probe succeeds, and all that waits is due', async () => {
+    it('is active once a probe succeeds, and all waiting assets are due', async () => {
       const client = await newDeliveryClient();
       await makeFailing(client);
       client.pass(11 * second);
@@ -284,7 +284,7 @@ describe('settling an attempt', () => {
       assert.equal(await client.db.redis.zcount(keys.dueLive, '-inf', client.now()), schedule.failingAfter);
     });
 
-    it('drains also what failed in the very turn in which its probe succeeded', async () => {
+    it('also drains an asset that failed in the same turn in which its probe succeeded', async () => {
       const client = await newDeliveryClient({ retryScheduleMs: [hour] });
       const slow = await client.owe('slow');
       const slowly = await taken(client, slow);
@@ -311,7 +311,7 @@ describe('settling an attempt', () => {
       await taken(client, await client.owe('next'), 'probe');
     });
 
-    it('has one probe at a time although it is resumed while one is under way', async () => {
+    it('has one probe at a time even if it is resumed while one is under way', async () => {
       const client = await newDeliveryClient();
       await makeFailing(client);
       client.pass(11 * second);
@@ -323,7 +323,7 @@ describe('settling an attempt', () => {
       assert.equal((await client.settle(probed, probe, succeed)).change?.to, 'active');
     });
 
-    it('is probed at once when it is resumed', async () => {
+    it('is probed immediately when it is resumed', async () => {
       const client = await newDeliveryClient();
       await makeFailing(client);
       await resumeEndpoint(client.db, client.clientToken);
@@ -334,7 +334,7 @@ describe('settling an attempt', () => {
   describe('suspension', () => {
     const often = { probeScheduleMs: [hour], suspendAfterMs: 5 * day };
 
-    it('comes after 5 days with at least 20 failed attempts, not before either', async () => {
+    it('begins after 5 days and at least 20 failed attempts, not before', async () => {
       for (const probeEveryMs of [hour, 12 * hour]) {
         const client = await newDeliveryClient({ probeScheduleMs: [probeEveryMs] });
         const since = client.now();
@@ -355,7 +355,7 @@ describe('settling an attempt', () => {
       }
     });
 
-    it('forgives what was before a resume, and comes again after another 5 days', async () => {
+    it('ignores failures from before a resume, and begins again after another 5 days', async () => {
       const client = await newDeliveryClient(often);
       const owed = await client.owe('vid');
       await client.attempt(owed, { ok: false, status: 410 });
@@ -365,7 +365,7 @@ describe('settling an attempt', () => {
       assert.equal((await client.endpoint()).state, 'failing');
     });
 
-    it('comes at once with 410', async () => {
+    it('begins immediately with 410', async () => {
       const client = await newDeliveryClient();
       const settled = await client.attempt(await client.owe('vid'), { ok: false, status: 410 });
       assert.equal(settled.change?.to, 'suspended');
@@ -385,7 +385,7 @@ describe('settling an attempt', () => {
   });
 
   describe('an attempt that has not begun', () => {
-    it('is given back without counting as anything, and due again after its time', async () => {
+    it('is given back without being counted, and is due again after its time', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('vid');
       const { token } = await taken(client, owed);
@@ -409,7 +409,7 @@ describe('settling an attempt', () => {
       await taken(client, await client.owe('next'), 'probe');
     });
 
-    it('gives back nothing that is no longer its own', async () => {
+    it('gives back only its own lease', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('vid');
       const { token } = await taken(client, owed);
@@ -421,7 +421,7 @@ describe('settling an attempt', () => {
       assert.equal((await client.settle(owed, other, fail)).failures, 1);
     });
 
-    it('keeps its asset for as long as it extends its lease, and learns when it has lost it', async () => {
+    it('keeps its asset as long as it extends its lease, and learns when it has lost it', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('vid');
       const { token } = await taken(client, owed);
@@ -482,7 +482,7 @@ describe('settling an attempt', () => {
       }
     });
 
-    it('count once however often they are told', async () => {
+    it('count once even if they are repeated', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('vid');
       const attempt = await taken(client, owed);
@@ -494,7 +494,7 @@ describe('settling an attempt', () => {
       assert.ok(early.kind === 'refused' && early.reason === 'not_due');
     });
 
-    it('count for their own attempt alone, however soon another of the same asset follows', async () => {
+    it('count only for their own attempt, even if another of the same asset follows soon', async () => {
       const client = await newDeliveryClient({ failingAfter: 1000 });
       const owed = await client.owe('vid');
       const attempts: Taken[] = [];
@@ -530,7 +530,7 @@ describe('settling an attempt', () => {
       }
     });
 
-    it('of a redelivery leave the attempt that is under way its place', async () => {
+    it('of a redelivery leave the place of an attempt under way', async () => {
       const client = await newDeliveryClient();
       const owed = await client.owe('vid');
       const first = await taken(client, owed);

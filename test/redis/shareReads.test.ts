@@ -11,7 +11,7 @@ describe('a shared read', () => {
   };
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-  it('is begun after the question of everyone whom it answers', async () => {
+  it('begins after the call of everyone whom it answers', async () => {
     const read = newReader();
     const first = read('a');
     const second = read('a');
@@ -33,7 +33,7 @@ describe('a shared read', () => {
     assert.equal(begun.length, 4, 'nothing is kept once all are answered');
   });
 
-  it('is not shared by those who ask for something else', async () => {
+  it('is not shared with callers who ask for something else', async () => {
     const read = newReader();
     const both = [read('a'), read('b')];
     begun[1]?.answer('of b');
@@ -41,7 +41,7 @@ describe('a shared read', () => {
     assert.deepEqual(await Promise.all(both), ['of a', 'of b']);
   });
 
-  it('that fails, fails for those who asked for it alone', async () => {
+  it('fails only for its own callers', async () => {
     const read = newReader();
     const first = read('a');
     const second = read('a');

@@ -20,7 +20,7 @@ describe('secrets at rest', () => {
   const older = { id: 'k1', key: randomBytes(32) };
   const newer = { id: 'k2', key: randomBytes(32) };
 
-  it('are encrypted by the first key and opened by any', () => {
+  it('are encrypted by the first key and decrypted by any', () => {
     const sealed = createSecretBox([older]).seal('whsec_a');
     assert.match(sealed, /^k1:/);
     assert.ok(!sealed.includes('whsec_a'));
@@ -29,12 +29,12 @@ describe('secrets at rest', () => {
     assert.match(both.seal('whsec_a'), /^k2:/);
   });
 
-  it('stay as they are without a key, and can be read once there is one', () => {
+  it('stay in plain text without a key, and can be read once there is one', () => {
     const sealed = createSecretBox(undefined).seal('whsec_a');
     assert.equal(createSecretBox([older]).open(sealed), 'whsec_a');
   });
 
-  it('cannot be read without their key, with another key of its name, or changed', () => {
+  it('cannot be read without their key, with another key of the same id, or after a change', () => {
     const sealed = createSecretBox([older]).seal('whsec_a');
     for (const box of [
       createSecretBox(undefined),
@@ -57,13 +57,13 @@ describe('a client’s signing secrets', () => {
   });
   after(() => db.redis.disconnect());
 
-  it('many callers at once get the same one', async () => {
+  it('are the same for many concurrent callers', async () => {
     const made = await Promise.all(Array.from({ length: 20 }, () => createSigningSecret(db, box, 'SITE1')));
     assert.equal(new Set(made).size, 1);
     assert.deepEqual(await signingSecrets(db, box, 'SITE1'), made.slice(0, 1));
   });
 
-  it('each previous one signs along for 24 h, newest first', async () => {
+  it('still sign for 24 h after a rotation, newest first', async () => {
     const first = await createSigningSecret(db, box, 'SITE2');
     const second = await rotated(db, box, 'SITE2');
     const later = (ms: number): Db => ({ ...db, clockOffsetMs: () => ms });
@@ -79,7 +79,7 @@ describe('a client’s signing secrets', () => {
     ]);
   });
 
-  it('while ten sign along none is made: what a receiver checks with never ends before its 24 h', async () => {
+  it('cannot be rotated while ten still sign, so that none ends before its 24 h', async () => {
     const made = [await createSigningSecret(db, box, 'SITE3')];
     const later = (ms: number): Db => ({ ...db, clockOffsetMs: () => ms });
     for (let i = 1; i <= previousSigningSecretsAtMost; i++) {
@@ -94,7 +94,7 @@ describe('a client’s signing secrets', () => {
     assert.deepEqual(await signingSecrets(oldestEnded, box, 'SITE3'), [next, ...made.slice(0, -1)]);
   });
 
-  it('an operator can end all of them at once', async () => {
+  it('can all be ended immediately by an operator', async () => {
     const before = await createSigningSecret(db, box, 'SITE4');
     await rotated(db, box, 'SITE4');
     await replaceSigningSecret(db, box, 'SITE4');
@@ -109,7 +109,7 @@ describe('a client’s signing secrets', () => {
     return done.signingSecret;
   }
 
-  it('a disabled account’s clients are held, also one that is made meanwhile', async () => {
+  it('belong to clients that are held while their account is disabled, also to one created meanwhile', async () => {
     const account = await createAccount(db, { name: 'A' });
     const wanted = { accountId: account.account_id, name: 'A site' };
     const before = await createClient(db, wanted);

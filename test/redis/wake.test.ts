@@ -13,7 +13,7 @@ import {
   second,
 } from './deliveryClient.js';
 
-/** What brings a client into a state in which it is sent nothing now. */
+/** Steps that bring a client into a state in which nothing may be sent to it. */
 const states: Record<string, (client: DeliveryClient) => Promise<unknown>> = {
   'a paused client': ({ db, clientToken }) => pauseEndpoint(db, clientToken),
   'a client of a disabled account': ({ db, clientToken }) => setHeld(db, clientToken, true),
@@ -77,14 +77,14 @@ describe('waking catch-up', () => {
     assert.equal((await client.claimAndTake(events)).wakeCatchUp, false);
   });
 
-  it('is asked for by nobody for a client without a URL: its events make nothing', async () => {
+  it('is not asked for a client without a URL, whose events make no notification', async () => {
     const client = await newDeliveryClient();
     await resetRegistration(client.db, client.clientToken);
     const { claims, wakeCatchUp } = await client.claimAndTake([client.event({ platformId: 'vid' })]);
     assert.deepEqual([claims, wakeCatchUp], [[{ kind: 'none', reason: 'not_registered' }], false]);
   });
 
-  it('is asked for once by what is tried again for a client that lost its URL', async () => {
+  it('is asked for once by retries for a client that lost its URL', async () => {
     const client = await newDeliveryClient();
     const owed = await Promise.all(Array.from({ length: 5 }, (_, i) => client.owe(`vid-${i}`)));
     await resetRegistration(client.db, client.clientToken);
@@ -97,7 +97,7 @@ describe('waking catch-up', () => {
     assert.deepEqual(woken, [true, false, false, false, false]);
   });
 
-  it('is asked for by nobody where an attempt may be made, or other attempts hold the places', async () => {
+  it('is not asked for while an attempt may be made, or other attempts hold the places', async () => {
     const client = await newDeliveryClient();
     for (let i = 0; i < 20; i++) {
       const { wakeCatchUp } = await client.claimAndTake([client.event({ platformId: `vid-${i}` })]);
@@ -105,7 +105,7 @@ describe('waking catch-up', () => {
     }
   });
 
-  it('is asked for again by the next event where it failed', async () => {
+  it('is asked for again by the next event after a failure', async () => {
     const client = await newDeliveryClient();
     await pauseEndpoint(client.db, client.clientToken);
     const wakes = async () => (await client.claimAndTake([client.event({ platformId: 'vid' })])).wakeCatchUp;
@@ -115,7 +115,7 @@ describe('waking catch-up', () => {
     assert.equal(await wakes(), false);
   });
 
-  it('is asked for again where the time at which it was to look is long past', async () => {
+  it('is asked for again when its planned time is long past', async () => {
     const client = await newDeliveryClient();
     await states['a client that asked for a pause']?.(client);
     await client.claimAndTake([client.event({ platformId: 'vid' })]);
@@ -125,7 +125,7 @@ describe('waking catch-up', () => {
     assert.equal((await client.claimAndTake([client.event({ platformId: 'vid' })])).wakeCatchUp, true);
   });
 
-  it('is asked for by the probe’s time once the pause under which it slept is over', async () => {
+  it('is asked for at the probe’s time once the pause is over', async () => {
     const client = await newDeliveryClient({ failingAfter: 1 });
     await pauseEndpoint(client.db, client.clientToken);
     await client.claimAndTake([client.event({ platformId: 'vid' })]);

@@ -35,13 +35,13 @@ describe("Temporal's standard client settings", () => {
   });
   after(() => rm(dir, { recursive: true }));
 
-  it('without any: the server of this machine, in the clear', () => {
+  it('default to the server of this machine, without TLS', () => {
     const { temporalConnection, TEMPORAL_NAMESPACE } = readConfig({});
     assert.deepEqual(temporalConnection, { address: '127.0.0.1:7233', tls: false });
     assert.equal(TEMPORAL_NAMESPACE, 'default');
   });
 
-  it('a profile says address, namespace and key; a key means TLS; what a variable says goes before it', () => {
+  it('come from a profile: address, namespace and key; a key means TLS; variables take precedence', () => {
     const named = { TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'cloud' };
     const config = readConfig(named);
     const address = 'eu-central-1.aws.api.temporal.io:7233';
@@ -57,12 +57,12 @@ describe("Temporal's standard client settings", () => {
     });
   });
 
-  it('a file that is only there, and not named, changes nothing', () => {
+  it('ignore a file that exists but is not named', () => {
     assert.equal(readConfig({ HOME: dir, XDG_CONFIG_HOME: dir }).TEMPORAL_ADDRESS, '127.0.0.1:7233');
     assert.equal(readConfig({ TEMPORAL_CONFIG_FILE: file }).TEMPORAL_ADDRESS, '127.0.0.1:7777');
   });
 
-  it('certificates are taken as paths and as data', () => {
+  it('accept certificates as paths and as data', () => {
     const fromPaths = readConfig({
       TEMPORAL_TLS_CLIENT_CERT_PATH: certificate,
       TEMPORAL_TLS_CLIENT_KEY_PATH: key,
@@ -79,7 +79,7 @@ describe("Temporal's standard client settings", () => {
     assert.deepEqual(fromData.temporalConnection, fromPaths.temporalConnection);
   });
 
-  describe('a wrong one is refused at the start, by name and without its value', () => {
+  describe('are refused at the start if wrong, by name and without the value', () => {
     const secret = 'secret-value';
     const cases: [what: string, env: () => Record<string, string>, says: RegExp][] = [
       ['a flag that is none', () => ({ TEMPORAL_TLS: 'yes' }), /TEMPORAL_TLS:/],
@@ -131,14 +131,14 @@ describe("Temporal's standard client settings", () => {
     }
   });
 
-  describe('on the line', () => {
+  describe('on the connection', () => {
     let proxy: GrpcProxy;
     before(async () => {
       proxy = await startGrpcProxy(servers().temporalAddress, true);
     });
     after(() => proxy.close());
 
-    it('TLS with a name and an authority of its own, the key and the metadata with every call, of API and worker', async () => {
+    it('use TLS with a given name and authority, and send the key and the metadata with every call, of API and worker', async () => {
       const config = readConfig({
         TEMPORAL_ADDRESS: proxy.address,
         TEMPORAL_API_KEY: 'the-key',

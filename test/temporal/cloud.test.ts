@@ -46,14 +46,14 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
     ['denied', status.permissionDenied],
     ['unimplemented', status.unimplemented],
   ] as const) {
-    it(`${what}, the search attributes are there: the service starts`, async () => {
+    it(`${what}: the service starts if the search attributes exist`, async () => {
       proxy.answer = (path) => (isOperatorCall(path) ? code : status.ok);
       const service = await startService({ TEMPORAL_ADDRESS: proxy.address });
       assert.match(service.said(), /the search attributes are there/);
       assert.equal(await service.stop(), 0);
     });
 
-    it(`${what}, they are missing: the service ends, and says which and by which command`, async () => {
+    it(`${what}: the service ends if they are missing, and names them and the command that adds them`, async () => {
       proxy.answer = (path) => (isOperatorCall(path) ? code : status.ok);
       const namespace = await newNamespace();
       const env = { TEMPORAL_ADDRESS: proxy.address, TEMPORAL_NAMESPACE: namespace };
@@ -72,7 +72,7 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
     });
   }
 
-  it('may list and not add: the same, naming what is missing', async () => {
+  it('may list but not add: the service ends and names the missing ones', async () => {
     proxy.answer = (path) => (path.endsWith('AddSearchAttributes') ? status.permissionDenied : status.ok);
     const connection = await Connection.connect({ address: proxy.address });
     const log = createLogger('silent', 'test');
@@ -88,7 +88,7 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
     }
   });
 
-  it('one of another type is named, whether the server lists it or not', async () => {
+  it('names one of another type, whether the server lists it or not', async () => {
     const connection = await Connection.connect({ address: proxy.address });
     const log = createLogger('silent', 'test');
     try {
@@ -107,7 +107,7 @@ describe('A server without an operator service for us (Temporal Cloud)', () => {
   });
 });
 
-describe('A limit of the namespace is used up (RESOURCE_EXHAUSTED)', () => {
+describe('A limit of the namespace is reached (RESOURCE_EXHAUSTED)', () => {
   let proxy: GrpcProxy;
   let receiver: Receiver;
   let h: Harness;
@@ -138,7 +138,7 @@ describe('A limit of the namespace is used up (RESOURCE_EXHAUSTED)', () => {
 
   const starts = () => proxy.calls.filter(({ method }) => method === 'StartWorkflowExecution');
 
-  it('once: the event is delivered meanwhile, and in a workflow by the second call', async () => {
+  it('once: the event is delivered, and gets its workflow by the second call', async () => {
     refusals = 1;
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'once' });
@@ -147,7 +147,7 @@ describe('A limit of the namespace is used up (RESOURCE_EXHAUSTED)', () => {
     assert.equal(starts().length, 2);
   });
 
-  it('for a while, at an API: it says so once, and asks one call at a time, each after a longer pause; events gather', async () => {
+  it('for a while, at an API: it logs that once and makes one call at a time, after growing pauses; events gather', async () => {
     refusals = 3;
     const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
     const connection = connect(config);

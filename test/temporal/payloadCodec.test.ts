@@ -71,7 +71,7 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
     assert.equal(record?.state, 'waiting');
   });
 
-  it('who reads them without the codec is told what is missing', async () => {
+  it('a reader without the codec is told what is missing', async () => {
     await terminated('unread');
     const config = readConfig({});
     const without = clientOf(h.temporal.connection as never, config, await loadDataConverter(config));
@@ -89,7 +89,7 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
     await reclaimEvents(h.deps, () => undefined);
   });
 
-  it('delivers, retries and catches up; a history shows no asset and no segment, a search attribute still does', async () => {
+  it('are delivered, retried and caught up; a history shows no asset and no segment, a search attribute still does', async () => {
     await h.startWorker();
     const client = await h.newClient(receiver.url);
     const good = await h.publish({
@@ -157,7 +157,7 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
   });
 });
 
-/** What a codec is meant to see: no search attribute, no id, and no failure's message. */
+/** The parts that a codec sees: no search attribute, no id, and no failure's message. */
 function withoutPlain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutPlain);
   if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return value;

@@ -35,7 +35,7 @@ describe('The schedule of the sweep', () => {
 
   const handle = () => temporal.schedule.getHandle(`sweep/${taskQueue}`);
 
-  it('is made once, by however many workers start, and left alone where it is as it should be', async () => {
+  it('is created once by any number of starting workers, and left alone if it is as it should be', async () => {
     const others = [1, 2, 3].map(() => createSweepSchedule(temporal, taskQueue, pino({ level: 'silent' })));
     await Promise.all([schedule, ...others].map((each) => each.ensure()));
     await schedule.ensure();
@@ -44,7 +44,7 @@ describe('The schedule of the sweep', () => {
     assert.equal(schedule.isPaused(), false);
   });
 
-  it('of an older release, or changed by hand, is mended: interval, policies, action, arguments, end', async () => {
+  it('is repaired if it is of an older release or changed by hand: interval, policies, action, arguments, end', async () => {
     await temporal.schedule.create({
       scheduleId: `sweep/${taskQueue}`,
       spec: {
@@ -77,7 +77,7 @@ describe('The schedule of the sweep', () => {
       said.map(({ msg, outdated }) => [msg, outdated]),
       [
         [
-          'the schedule of the sweep was not as it should be; it is mended',
+          'the schedule of the sweep was outdated or changed; it is repaired',
           [
             ...['interval', 'calendar', 'policies', 'workflow', 'task queue', 'arguments', 'timeout'],
             'number of runs',
@@ -89,7 +89,7 @@ describe('The schedule of the sweep', () => {
     assert.equal(said.length, 1, 'as it should be now');
   });
 
-  it('that somebody has paused is told once, with the reason, and stays paused until somebody resumes it', async () => {
+  it('is reported once with the reason if somebody has paused it, and stays paused until somebody resumes it', async () => {
     await schedule.ensure();
     await handle().pause('Ada: Redis is being moved');
     const paused = async () => (await handle().describe()).state.paused;
@@ -98,7 +98,7 @@ describe('The schedule of the sweep', () => {
     await schedule.ensure();
     assert.equal(schedule.isPaused(), true);
     assert.equal(await paused(), true);
-    const line = 'the schedule of the sweep is paused: nobody looks for what is owed';
+    const line = 'the schedule of the sweep is paused: owed assets that nothing works on are not found';
     assert.deepEqual(
       said.map(({ level, msg, note }) => [level, msg, note]),
       [[50, line, 'Ada: Redis is being moved']],
@@ -110,7 +110,7 @@ describe('The schedule of the sweep', () => {
     assert.equal(said.at(-1)?.msg, 'the schedule of the sweep is no longer paused');
   });
 
-  it('that is paused and outdated is mended, and stays paused with its reason', async () => {
+  it('is repaired if it is paused and outdated, and stays paused with its reason', async () => {
     await temporal.schedule.create({
       scheduleId: `sweep/${taskQueue}`,
       spec: { intervals: [{ every: '1h' }] },
@@ -124,7 +124,7 @@ describe('The schedule of the sweep', () => {
     assert.equal(schedule.isPaused(), true);
   });
 
-  it('that was deleted is made again', async () => {
+  it('is created again if it was deleted', async () => {
     await schedule.ensure();
     await handle().delete();
     await until('deleted', () =>

@@ -14,7 +14,7 @@ const nothing: DrainResult = {
   ...{ owed: 0, oldestAt: 0, delivered: 3, failed: 0, reason: 'retry', inMs: -1, more: false },
 };
 
-/** What a drain answers is made up: what is looked at is when the workflow asks, by the server's clock. */
+/** The answers of drains are made up: the test checks when the workflow asks, by the server's clock. */
 describe('Catch-up waits for days', () => {
   let skipping: TimeSkipping;
   let workflowId: string;
@@ -28,7 +28,7 @@ describe('Catch-up waits for days', () => {
       unknown
     >;
 
-  it('a client that is down for a weekend is probed all the time, and a run that goes on as new still says why', async () => {
+  it('probes a client that is down for a weekend all the time, and keeps the reason when it continues as new', async () => {
     const everyMs = 30 * minuteMs;
     const friday = await skipping.now();
     const mondayAt = friday + 60 * hourMs;
@@ -43,7 +43,7 @@ describe('Catch-up waits for days', () => {
         async drain() {
           const now = await skipping.now();
           asked.push(now);
-          // What an operator reads while it is at work, before this drain has said anything.
+          // The text that an operator reads during the work, before this drain has reported.
           if (asked.length > 80) memos.push(await memoNow());
           return now < mondayAt ? down : nothing;
         },
@@ -71,7 +71,7 @@ describe('Catch-up waits for days', () => {
     }
   });
 
-  it('a paused client is looked at every hour, and at once when it is woken', async () => {
+  it('plans a paused client every hour, and immediately when it is woken', async () => {
     const paused: DrainResult = {
       ...{ owed: 1, oldestAt: await skipping.now(), delivered: 0, failed: 0, reason: 'paused' },
       ...{ inMs: 30 * dayMs, more: false },

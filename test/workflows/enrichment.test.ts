@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { createActivities } from '../../activities/index.js';
+import { readConfig } from '../../src/config.js';
 import type { Outcome, Waiting } from '../../src/delivery/outcome.js';
+import { deliveryOf } from '../../src/delivery/settings.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
@@ -15,7 +17,7 @@ describe('Enrichment retries within minutes', () => {
     skipping = await startTimeSkipping();
   });
 
-  const scheduleMs = [5 * second, 30 * second, 2 * minute, 10 * minute];
+  const { retryScheduleMs: scheduleMs } = deliveryOf(readConfig({}));
   const event: ClaimedEvent = {
     ...{ clientToken: 'SITE0042', platformId: 'vid-9', eventId: 'an-1', notificationId: 'msg_a' },
     ...{ segments: ['iab:17'], priority: 'live', acceptedAt: 1, claim: 1 },
@@ -67,7 +69,7 @@ describe('Enrichment retries within minutes', () => {
     });
   }
 
-  it('after three retries, 5 s, 30 s and 2 min apart, the rest is handed to catch-up', async () => {
+  it('hands the rest over to catch-up after three retries, 5 s, 30 s and 2 min apart', async () => {
     const { result, waits, woken } = await run(5);
     assertWaits(waits, scheduleMs.slice(0, 3));
     assert.deepEqual(result, {
@@ -76,14 +78,14 @@ describe('Enrichment retries within minutes', () => {
     assert.deepEqual(woken, [{ clientToken: 'SITE0042', inMs: 10 * minute }]);
   });
 
-  it('delivered by its third retry: nothing is left to catch-up', async () => {
+  it('hands nothing over when the third retry delivers', async () => {
     const { result, waits, woken } = await run(4);
     assertWaits(waits, scheduleMs.slice(0, 3));
     assert.deepEqual(result, { state: 'delivered', status: 200, milliseconds: 3 });
     assert.deepEqual(woken, []);
   });
 
-  it('delivered at once: one local activity, and no time passes', async () => {
+  it('needs one local activity and no time when the first attempt delivers', async () => {
     const { result, waits, woken } = await run(1);
     assert.deepEqual([result.state, waits, woken], ['delivered', [], []]);
   });

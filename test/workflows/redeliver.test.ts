@@ -64,7 +64,7 @@ describe('Redeliver', () => {
     assert.deepEqual(state, ['delivered']);
   });
 
-  it('gives up an endpoint that may not be tried for ten minutes', async () => {
+  it('gives up when nothing may be sent to the endpoint for ten minutes', async () => {
     const { state, waits } = await play(Array.from({ length: 3 }, () => owed('failing', 4 * minute)));
     assertWaits(waits, [4 * minute, 4 * minute]);
     assert.deepEqual(state, ['waiting']);

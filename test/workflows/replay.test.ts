@@ -11,14 +11,14 @@ interface RecordedHistory {
   }[];
 }
 
-describe('What an earlier release has begun goes on', () => {
+describe('Workflows of earlier releases continue', () => {
   const dir = join(import.meta.dirname, '../histories');
   const shipped = { workflowBundle: { codePath: workflowBundlePath() } };
 
   const recorded = async () => (await readdir(dir)).filter((name) => name.endsWith('.json')).sort();
   const read = async (name: string) => JSON.parse(await readFile(join(dir, name), 'utf8')) as RecordedHistory;
 
-  it('every recorded shape of workflow replays on the code as it is', async () => {
+  it('every recorded history replays on the present code', async () => {
     const names = await recorded();
     assert.ok(names.length >= 8, `recorded are ${names.join(', ')}`);
     const histories = await Promise.all(
@@ -32,7 +32,7 @@ describe('What an earlier release has begun goes on', () => {
     assert.deepEqual(replayed.sort(), names);
   });
 
-  it('a history that the code would not have made is a determinism violation', async () => {
+  it('a history that the code could not have made is a determinism violation', async () => {
     const history = await read('catch-up-probes-then-drains.json');
     const scheduled = history.events.find((e) => e.activityTaskScheduledEventAttributes !== undefined);
     assert.ok(scheduled?.activityTaskScheduledEventAttributes);
@@ -40,7 +40,7 @@ describe('What an earlier release has begun goes on', () => {
     await assert.rejects(Worker.runReplayHistory(shipped, history), DeterminismViolationError);
   });
 
-  it('code that takes another step than it did is a determinism violation', async () => {
+  it('code that takes another step than before is a determinism violation', async () => {
     const code = await readFile(workflowBundlePath(), 'utf8');
     const step = 'const result = await drain(clientToken)';
     const changed = code.replace(step, `await new Promise((resolve) => setTimeout(resolve, 5)); ${step}`);

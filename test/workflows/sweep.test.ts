@@ -15,7 +15,7 @@ describe('Sweep', () => {
     await skipping.env.client.workflow.execute('sweep', { workflowId, taskQueue, args: [] });
   }
 
-  it('is tried three times in all where Redis is away', async () => {
+  it('is tried three times in all while Redis is unavailable', async () => {
     let tries = 0;
     const sweepOwedClients = async () => {
       if (++tries < 3) throw new Error('Redis is away');

@@ -3,7 +3,7 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import type { Activities } from '../../activities/index.js';
 import { workflowBundlePath } from '../../src/temporal/bundle.js';
-import { searchAttributeTypes } from '../../src/temporal/searchAttributes.js';
+import { noticesQueueOf } from '../../src/temporal/noticesQueue.js';
 import { upkeepQueueOf } from '../../src/temporal/upkeepQueue.js';
 import { startTimeSkippingServer, uniquePrefix } from '../servers.js';
 
@@ -13,21 +13,13 @@ export interface TimeSkipping {
   env: TestWorkflowEnvironment;
   /** The server's clock, ms. */
   now(): Promise<number>;
-  /** While workers of both task queues run. */
+  /** While workers of all task queues run. */
   withWorkers<T>(activities: Fake, work: (taskQueue: string) => Promise<T>): Promise<T>;
 }
-
-let hasSearchAttributes: Promise<unknown> | undefined;
 
 export async function startTimeSkipping(): Promise<TimeSkipping> {
   const env = await startTimeSkippingServer();
   const namespace = env.namespace ?? 'default';
-  // Without them a workflow's task fails each time that it sets one. This server adds them, but lists none.
-  hasSearchAttributes ??= env.connection.operatorService.addSearchAttributes({
-    namespace,
-    searchAttributes: searchAttributeTypes,
-  });
-  await hasSearchAttributes;
   return {
     env,
     now: () => env.currentTimeMs(),
@@ -38,6 +30,7 @@ export async function startTimeSkipping(): Promise<TimeSkipping> {
       const workers = [
         await Worker.create({ ...shared, taskQueue, workflowBundle }),
         await Worker.create({ ...shared, taskQueue: upkeepQueueOf(taskQueue) }),
+        await Worker.create({ ...shared, taskQueue: noticesQueueOf(taskQueue) }),
       ];
       const done = work(taskQueue);
       await Promise.all(workers.map((worker) => worker.runUntil(done)));

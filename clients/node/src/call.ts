@@ -28,12 +28,12 @@ export class Caller {
     for (const one of this.#underWay) one.abort();
   }
 
-  async post(url: string, init: RequestInit): Promise<Answer> {
+  async call(method: 'GET' | 'POST', url: string, init: RequestInit): Promise<Answer> {
     return await this.#endable(async (aborter) => {
       const timer = setTimeout(() => aborter.abort(), this.timeoutMs);
       try {
         // A redirect would carry the token elsewhere.
-        const fixed = { method: 'POST', redirect: 'manual', signal: aborter.signal } as const;
+        const fixed = { method, redirect: 'manual', signal: aborter.signal } as const;
         const response = await this.fetch(url, { ...init, ...fixed });
         const retryAfterMs = retryAfterOf(response.headers.get('retry-after'));
         const body = parsed(await response.text());

@@ -3,6 +3,7 @@ import { AccessToken, type Credentials } from './accessToken.js';
 import { type Answer, Caller, isPassing, problemOf } from './call.js';
 import { type Accepted, type EnrichmentEvent, EventNotAccepted, type NotAccepted } from './types.js';
 
+export * from './updates.js';
 export { type Accepted, type EnrichmentEvent, EventNotAccepted };
 
 export interface ClientOptions extends Credentials {
@@ -53,7 +54,7 @@ export class EnrichmentsClient {
     this.#url = options.url.replace(/\/+$/, '');
     this.#limits = { concurrency, batchSize, maxQueued };
     this.#caller = new Caller(options.fetch ?? fetch, timeoutMs);
-    this.#token = new AccessToken(this.#url, options, this.#caller);
+    this.#token = new AccessToken(this.#url, options, this.#caller, 'enrichments');
   }
 
   /** Events that wait for their answer. */
@@ -141,14 +142,10 @@ export class EnrichmentsClient {
 
   async #publish(batch: readonly Entry[]): Promise<Answer> {
     const body = `{"events":[${batch.map(({ json }) => json).join(',')}]}`;
-    for (let isRenewed = false; ; isRenewed = true) {
-      const token = await this.#token.get();
-      if (typeof token !== 'string') return token;
-      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
-      const answer = await this.#caller.post(`${this.#url}/enrichments`, { headers, body });
-      if (answer.status !== 401 || isRenewed) return answer;
-      this.#token.forget(token);
-    }
+    return await this.#token.call((authorization) => {
+      const headers = { authorization, 'content-type': 'application/json' };
+      return this.#caller.call('POST', `${this.#url}/enrichments`, { headers, body });
+    });
   }
 
   /** Lets those go on for whom there is room, or nothing left to wait for. */

@@ -1,4 +1,4 @@
-/** What goes to and comes from `POST /enrichments`, as `GET /openapi.json` describes it. */
+/** Requests and answers of `POST /enrichments` and `GET /updates`, as `GET /openapi.json` describes them. */
 
 /** Analysis found these segments for this video of this client. */
 export interface EnrichmentEvent {
@@ -13,6 +13,8 @@ export interface EnrichmentEvent {
   priority?: 'live' | 'backfill';
   /** False records the segments without a notification. */
   notify?: boolean;
+  /** The analysis run of the event: 1 to 128 of `A-Z a-z 0-9 . _ : -`. */
+  run_id?: string;
 }
 
 /** The event is taken, for good. */
@@ -32,7 +34,7 @@ export class EventNotAccepted extends Error {
   override name = 'EventNotAccepted';
 
   /**
-   * @param code of the service's catalogue (`unknown_client`, `invalid_event`, ...); `closed` where the client was closed
+   * @param code of the service's catalogue (`unknown_client`, `invalid_event`, `run_cancelled`, ...); `closed` where the client was closed
    * before the service answered: whether it was taken is then unknown, and sending `event` again is safe
    * @param event with its id
    */
@@ -40,6 +42,37 @@ export class EventNotAccepted extends Error {
     readonly code: string,
     message: string,
     readonly event: EnrichmentEvent,
+  ) {
+    super(message);
+  }
+}
+
+/** An asset has new segments. */
+export interface Update {
+  platform_id: string;
+  /** The `webhook-id` of its notification, if one was made. */
+  notification_id: string;
+  /** ISO 8601. */
+  updated_at: string;
+}
+
+/** One answer of `GET /updates`, oldest first. */
+export interface UpdatePage {
+  updates: Update[];
+  next_cursor: string;
+}
+
+/** The service refuses to list updates; asking again does not help. */
+export class UpdatesRefused extends Error {
+  override name = 'UpdatesRefused';
+
+  /**
+   * @param code of the service's catalogue; `cursor_expired`: updates after `after` may be gone. Begin again without it, and
+   * ask the platform about the assets that are not listed
+   */
+  constructor(
+    readonly code: string,
+    message: string,
   ) {
     super(message);
   }

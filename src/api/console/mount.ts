@@ -18,9 +18,11 @@ import {
   answerTest,
 } from './pages/answers.js';
 import { assetPage } from './pages/asset.js';
+import { answerCheck } from './pages/checkAnswer.js';
 import { historyEndpoint } from './pages/history.js';
 import { notificationPage } from './pages/notification.js';
 import { notificationsPage } from './pages/notifications.js';
+import { answerReplay } from './pages/replayAnswer.js';
 import { sitePage } from './pages/site.js';
 import { sitesPage } from './pages/sites.js';
 import { verifyPage } from './pages/verify.js';
@@ -46,8 +48,10 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.get('/console/sites/:site/actions', ...actionsPage(deps));
   router.get('/console/sites/:site/verify', ...verifyPage(deps));
   router.post('/console/sites/:site/test', ...answerTest(deps));
+  router.post('/console/sites/:site/check', ...answerCheck(deps));
   router.post('/console/sites/:site/resume', ...answerResume(deps));
   router.post('/console/sites/:site/recover', ...answerRecover(deps));
+  router.post('/console/sites/:site/replay', ...answerReplay(deps));
   router.post('/console/sites/:site/signing_secret', ...answerSigningSecret(deps));
   router.post('/console/sites/:site/signing_secret/rotate', ...answerRotate(deps));
   router.post('/console/sites/:site/notifications/:id/redeliver', ...answerRedeliver(deps));

@@ -28,14 +28,14 @@ interface TokenState {
   fields: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
 }
 
-/** RFC 6749, section 5.1: for every answer that may hold a token or tell about credentials. */
+/** RFC 6749, section 5.1: for every answer that may hold a token or information about credentials. */
 const noStore: Step = (ctx, next) => {
   ctx.res.setHeader('Cache-Control', 'no-store');
   ctx.res.setHeader('Pragma', 'no-cache');
   return next();
 };
 
-/** Logs who fails to get a token, and from where: the request's own line names neither. */
+/** Logs the client id and address of a refused token call: the request's own line names neither. */
 const logRefusal =
   ({ log, config }: ApiDeps): Step<Partial<TokenState>> =>
   async (ctx, next) => {
@@ -46,7 +46,7 @@ const logRefusal =
         const given = ctx.state.form?.get('client_id') ?? '';
         log.info(
           {
-            // Anything else may be a secret in the wrong field.
+            // Any other value may be a secret in the wrong field.
             client_id: isClientId(given) ? given : 'malformed',
             address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
             error: err.code,

@@ -4,14 +4,14 @@ import { unavailable } from '../apiError.js';
 
 const answerWithinMs = 1800;
 
-/** Waits for a call to Temporal, at most 1.8 s: while it is away calls have no deadline of their own. @throws ApiError 503 */
+/** Waits for a call to Temporal, at most 1.8 s: while it is unavailable calls have no deadline. @throws ApiError 503 */
 export async function askTemporal<T>(log: Logger, call: Promise<T>): Promise<T> {
   try {
     return await withTimeout(call, answerWithinMs, () => {
       throw new Error('no answer in time');
     });
   } catch (err) {
-    log.warn({ reason: err instanceof Error ? err.message : 'unknown' }, 'Temporal did not take a call');
+    log.warn({ reason: err instanceof Error ? err.message : 'unknown' }, 'a call to Temporal failed');
     throw unavailable();
   }
 }

@@ -13,7 +13,7 @@ export function assetEndpoint({ db }: ApiDeps): Middleware[] {
     const { platformId = '' } = ctx.params;
     const found = await explainAsset(db, ctx.state.client.clientToken, platformId);
     if (!found.lastEvent && found.knownSegments === 0) {
-      throw new ApiError('unknown_asset', 'Nothing is known about this asset of this client');
+      throw new ApiError('unknown_asset', 'There is no record of this asset for this client');
     }
     ctx.body = {
       platform_id: platformId,

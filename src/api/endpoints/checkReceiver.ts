@@ -1,4 +1,5 @@
 import type { Middleware } from 'koa';
+import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { unavailable } from '../apiError.js';
@@ -12,19 +13,23 @@ import { publisherSteps } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { chooseUrl, type TestState } from './testNotification.js';
 
-/** POST /push_notifications/check: tells what a receiver makes of good and bad notifications. It counts for nothing else. */
+/** POST /push_notifications/check: sends good and bad notifications and shows the receiver's answers. Changes no state. */
 export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<TestState>(
-    ...publisherSteps(deps.db),
+  return endpoint<TestState>(...publisherSteps(deps.db), ...checkSteps(deps));
+}
+
+/** Returns the steps after the caller and the client are known. */
+export function checkSteps(deps: ApiDeps): Step<TestState>[] {
+  return [
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db, 5),
     auditCall<TestState>(deps, { what: 'check', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
     check(deps),
-  );
+  ];
 }
 
-/** An answer that is silent for 60 s is cut off (docs/reference/limits.md). */
+/** A connection without traffic for 60 s is closed (docs/reference/limits.md). */
 const answerWithinMs = 50_000;
 
 const check =
@@ -34,11 +39,14 @@ const check =
     const { clientToken } = client;
     await createSigningSecret(db, secretBox, clientToken);
     const secrets = await signingSecrets(db, secretBox, clientToken);
+    const own = await requestHeaders(db, secretBox, clientToken);
     const late = AbortSignal.timeout(answerWithinMs);
     const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
-    const sent = await sendChecks(sender, { url, clientToken, secrets }, signal).catch((err: unknown) => {
-      throw signal.aborted ? unavailable() : err;
-    });
+    const sent = await sendChecks(sender, { url, clientToken, secrets, own }, signal).catch(
+      (err: unknown) => {
+        throw signal.aborted ? unavailable() : err;
+      },
+    );
     if (closing?.aborted) throw unavailable();
     ctx.body = { checks: judge(sent, (config.ATTEMPT_TIMEOUT_SECONDS * 1000) / 2) };
   };
@@ -52,7 +60,7 @@ function judge(sent: Record<Sent, Exchange>, slowMs: number) {
       [wrong_signature],
       judgeRefused(
         wrong_signature.result,
-        'Compare webhook-signature with your secret and answer 401 where none of it fits: anybody can send you such a notification.',
+        'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.',
       ),
     ),
     present(
@@ -60,7 +68,7 @@ function judge(sent: Record<Sent, Exchange>, slowMs: number) {
       [old_timestamp],
       judgeRefused(
         old_timestamp.result,
-        'Answer 401 to a webhook-timestamp that is more than 5 minutes away from your clock: who recorded a notification can send it again.',
+        'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.',
       ),
     ),
     present('twice', [good, twice], judgeRepeat(good.result, twice.result)),

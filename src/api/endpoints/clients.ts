@@ -13,7 +13,7 @@ import { readLimit, unknownCursor } from '../steps/body/readLimit.js';
 import { noStore } from '../steps/publisher.js';
 import { readQuery } from '../steps/readQuery.js';
 
-/** GET /clients: lists the account's clients and how each is doing, page by page. */
+/** GET /clients: lists the account's clients and their states, page by page. */
 export function clientsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
   return endpoint<TokenState>(noStore, requireToken(db), limitAccount(deps, 'records'), async (ctx) => {
@@ -23,7 +23,7 @@ export function clientsEndpoint(deps: ApiDeps): Middleware[] {
       readPage(readQuery(ctx, ['cursor', 'limit'])),
     );
     ctx.body = {
-      clients: await mapInPages(page.clients, atOnce, (client) => presentClient(db, client)),
+      clients: await mapInPages(page.clients, concurrency, (client) => presentClient(db, client)),
       ...(page.next !== undefined && { next_cursor: page.next }),
     };
   });
@@ -34,8 +34,8 @@ function readPage({ cursor, limit }: Record<string, string | undefined>): { afte
   return { limit: readLimit(limit), ...(cursor !== undefined && { after: cursor }) };
 }
 
-/** Bounds what one call has under way at Redis. */
-const atOnce = 50;
+/** Bounds the commands that one call has under way at Redis. */
+const concurrency = 50;
 
 async function presentClient(db: Db, { clientToken, name }: Client): Promise<unknown> {
   const [health, registration] = await Promise.all([

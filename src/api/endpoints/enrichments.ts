@@ -15,7 +15,7 @@ import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
 import { insufficientScope } from '../steps/insufficientScope.js';
 
-/** POST /enrichments: takes what analysis found about assets, from the platform (contract, section 4). */
+/** POST /enrichments: accepts enrichment events from the platform (contract, section 4). */
 export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<EnrichmentState>(
     requireToken(deps.db),
@@ -35,10 +35,10 @@ interface EnrichmentState extends TokenState {
 
 const bodyAtMostBytes = 1024 * 1024;
 export const eventsAtMost = 500;
-/** Everything an answer needs of Redis; then it is 503: unknown. */
+/** The time for all that an answer needs from Redis; then the answer is 503: unknown. */
 const answerWithinMs = 1900;
 
-const requireEnrichmentsScope: Step<EnrichmentState> = async (ctx, next) => {
+export const requireEnrichmentsScope: Step<TokenState> = async (ctx, next) => {
   if (!ctx.state.token.scopes.includes('enrichments')) {
     throw insufficientScope('enrichments');
   }
@@ -78,7 +78,7 @@ const answerBatch =
   async (ctx) => {
     const { events, ...rest } = bodyOf(ctx.state.json);
     const [unknown] = Object.keys(rest);
-    if (unknown !== undefined) throw badParameter('body: only events is known beside events');
+    if (unknown !== undefined) throw badParameter('body: a batch has no member other than events');
     if (!Array.isArray(events)) throw badParameter('events: must be a list');
     if (events.length === 0) throw badParameter('events: must hold at least one event');
     if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
@@ -96,12 +96,12 @@ const answerBatch =
           return {
             event_id: event.eventId,
             code: 'temporarily_unavailable',
-            msg: 'It is not known whether this event was taken; send it again',
+            msg: 'It is unknown whether this event was accepted; send it again',
           };
         }
       }),
     );
-    // 503 means that nothing is known to be taken; else each item says for itself.
+    // 503 means that no item is known to be accepted; otherwise each item has its own answer.
     const unavailableItems = results.filter((r) => 'code' in r && r.code === 'temporarily_unavailable');
     if (unavailableItems.length > 0 && !results.some((r) => 'notification' in r)) throw unavailable();
     ctx.status = 202;
@@ -114,7 +114,7 @@ function bodyOf(body: unknown): Record<string, unknown> {
   return body as Record<string, unknown>;
 }
 
-/** The id of an event that cannot be taken; null where it gives none that could be one. */
+/** Returns the id of an event that is not accepted; null if it has no valid one. */
 function givenEventId(raw: unknown): string | null {
   const given = typeof raw === 'object' && raw !== null && 'event_id' in raw ? raw.event_id : undefined;
   return typeof given === 'string' && eventIdPattern.test(given) ? given : null;
@@ -122,7 +122,7 @@ function givenEventId(raw: unknown): string | null {
 
 type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 
-/** Answers once what was decided is durable. @throws ApiError 503 where that takes too long */
+/** Answers once the decision is durable. @throws ApiError 503 if that takes too long */
 async function takeInTime({ accepting, db, metrics }: ApiDeps, event: GivenEvent): Promise<ItemAnswer> {
   const accepted = accepting.accept({ ...event, acceptedAt: Date.now() + db.clockOffsetMs() });
   let claim: Claim;
@@ -147,6 +147,7 @@ function resultOf(claim: Claim): EventResult {
     case 'ended':
       return 'repeated';
     case 'unknown_client':
+    case 'run_cancelled':
       return claim.kind;
     case 'not_needed':
       return 'no_new_segments';
@@ -160,6 +161,8 @@ function answerOf(
   switch (claim.kind) {
     case 'unknown_client':
       return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
+    case 'run_cancelled':
+      return { event_id, code: 'run_cancelled', msg: 'An operator has cancelled the run of this event' };
     case 'none':
       return { event_id, notification: 'none', reason: claim.reason };
     case 'claimed':

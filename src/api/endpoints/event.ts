@@ -8,7 +8,7 @@ import { limitAccount } from '../steps/accountRate.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 
-/** GET /events/{event_id}: tells what became of an event. */
+/** GET /events/{event_id}: shows the result of an event. */
 export function eventEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), limitAccount(deps, 'records'), async (ctx) => {
     const { eventId = '' } = ctx.params;
@@ -21,5 +21,5 @@ export function eventEndpoint(deps: ApiDeps): Middleware[] {
 }
 
 const unknown =
-  'No notification of this client that is kept names this event: the newest 10,000 are kept, each for 14 days after its ' +
-  'end. Of an event that made none, GET /assets/{platform_id} tells the reason for 14 days, until a later event of its asset';
+  'No kept notification of this client names this event: the newest 10,000 are kept, each for 14 days after its ' +
+  'end. If an event made none, GET /assets/{platform_id} says why, for 14 days or until a later event of its asset';

@@ -10,7 +10,7 @@ import {
 } from '../steps/publisher.js';
 import { presentOptionalTime, presentTime } from './presentTime.js';
 
-/** GET /push_notifications: shows the registration of a client and the health of its endpoint. */
+/** GET /push_notifications: shows the registration of a client and the state of its endpoint. */
 export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {
   return endpoint<PublisherState & RegistrationState>(
     ...publisherSteps(db),

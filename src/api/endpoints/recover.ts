@@ -15,7 +15,7 @@ import { limitSends } from '../steps/sendLimit.js';
 import { presentTime } from './presentTime.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/recover: owes again what ended as failed in a time. */
+/** POST /notifications/recover: makes notifications owed again that ended as failed in a span of time. */
 export function recoverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
     ...publisherSteps(deps.db),
@@ -25,7 +25,7 @@ export function recoverEndpoint(deps: ApiDeps): Middleware[] {
   );
 }
 
-/** What follows once the caller and the client are known, and the body is read. */
+/** Returns the steps that follow once the caller and the client are known and the body is read. */
 export function recoverSteps(deps: ApiDeps): Step<RecoverState>[] {
   return [
     readRange,
@@ -47,7 +47,7 @@ export interface RecoverState extends PublisherState {
 
 export const bodyAtMostBytes = 16 * 1024;
 
-/** What the body must be; the API's description is made of it. */
+/** The schema of the body; the API's description is generated from it. */
 export const recoverBody = z.strictObject({
   since: z.string(),
   until: z.string().optional(),
@@ -71,7 +71,7 @@ export const readRange: Step<RecoverState> = async (ctx, next) => {
   await next();
 };
 
-/** Says for the audit of which time a call is. */
+/** Returns the span of time of a call, for the audit. */
 export const sayRange = ({ since, until }: RecoverState['range']) => ({
   since: presentTime(since),
   ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),

@@ -10,7 +10,7 @@ import { limitSends } from '../steps/sendLimit.js';
 import { askTemporal } from './askTemporal.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/{id}/redeliver: sends it again now. A waiting one is due at once, an ended one gets one try. */
+/** POST /notifications/{id}/redeliver: sends it again now. A waiting one is due immediately, an ended one gets one attempt. */
 export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RedeliverState>(...publisherSteps(deps.db), ...redeliverSteps(deps));
 }

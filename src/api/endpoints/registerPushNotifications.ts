@@ -25,7 +25,7 @@ import type { Parameter } from '../steps/parameters.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /register_push_notifications: the one URL of a client (contract, section 2). */
+/** POST /register_push_notifications: sets the one URL of a client (contract, section 2). */
 export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RegistrationState>(
     readParameters,
@@ -78,7 +78,7 @@ const checkClientToken =
     await next();
   };
 
-/** Comes before the url is looked at; what only an equal unanswered call has stored is left to storeUrl. */
+/** Runs before the url is checked. It leaves a url that an equal unanswered call has stored to storeUrl. */
 const refuseRegistered =
   ({ db, config }: ApiDeps): Step<RegistrationState> =>
   async (ctx, next) => {
@@ -116,7 +116,7 @@ const storeUrl =
     const { accountId } = ctx.state.token;
     const result = await register(db, secretBox, { clientToken, accountId, url });
     if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
-    // From here on the caller hears 200, or 503 while a repeat may still take this over: never later.
+    // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.
     const leftMs = result.storingSinceMs + answerWithinMs - Date.now();
     await withTimeout(deps.durability.reached(clientToken), leftMs, () => {
       throw unavailable();
@@ -131,7 +131,7 @@ const storeUrl =
 const markTries = 8;
 const markPauseMs = 100;
 
-/** The 200 is out; until this is written a repeat would hear 200 as well. */
+/** Runs after the 200 was sent; until this is written a repeat would get 200 as well. */
 async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce: string): Promise<void> {
   for (let tried = 1; ; tried++) {
     try {
@@ -147,7 +147,7 @@ async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce
   }
 }
 
-/** What is owed goes to the new URL. Should this fail, the sweep finds it within two minutes. */
+/** Delivers owed assets to the new URL. If this fails, the sweep finds them within two minutes. */
 async function wake(deps: ApiDeps, clientToken: string): Promise<void> {
   try {
     await wakeClient(deps, clientToken);

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import { replayDelivered } from '../../redis/notifications/replay.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
+import { endpoint, type Step } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { readBody } from '../steps/body/readBody.js';
@@ -12,12 +12,19 @@ import { presentTime } from './presentTime.js';
 import { bodyAtMostBytes, type RecoverState, readRange, sayRange } from './recover.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /notifications/replay: owes again what was delivered in a time. */
+/** POST /notifications/replay: makes assets owed again that had a notification delivered in a span of time. */
 export function replayEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<RecoverState>(
     ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,
+    ...replaySteps(deps),
+  );
+}
+
+/** Returns the steps after the caller and the client are known and the body is read. */
+export function replaySteps(deps: ApiDeps): Step<RecoverState>[] {
+  return [
     readRange,
     limitSends(deps.db),
     limitAccount(deps, 'records'),
@@ -31,5 +38,5 @@ export function replayEndpoint(deps: ApiDeps): Middleware[] {
       if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
       ctx.body = { count, ...(listedSince !== undefined && { listed_since: presentTime(listedSince) }) };
     },
-  );
+  ];
 }

@@ -13,7 +13,7 @@ import {
 import { limitSends } from '../steps/sendLimit.js';
 import { wakeClient } from './wakeClient.js';
 
-/** POST /push_notifications/resume: has a suspended or failing endpoint probed now, then drained. */
+/** POST /push_notifications/resume: makes a suspended or failing endpoint be probed now, then drained. */
 export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<ResumeState>(...publisherSteps(deps.db), ...resumeSteps(deps));
 }

@@ -15,12 +15,12 @@ import { insufficientScope } from '../steps/insufficientScope.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentOptionalTime } from './presentTime.js';
 
-/** GET /push_notifications/signing_secret: tells the client's secret, which it has with or without a URL. */
+/** GET /push_notifications/signing_secret: shows the client's secret, which it has with or without a URL. */
 export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
 }
 
-/** What follows once the caller and the client are known. */
+/** Returns the steps that follow once the caller and the client are known. */
 export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   const { db, secretBox } = deps;
   return [
@@ -32,12 +32,12 @@ export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   ];
 }
 
-/** POST /push_notifications/signing_secret: makes a new one; previous ones sign along for 24 h each, ten of them at most. */
+/** POST /push_notifications/signing_secret: makes a new one; at most ten previous ones still sign for 24 h each. */
 export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
 }
 
-/** What follows once the caller and the client are known. */
+/** Returns the steps that follow once the caller and the client are known. */
 export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   return [
     requireSigningSecretsScope(deps.db),
@@ -47,7 +47,7 @@ export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] 
   ];
 }
 
-/** Comes before the audit: a flood of what is refused anyway must not push out what was done. */
+/** Runs before the audit: a flood of refused calls must not displace the entries of carried out calls. */
 const refuseWhileTenSignAlong =
   (db: Db): Step<PublisherState> =>
   async (ctx, next) => {
@@ -57,21 +57,23 @@ const refuseWhileTenSignAlong =
   };
 
 const rotate =
-  ({ db, secretBox }: ApiDeps): Step<PublisherState> =>
+  ({ db, secretBox, notices }: ApiDeps): Step<PublisherState> =>
   async (ctx) => {
-    const rotated = await rotateSigningSecret(db, secretBox, ctx.state.client.clientToken);
+    const { clientToken } = ctx.state.client;
+    const rotated = await rotateSigningSecret(db, secretBox, clientToken);
     if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
+    notices.tell(clientToken);
     ctx.body = {
       signing_secret: rotated.signingSecret,
       previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
     };
   };
 
-const tooManyRotations = (waitMs: number) =>
-  tooMany('Ten previous signing secrets are still valid for 24 h each', waitMs);
+export const tooManyRotations = (waitMs: number) =>
+  tooMany('Ten previous signing secrets still sign, for 24 h each', waitMs);
 
-/** Asks for the scope where the account has it: a token that is in use everywhere was minted without. */
-const requireSigningSecretsScope =
+/** Requires the scope if the account has it: tokens for general use are minted without it. */
+export const requireSigningSecretsScope =
   (db: Db): Step<TokenState> =>
   async (ctx, next) => {
     const { accountId, scopes } = ctx.state.token;

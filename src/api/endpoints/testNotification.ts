@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { Middleware } from 'koa';
 import { idFromBytes } from '../../ids.js';
 import { notificationRequest } from '../../outgoing/notification.js';
+import { hidden } from '../../outgoing/ownHeaders.js';
 import { getRegistration } from '../../redis/records/registrations.js';
+import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { badParameter } from '../apiError.js';
@@ -15,7 +17,7 @@ import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
 
-/** POST /push_notifications/test: sends one test notification now and tells how it went. It counts for nothing else. */
+/** POST /push_notifications/test: sends one test notification now and answers its result. Changes no state. */
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<TestState>(...publisherSteps(deps.db), ...testSteps(deps));
 }
@@ -35,7 +37,7 @@ export interface TestState extends PublisherState {
   url: string;
 }
 
-/** Takes the registered URL; before there is one the parameter `url`, which is checked. */
+/** Returns the registered URL or, before there is one, the parameter `url`, which is checked. */
 export const chooseUrl =
   (deps: ApiDeps): Step<TestState> =>
   async (ctx, next) => {
@@ -63,16 +65,18 @@ const sendTest =
     const { clientToken } = ctx.state.client;
     await createSigningSecret(db, secretBox, clientToken);
     const secrets = await signingSecrets(db, secretBox, clientToken);
+    const own = await requestHeaders(db, secretBox, clientToken);
     const request = notificationRequest(
       { notificationId: idFromBytes(randomBytes(16)), clientToken, platformId: 'test', event: 'test' },
       secrets,
       Date.now(),
+      own,
     );
     const result = await sender.post({ url: ctx.state.url, client: clientToken, ...request });
     ctx.body = {
       ...(result.status !== undefined && { status: result.status }),
       milliseconds: Math.round(result.milliseconds),
       ...(result.error !== undefined && { error: result.error }),
-      request,
+      request: { ...request, headers: { ...request.headers, ...hidden(own) } },
     };
   };

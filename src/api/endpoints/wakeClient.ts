@@ -1,7 +1,7 @@
 import type { ApiDeps } from '../deps.js';
 import { askTemporal } from './askTemporal.js';
 
-/** Has Temporal look at what the client is owed now. @throws ApiError 503 */
+/** Wakes the client's catch-up. @throws ApiError 503 */
 export async function wakeClient({ catchUps, log }: ApiDeps, clientToken: string): Promise<void> {
   await askTemporal(log, catchUps.wakeNow(clientToken));
 }

@@ -1,9 +1,10 @@
-/** What a receiver's check sends, and how it sends it. */
+/** The requests of a receiver's check, and how they are sent. */
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
 import { notificationRequest } from '../../outgoing/notification.js';
+import { hidden } from '../../outgoing/ownHeaders.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */
@@ -14,27 +15,29 @@ export interface Exchange {
   result: PostResult;
 }
 
-/** Older than any receiver should take: libraries of Standard Webhooks take 5 minutes. */
+/** Older than any receiver should accept: libraries of Standard Webhooks accept 5 minutes. */
 const oldMs = 3_600_000;
 const pieces = 5;
 const betweenPiecesMs = 250;
 
-/** To whom a check goes, and what signs it. */
+/** The target of a check, and the secrets that sign it. */
 export interface Checked {
   url: string;
   clientToken: string;
-  /** As for `sign`: the current one first. */
+  /** As for `sign`: the current secret first. */
   secrets: readonly string[];
+  /** The client's own request headers: sent, and hidden wherever a request is shown. */
+  own: Readonly<Record<string, string>>;
 }
 
 /**
  * Makes the five sends of a check: the good one, and once it is answered the others at the same time.
  * @param signal ends the wait for a place and every send that is under way
- * @throws the signal's reason where a send got no place in time
+ * @throws the signal's reason if a send got no place in time
  */
 export async function sendChecks(
   sender: Sender,
-  { url, clientToken, secrets }: Checked,
+  { url, clientToken, secrets, own }: Checked,
   signal: AbortSignal,
 ): Promise<Record<Sent, Exchange>> {
   const send = async (id: string, given: { secrets?: string[]; ageMs?: number; inPieces?: true } = {}) => {
@@ -43,12 +46,13 @@ export async function sendChecks(
       { notificationId: id, clientToken, platformId: 'test', event: 'test' },
       given.secrets ?? secrets,
       Date.now() - (given.ageMs ?? 0),
+      own,
     );
     const startedAtMs = performance.now();
     const result = await place
       .post(given.inPieces ? slowly(request) : request)
       .catch(() => tooLate(performance.now() - startedAtMs));
-    return { request, result };
+    return { request: { ...request, headers: { ...request.headers, ...hidden(own) } }, result };
   };
   const goodId = newId();
   const good = await send(goodId);
@@ -63,7 +67,7 @@ export async function sendChecks(
 
 const newId = (): string => idFromBytes(randomBytes(16));
 
-/** The same request, its body in pieces over a second. */
+/** The same request, with its body sent in pieces over a second. */
 const slowly = ({ headers, body }: Exchange['request']) => ({
   headers: { ...headers, 'content-length': String(Buffer.byteLength(body)) },
   body: () => Readable.from(inPieces(Buffer.from(body)), { objectMode: false }),

@@ -1,4 +1,4 @@
-/** What the answers to a check say of a receiver, and what its engineers can do about it. */
+/** Judges a receiver by its answers to a check, with advice for its engineers. */
 import type { AttemptError, PostResult } from '../../outgoing/post.js';
 
 export interface Judged {
@@ -11,11 +11,11 @@ const fail = (advice: string): Judged => ({ verdict: 'fail', advice });
 const warn = (advice: string): Judged => ({ verdict: 'warn', advice });
 
 const ourFailure = warn(
-  'The service could not send it, for a reason of its own that says nothing of your receiver: check again later.',
+  'The service could not send it because of a problem on its side, not of your receiver: check again later.',
 );
 
 /**
- * Judges the answer to a notification that has to be taken.
+ * Judges the answer to a notification that the receiver must accept.
  * @param slowMs an answer that takes longer is a warning
  */
 export function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
@@ -23,7 +23,7 @@ export function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY
   if (!result.ok) return fail(whyNotTaken(result));
   if (result.milliseconds <= slowMs) return ok;
   return warn(
-    'Answer 2xx as soon as the notification is stored, and work afterwards: no answer in time is a failed attempt.',
+    'Answer 2xx as soon as the notification is stored, and work afterwards: a late answer is a failed attempt.',
   );
 }
 
@@ -32,45 +32,43 @@ export function judgeRepeat(first: PostResult, second: PostResult): Judged {
   if (second.ours !== undefined) return ourFailure;
   if (first.ok && !second.ok) {
     return fail(
-      'Answer 2xx to a webhook-id that you have already, and do nothing: a notification can arrive twice.',
+      'Answer 2xx to a webhook-id that you already have, and do nothing: a notification can arrive twice.',
     );
   }
   return judgeTaken(first.ok ? second : first);
 }
 
-/** Judges the answer to a notification that comes in pieces. */
+/** Judges the answer to a notification that arrives in pieces. */
 export function judgeSlow(good: PostResult, slow: PostResult): Judged {
   if (slow.ours !== undefined) return ourFailure;
   if (good.ok && !slow.ok) {
     return fail(
-      'Read the body to its end before you verify it: it can arrive in pieces, over a second and more.',
+      'Read the body to its end before you verify it: it can arrive in pieces, over more than a second.',
     );
   }
   return judgeTaken(slow);
 }
 
-/** Judges the answer to a notification that has to be refused. @param remedy what to do where it was taken */
+/** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
 export function judgeRefused(result: PostResult, remedy: string): Judged {
   if (result.ours !== undefined) return ourFailure;
   if (result.ok) return fail(remedy);
   const { status } = result;
   if (status !== undefined && status >= 400 && status < 500) return ok;
   if (status !== undefined) {
-    return warn(
-      `Answer 401 where you refuse a notification: ${status} reads as a mistake of the receiver itself.`,
-    );
+    return warn(`Answer 401 when you refuse a notification: ${status} looks like an error of the receiver.`);
   }
-  return warn(`Answer 401 where you refuse a notification: there was no answer (${result.error}).`);
+  return warn(`Answer 401 when you refuse a notification: there was no answer (${result.error}).`);
 }
 
 function whyNotTaken({ status, error }: PostResult): string {
   switch (error) {
     case 'http_status':
       return status !== undefined && status >= 500
-        ? 'Look for this webhook-id in the receiver’s log: it failed while it took the notification.'
-        : 'Answer 2xx to a valid signature. Compare the receiver’s secret with the client’s, and verify the raw body as it was sent.';
+        ? 'Look for this webhook-id in the receiver’s log: the receiver failed while handling the notification.'
+        : 'Answer 2xx to a valid signature. Compare the receiver’s secret with the client’s, and verify the raw body.';
     case 'redirect':
-      return 'Register the address that the redirect leads to: redirects are never followed.';
+      return 'Register the URL that the redirect leads to: redirects are never followed.';
     case undefined:
       return 'Answer 2xx.';
     default:
@@ -83,6 +81,7 @@ const adviceOnConnecting: Record<Exclude<AttemptError, 'http_status' | 'redirect
   connect: 'Start the receiver and let the internet reach its port: no connection could be made.',
   tls: 'Use a certificate that is valid for the host name, with the whole chain: the TLS handshake failed.',
   timeout: 'Answer 2xx as soon as the notification is stored: there was no answer in time.',
-  blocked_address: 'Give the host of the URL a public address: notifications go to no other.',
-  protocol: 'Answer in HTTP/1.1: what came back, if anything, was no valid answer.',
+  blocked_address:
+    'Give the host of the URL a public address: notifications are sent to public addresses only.',
+  protocol: 'Answer in HTTP/1.1: the answer, if any, was not valid.',
 };

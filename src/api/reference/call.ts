@@ -1,10 +1,17 @@
-/** Describes one call: what it takes, what it answers, how it refuses. */
+/** Describes one call: its input, its answers, its errors. */
 import type { ErrorCode } from '../errors.js';
 import { refusals } from './refusals.js';
 import type { Schema } from './schema.js';
 import { clientTokenText } from './schemas.js';
 
-export type Tag = 'Tokens' | 'Registration' | 'Publishing' | 'Endpoint' | 'Notifications' | 'Service';
+export type Tag =
+  | 'Tokens'
+  | 'Registration'
+  | 'Publishing'
+  | 'Endpoint'
+  | 'Notifications'
+  | 'Notices'
+  | 'Service';
 
 export interface CallDescription {
   operationId: string;
@@ -55,7 +62,7 @@ export function call(of: CallDescription): Operation {
   };
 }
 
-/** A status that the call describes by itself (/readyz: 503) is not described as a refusal too. */
+/** Leaves out refusals with a status that the call describes itself (/readyz: 503). */
 const withOwn = (own: Record<string, Schema>, all: Record<string, Schema>): Record<string, Schema> =>
   Object.fromEntries(Object.entries(all).filter(([status]) => !(status in own)));
 
@@ -124,7 +131,7 @@ export const jsonBody = (
   content: { 'application/json': { schema, examples } },
 });
 
-/** The fields that tell what is left of an account's rate (docs/reference/limits.md). */
+/** The headers that show the rest of an account's rate (docs/reference/limits.md). */
 export const rateHeaders: Schema = {
   RateLimit: { $ref: '#/components/headers/RateLimit' },
   'RateLimit-Policy': { $ref: '#/components/headers/RateLimitPolicy' },

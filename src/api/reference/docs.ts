@@ -1,4 +1,4 @@
-/** The description as a page: Swagger UI from its npm package, and nothing from elsewhere (docs/dependencies.md). */
+/** Serves the description as a page: Swagger UI from its npm package, nothing from other sites (docs/dependencies.md). */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -39,7 +39,7 @@ export const docsEndpoint: Middleware[] = endpoint(pageHeaders, pagePolicy, asyn
 const packaged = createRequire(import.meta.url);
 const fromPackage = (name: string) => () => readFile(packaged.resolve(`swagger-ui-dist/${name}`));
 
-/** Every file that the page loads; there is no other. */
+/** Every file that the page loads. */
 const files: Record<string, { type: string; read: () => Promise<Buffer> }> = {
   '/docs/swagger-ui.css': { type: 'css', read: fromPackage('swagger-ui.css') },
   '/docs/swagger-ui-bundle.js': { type: 'js', read: fromPackage('swagger-ui-bundle.js') },
@@ -52,7 +52,7 @@ export const docsFileEndpoints = Object.entries(files).map(
   ([path, { type, read }]) => [path, fileEndpoint(type, read)] as const,
 );
 
-/** Answers with a file, packed once, at its first request: packing takes 60 ms of CPU. */
+/** Answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
 function fileEndpoint(type: string, read: () => Promise<Buffer>): Middleware[] {
   let packed: ReturnType<typeof pack> | undefined;
   return endpoint(pageHeaders, async (ctx) => {

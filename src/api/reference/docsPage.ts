@@ -1,6 +1,6 @@
-/** What the page at /docs has of its own. */
+/** Our own script and style of the page at /docs. */
 
-/** Shows the description, in the colours that the reader's system asks for. */
+/** Shows the description, in the reader's preferred colour scheme. */
 export const pageScript = `
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
@@ -13,12 +13,12 @@ SwaggerUIBundle({
   displayRequestDuration: true,
   docExpansion: 'list',
   defaultModelsExpandDepth: 0,
-  // Its default asks a server elsewhere.
+  // Its default asks a server of a third party.
   validatorUrl: null,
 });
 `;
 
-/** Hides the column of links, of which there are none; the rest is for narrow screens. */
+/** Hides the column of links, which is empty; the rest is for narrow screens. */
 export const pageStyle = `
 body { margin: 0; }
 .swagger-ui .wrapper { max-width: 70rem; }

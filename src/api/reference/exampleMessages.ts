@@ -1,10 +1,10 @@
 import type { ErrorCode } from '../errors.js';
 
-/** Holds for each code a message as a caller reads it; the wording may change, the codes do not. */
+/** An example message for each code; the wording may change, the codes do not. */
 export const exampleMessages: Record<ErrorCode, string> = {
   invalid_request: 'The parameter client_token is missing',
-  too_many_parameters: 'At most 32 parameters are taken',
-  malformed_request: 'The request is not HTTP/1.1 as it should be',
+  too_many_parameters: 'At most 32 parameters are accepted',
+  malformed_request: 'The request is not valid HTTP/1.1',
   invalid_event: 'events[1].segments: Too big: expected array to have <=200 items',
   url_not_absolute: 'The url must be an absolute URL',
   url_scheme: 'The url must be https. Send the https:// address of the same endpoint',
@@ -24,14 +24,19 @@ export const exampleMessages: Record<ErrorCode, string> = {
   not_found: 'There is nothing at this address',
   unknown_client: 'There is no client with this client_token',
   not_registered: 'No url is registered for this client',
-  unknown_notification: 'There is no such notification of this client',
-  unknown_asset: 'Nothing is known about this asset of this client',
-  unknown_event: 'No notification of this client that is kept names this event',
-  method_not_allowed: 'This method is not allowed here',
+  no_notices_url: 'The account has no url for notices',
+  unknown_notification: 'This client has no such notification',
+  unknown_asset: 'There is no record of this asset for this client',
+  unknown_run: 'There is no such run',
+  unknown_event: 'No kept notification of this client names this event',
+  method_not_allowed: 'This method is not allowed at this path',
   request_timeout: 'The request took too long',
+  run_cancelled: 'An operator has cancelled the run of this event',
+  cursor_expired:
+    'Updates after this place are no longer kept: the newest 10,000 of a client are kept for 14 days. Begin again without after, and ask the platform about the assets that are not listed',
   body_too_long: 'The body is too long',
   unsupported_media_type: 'The body must be application/json',
-  expectation_failed: 'Only 100-continue can be expected',
+  expectation_failed: 'The header Expect allows only 100-continue',
   too_many_requests: 'Too many calls that send something for this client',
   headers_too_long: 'The path, the query and the headers are too long',
   server_error: 'Something went wrong on our side',

@@ -3,7 +3,7 @@ import { type ErrorCode, errors, oauthErrorOf, statusOf } from '../errors.js';
 import { exampleMessages } from './exampleMessages.js';
 import { ref, type Schema } from './schema.js';
 
-/** What any call can be answered, whatever it does. */
+/** Codes that any call may answer. */
 const anyCall: ErrorCode[] = [
   ...([
     'malformed_request',
@@ -14,7 +14,7 @@ const anyCall: ErrorCode[] = [
   ] as const),
 ];
 
-/** What the HTTP parser refuses before it knows the path: never in the form of RFC 6749. */
+/** Codes of the HTTP parser, which refuses before it knows the path: never in the form of RFC 6749. */
 const byParser: readonly ErrorCode[] = [
   'malformed_request',
   'request_timeout',

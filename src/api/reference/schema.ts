@@ -37,19 +37,19 @@ export const oneOf = (...values: readonly string[]): Schema => ({
 export const listOf = (items: Schema): Schema => ({ type: 'array', items });
 export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** Describes an object whose members are all there, but for the optional ones. */
+/** Describes an object whose members are all required, except the optional ones. */
 export const object = (properties: Record<string, Schema>, ...optional: string[]): ObjectSchema => ({
   type: 'object',
   properties,
   required: Object.keys(properties).filter((name) => !optional.includes(name)),
 });
 
-/** Returns the schema that a zod schema checks its input by: what validates requests describes them. */
+/** Returns the JSON Schema of a zod schema's input, so that the validation of requests also describes them. */
 export function schemaOf(checked: z.ZodType): Schema {
   const { $schema, ...schema } = z.toJSONSchema(checked, { io: 'input' });
   return schema;
 }
 
-/** Returns a text that is matched by a pattern that the code checks with. */
+/** Describes a text by the pattern with which the code checks it. */
 export const matching = (pattern: RegExp, example: string, more: Schema = {}): Schema =>
   text(example, { pattern: pattern.source, ...more });

@@ -55,6 +55,7 @@ const waitingReasons: Record<WaitingReason, true> = {
   not_before: true,
   paused: true,
   suspended: true,
+  run_paused: true,
   no_registration: true,
 };
 
@@ -65,17 +66,26 @@ const notificationMembers = {
   state: notificationState,
   priority: oneOf('live', 'backfill'),
   accepted_at: time(),
-  ended_at: time('When it came to its end; absent while it waits.'),
-  next_attempt_at: time('Absent unless a time is known.'),
-  waiting_reason: { ...oneOf(...Object.keys(waitingReasons)), description: 'What it waits for.' },
+  ended_at: time('When it ended; absent while it waits.'),
+  next_attempt_at: time('Absent if no time is known.'),
+  waiting_reason: { ...oneOf(...Object.keys(waitingReasons)), description: 'Why it waits.' },
   superseded_by: text('msg_AAECAwQFBgcICQoLDA0ODw', { description: 'The newer notification.' }),
   made_unnecessary_by: text('msg_AAECAwQFBgcICQoLDA0ODw', {
-    description: 'The one that said the same first.',
+    description: 'The notification that brought the same segments first.',
   }),
-  reason: text('window', { description: 'Why it failed.' }),
+  reason: text('window', { description: 'Why it failed or was cancelled.' }),
+  run_id: text('nightly-2026-01-31', { description: 'The analysis run of its event.' }),
 };
 const absentAtTimes = [
-  ...['ended_at', 'next_attempt_at', 'waiting_reason', 'superseded_by', 'made_unnecessary_by', 'reason'],
+  ...[
+    'ended_at',
+    'next_attempt_at',
+    'waiting_reason',
+    'superseded_by',
+    'made_unnecessary_by',
+    'reason',
+    'run_id',
+  ],
 ];
 
 const attempt = object(
@@ -96,7 +106,10 @@ const queued = object(
     event_id: text('an-7731'),
     notification: oneOf('queued'),
     notification_id: notificationIdText,
-    held: { ...oneOf('paused', 'suspended'), description: 'Owed, and held until the endpoint is resumed.' },
+    held: {
+      ...oneOf('paused', 'suspended'),
+      description: 'Owed, but not sent until the endpoint is resumed.',
+    },
   },
   'held',
 );
@@ -139,7 +152,7 @@ export const schemas = {
   NotAccepted: {
     ...object({ event_id: { type: ['string', 'null'] }, code: ref('ErrorCode'), msg: text('unknown') }),
     description:
-      'An event of a batch that was not taken. A batch is answered 202 all the same: look at every item.',
+      'An event of a batch that was not accepted. A batch is answered 202 nevertheless: check every item.',
   },
   Notification: object(notificationMembers, ...absentAtTimes),
   NotificationWithAttempts: object({ ...notificationMembers, attempts: listOf(attempt) }, ...absentAtTimes),
@@ -150,7 +163,7 @@ export const schemas = {
   }),
 } satisfies Record<string, Schema>;
 
-/** The schema that validates, with what each member means. */
+/** Returns the validating schema, with a description of each member. */
 function eventSchema(): ObjectSchema {
   const schema = schemaOf(enrichmentEvent) as ObjectSchema;
   const said: Record<string, Schema> = {
@@ -161,8 +174,17 @@ function eventSchema(): ObjectSchema {
     client_token: { examples: ['SITE0042'] },
     platform_id: { description: 'The asset, as its publisher names it.', examples: ['vid-9'] },
     segments: { examples: [['iab:17', 'mood:calm']] },
-    priority: { default: 'live', description: '`backfill` waits behind what is live.', examples: ['live'] },
-    notify: { default: true, description: 'False records the segments in silence.', examples: [true] },
+    priority: { default: 'live', description: '`backfill` waits behind live events.', examples: ['live'] },
+    notify: {
+      default: true,
+      description: 'False records the segments without a notification.',
+      examples: [true],
+    },
+    run_id: {
+      description:
+        'The analysis run of the event. The events of a run can be counted, held and taken back together.',
+      examples: ['nightly-2026-01-31'],
+    },
   };
   const properties = Object.entries(schema.properties).map(([name, of]) => [name, { ...of, ...said[name] }]);
   return { ...schema, properties: Object.fromEntries(properties) };
@@ -170,18 +192,18 @@ function eventSchema(): ObjectSchema {
 
 export const headers = {
   RequestId: {
-    description: 'Names the request: your own X-Request-Id of 8 to 64 of A-Z a-z 0-9 . _ -, else a new one.',
+    description: 'Identifies the request: your own X-Request-Id (8 to 64 of A-Z a-z 0-9 . _ -) or a new one.',
     required: true,
     schema: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11'),
   },
   RetryAfter: {
-    description: 'The seconds to wait before the same call is sent again.',
+    description: 'The seconds to wait before you send the same call again.',
     required: true,
     schema: text('5', { pattern: '^[1-9][0-9]*$' }),
   },
   WWWAuthenticate: {
     description:
-      'RFC 6750, section 3. `Bearer` where no token was given, `error="invalid_token"` where it is not valid, `error="insufficient_scope"` with the scope to ask for. Absent where the token is not what was wrong.',
+      'RFC 6750, section 3. `Bearer` if no token was given, `error="invalid_token"` if it is not valid, `error="insufficient_scope"` with the scope to ask for. Absent if the error is not about the token.',
     schema: text('Bearer error="invalid_token"'),
   },
   RateLimit: {
@@ -190,7 +212,7 @@ export const headers = {
     schema: text('"records";r=99;t=10'),
   },
   RateLimitPolicy: {
-    description: 'The calls of a window and its seconds.',
+    description: 'The calls allowed in a window, and its length in seconds.',
     schema: text('"records";q=100;w=10'),
   },
 } satisfies Record<string, Schema>;

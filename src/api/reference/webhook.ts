@@ -16,14 +16,32 @@ export const exampleNotification = (event: 'asset-update' | 'test', platformId: 
 
 const example = exampleNotification('asset-update', 'vid-9');
 
-const header = (name: string, description: string, schema: Schema): Schema => ({
-  name,
-  in: 'header',
-  required: true,
-  description,
-  schema,
-  example: example.headers[name],
-});
+/** Describes the headers of a sent request. @param what its name, such as `notification` @param id the schema of its id */
+export function headersOfSent(headers: Record<string, string>, what: string, id: Schema): Schema[] {
+  const header = (name: string, description: string, schema: Schema): Schema => ({
+    name,
+    in: 'header',
+    required: true,
+    description,
+    schema,
+    example: headers[name],
+  });
+  return [
+    header('webhook-id', `The ${what}: the same on every attempt.`, id),
+    header(
+      'webhook-timestamp',
+      'The Unix time of this attempt, s.',
+      text('1769860800', { pattern: '^[0-9]+$' }),
+    ),
+    header(
+      'webhook-signature',
+      '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
+      text('v1,kQ0Cj1u4=', { pattern: '^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$' }),
+    ),
+    header('webhook-client-token', 'The client that it is about.', clientTokenText),
+    header('user-agent', 'The product and its version.', text('asset-update-service/0.1.0')),
+  ];
+}
 
 export const webhooks = {
   'asset-update': {
@@ -32,23 +50,9 @@ export const webhooks = {
       tags: ['Notifications'],
       summary: 'An asset has new segments',
       description:
-        'Goes to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments.',
+        'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
       security: [],
-      parameters: [
-        header('webhook-id', 'The notification: the same on every attempt.', notificationIdText),
-        header(
-          'webhook-timestamp',
-          'The Unix time of this attempt, s.',
-          text('1769860800', { pattern: '^[0-9]+$' }),
-        ),
-        header(
-          'webhook-signature',
-          '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each secret that is valid, with a space between.',
-          text('v1,kQ0Cj1u4=', { pattern: '^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$' }),
-        ),
-        header('webhook-client-token', 'The client that it is for.', clientTokenText),
-        header('user-agent', 'The product and its version.', text('asset-update-service/0.1.0')),
-      ],
+      parameters: headersOfSent(example.headers, 'notification', notificationIdText),
       requestBody: {
         required: true,
         content: {
@@ -57,7 +61,7 @@ export const webhooks = {
               ...object({
                 event: {
                   ...oneOf('asset-update', 'test'),
-                  description: '`test` only where you ask for one.',
+                  description: '`test` only if you ask for a test.',
                 },
                 platform_id: platformIdText,
               }),
@@ -74,25 +78,25 @@ export const webhooks = {
         },
       },
       responses: {
-        '2XX': { description: 'Delivered. The headers suffice; at most 16 KiB of a body are read.' },
+        '2XX': { description: 'Delivered. The headers are enough; at most 16 KiB of a body are read.' },
         '3XX': { description: 'A failed attempt: redirects are never followed.' },
         '410': {
           description: 'The receiver is gone: the registration is suspended, and everything stays owed.',
         },
-        '429': retryAfter('Too many at once.'),
-        '503': retryAfter('Away for a while.'),
+        '429': retryAfter('Too many requests.'),
+        '503': retryAfter('Temporarily unavailable.'),
         default: {
           description:
-            'A failed attempt, as no connection and no answer within 10 s are. The next follow after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, then every 4 h, for 5 days.',
+            'A failed attempt, like no connection or no answer within 10 s. Further attempts follow after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, then every 4 h, for 5 days.',
         },
       },
     },
   },
 };
 
-function retryAfter(description: string): Schema {
+export function retryAfter(description: string): Schema {
   return {
-    description: `${description} A failed attempt; with Retry-After (seconds or a date) no other to this endpoint before it, at most 24 h.`,
+    description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
     headers: { 'Retry-After': { description: 'Seconds or a date.', schema: text('120') } },
   };
 }

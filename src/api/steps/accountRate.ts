@@ -1,9 +1,9 @@
 /**
- * Limits how often one account may make calls that are dear: those that have a name looked up, those that read many records,
- * and the console's. Counted in Redis over all processes; while Redis is away, in memory.
+ * Limits an account's expensive calls: those that look up a name, those that read many records,
+ * and the console's. Counted in Redis over all processes; in memory while Redis is unavailable.
  *
- * Every answer says what is left, in the fields of draft-ietf-httpapi-ratelimit-headers (revisions 8 to 11); 429 has
- * Retry-After besides, for the same moment.
+ * Every answer says how many calls are left, in the fields of draft-ietf-httpapi-ratelimit-headers (revisions 8 to 11).
+ * 429 also has Retry-After, for the same moment.
  */
 import { tooMany } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
@@ -11,14 +11,14 @@ import type { Step } from '../endpoint.js';
 import type { TokenState } from './bearer.js';
 import { sharedWindow } from './sharedWindow.js';
 
-/** As callers see it in RateLimit-Policy. */
+/** The name that callers see in RateLimit-Policy. */
 export type AccountRate = 'names' | 'records' | 'console';
 
-/** An account may use up what it has for this long at once: a page of a list is followed by the next. */
+/** An account may use the calls of this time in one burst, for instance to read page after page. */
 export const windowSeconds = 10;
 
 const refusals: Record<AccountRate, string> = {
-  names: 'Too many calls of this account that look a host name up',
+  names: 'Too many calls of this account that look up a host name',
   records: 'Too many calls of this account that read many records',
   console: 'Too many pages and links of the console for this account',
 };
@@ -29,7 +29,7 @@ export function limitAccount({ db, config }: ApiDeps, rate: AccountRate): Step<T
   const count = sharedWindow(db, `${db.global.accountRate}:${rate}`, {
     points: quota,
     duration: windowSeconds,
-    // Who is over it costs Redis nothing more until the window ends.
+    // An account over its rate costs Redis nothing more until the window ends.
     inMemoryBlockOnConsumed: quota + 1,
   });
   return async (ctx, next) => {

@@ -2,24 +2,25 @@ import { recordCall } from '../../redis/records/auditCalls.js';
 import { clientAddress } from '../clientAddress.js';
 import type { ApiDeps } from '../deps.js';
 import type { Step } from '../endpoint.js';
-import type { PublisherState } from './publisher.js';
+import type { TokenState } from './bearer.js';
+import type { ClientState } from './ownClient.js';
 
-/** What is written down of a call, beside who makes it. */
+/** The audit entry of a call, without its caller. */
 export interface Audited<State> {
   /** In words, such as `signing secret read`. */
   what: string;
   /** True for a call that changes and sends nothing. */
   isRead?: boolean;
-  /** What it is about: no secret, no query of a URL. undefined: there is nothing to write down. */
+  /** The subject: no secret, no query of a URL. undefined: there is nothing to record. */
   about?: (state: State) => Record<string, unknown> | undefined;
 }
 
 /**
- * Writes who makes this call into the audit and the log. It comes last before the call is carried out: what was refused
- * is not in it, and nothing is done that is not.
- * @throws where Redis does not take it; then nothing is carried out
+ * Records the caller of this call in the audit and the log. It runs directly before the call is carried out: refused calls
+ * are not recorded, and every call that is carried out is. The entry of a call about no single client has no client token.
+ * @throws if Redis does not accept it; then nothing is carried out
  */
-export function auditCall<State extends PublisherState>(
+export function auditCall<State extends TokenState & Partial<ClientState>>(
   { db, config, log }: ApiDeps,
   { what, isRead = false, about = () => ({}) }: Audited<State>,
 ): Step<State> {
@@ -29,7 +30,7 @@ export function auditCall<State extends PublisherState>(
     if (subject !== undefined) {
       const call = {
         accountId: token.accountId,
-        clientToken: client.clientToken,
+        clientToken: client?.clientToken ?? '',
         what,
         address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
         tokenFingerprint: token.fingerprint,
@@ -44,7 +45,7 @@ export function auditCall<State extends PublisherState>(
 
 const forLog = (call: Parameters<typeof recordCall>[1]) => ({
   account_id: call.accountId,
-  client_token: call.clientToken,
+  ...(call.clientToken !== '' && { client_token: call.clientToken }),
   what: call.what,
   ...call.about,
   address: call.address,

@@ -10,19 +10,19 @@ export interface TokenState {
   token: AccessToken;
 }
 
-/** Returns the token of `Authorization: Bearer`; undefined when the header is absent or of another scheme. */
+/** Returns the token of `Authorization: Bearer`; undefined if the header is absent or has another scheme. */
 export function bearerToken({ req }: { req: IncomingMessage }): string | undefined {
   return /^bearer +(\S+) *$/i.exec(req.headers.authorization ?? '')?.[1];
 }
 
 export type FindToken = (token: string) => Promise<AccessToken | undefined>;
 
-/** Finds tokens; requests of one token at the same time share the look at it: a busy platform has one token. */
+/** Finds tokens. Concurrent requests with one token share its look-up, because a busy platform has one token. */
 export function tokenFinder(db: Db): FindToken {
   return shareReads((token) => findAccessToken(db, token));
 }
 
-/** Finds whom the bearer token stands for, as state.token; anything else is a 401, a second token in the query a 400. */
+/** Finds the account of the bearer token, as state.token; otherwise 401; with a second token in the query 400. */
 export function requireToken(db: Db): Step<TokenState> {
   const find = tokenFinder(db);
   return async (ctx, next) => {
@@ -40,7 +40,7 @@ export function requireToken(db: Db): Step<TokenState> {
 export async function tokenOrRefuse(find: FindToken, token: string | undefined): Promise<AccessToken> {
   const found = token === undefined ? undefined : await find(token);
   if (found) return found;
-  // RFC 6750, section 3.1: no error code where no credentials were given.
+  // RFC 6750, section 3.1: no error code if no credentials were given.
   const challenge = token === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
   throw new ApiError('invalid_token', 'The access token is no longer valid', {
     'WWW-Authenticate': challenge,

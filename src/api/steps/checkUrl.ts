@@ -19,11 +19,11 @@ export async function checkUrl(
 
 function adviceOn(reason: TargetRefusal, { value, raw }: Parameter): string {
   if (reason === 'not_absolute' && raw.includes('+') && value.includes(' ')) {
-    return '. A + in the query stands for a space: send a + of the url as %2B';
+    return '. A + in the query means a space: send a + in the url as %2B';
   }
   if (reason === 'scheme') return '. Send the https:// address of the same endpoint';
   if (reason === 'credentials') {
-    return '. Leave user:password@ out: each notification is signed, and a secret may stand in the path or the query';
+    return '. Leave user:password@ out: each notification is signed, and the path or the query may hold a secret';
   }
   return '';
 }

@@ -1,5 +1,5 @@
 /**
- * Cursors of GET /notifications: where a page ended, as text. The first letter says in which order: `a`, by acceptance, with
+ * Cursors of GET /notifications: the end of a page, as text. The first letter is the order: `a`, by acceptance, with
  * the time (ms) and the notification; `o`, by the time since which it is owed, with that (ms) and the asset in base64url.
  */
 import { isPlatformId } from '../../delivery/event.js';
@@ -8,7 +8,7 @@ import type { NotificationOrder } from '../../redis/notifications/notificationPa
 import type { Place } from '../../redis/notifications/place.js';
 import { unknownCursor } from './body/readLimit.js';
 
-/** As the API description says it; what it stands for is checked besides. */
+/** The pattern in the API description; the content is checked separately. */
 export const cursorPattern = '^[ao][.](0|[1-9][0-9]{0,15})[.][A-Za-z0-9_-]{1,1366}$';
 
 const letters: Record<NotificationOrder, string> = { accepted: 'a', owed_since: 'o' };
@@ -18,7 +18,7 @@ export function cursorOf(order: NotificationOrder, { score, member }: Place): st
   return `${letters[order]}.${score}.${name}`;
 }
 
-/** @throws ApiError 400 for what this call has not answered, or has for a list in the other order */
+/** @throws ApiError 400 for a cursor that this call has not answered, or that belongs to the other order */
 export function readCursor(order: NotificationOrder, cursor: string): Place {
   if (!new RegExp(cursorPattern).test(cursor)) throw unknownCursor();
   const [, score = '', name = ''] = cursor.split('.');

@@ -18,7 +18,7 @@ export const requireOwnClient =
     await next();
   };
 
-/** @throws ApiError 401, the same for a client that does not exist and for somebody else's */
+/** @throws ApiError 401, the same for a client that does not exist and for another account's */
 export async function ownClientOrRefuse(db: Db, clientToken: string, accountId: string): Promise<Client> {
   const client = await getClient(db, clientToken);
   if (client?.accountId === accountId) return client;

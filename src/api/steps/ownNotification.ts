@@ -9,13 +9,13 @@ export interface NotificationStepState extends PublisherState {
   notification: NotificationRecord;
 }
 
-/** Finds the client's notification of the path's id, as state.notification. @throws ApiError 404 for any other */
+/** Finds the client's notification by the id in the path, as state.notification. @throws ApiError 404 */
 export const requireOwnNotification =
   (db: Db): Step<NotificationStepState> =>
   async (ctx, next) => {
     const { id = '' } = ctx.params;
     const found = isNotificationId(id) && (await getNotification(db, ctx.state.client.clientToken, id));
-    if (!found) throw new ApiError('unknown_notification', 'There is no such notification of this client');
+    if (!found) throw new ApiError('unknown_notification', 'This client has no such notification');
     ctx.state.notification = found;
     await next();
   };

@@ -2,7 +2,7 @@ import { ApiError, badParameter } from '../apiError.js';
 
 export interface Parameter {
   value: string;
-  /** As it stood in the query. */
+  /** As it was in the query. */
   raw: string;
 }
 
@@ -12,9 +12,9 @@ export type Parameters = ReadonlyMap<string, Parameter>;
 export const parametersAtMost = 32;
 
 /**
- * Returns the names and values of a query string or an urlencoded form, as they stand there. The one reader of both, for every
- * call: each character is looked at once, and it stops at the parameter that is one too many. (`ctx.query` takes time
- * that grows with the square of their number.)
+ * Returns the names and values of a query string or an urlencoded form, undecoded. Every call uses this one reader for both.
+ * It reads each character once and stops at the first parameter beyond the limit. (The time of `ctx.query` grows
+ * with the square of their number.)
  * @throws ApiError 400
  */
 export function pairsOf(encoded: string): [name: string, value: string][] {
@@ -46,12 +46,12 @@ export function parseParameters(query: string): Parameters {
 }
 
 export const tooManyParameters = (): ApiError =>
-  new ApiError('too_many_parameters', `At most ${parametersAtMost} parameters are taken`);
+  new ApiError('too_many_parameters', `At most ${parametersAtMost} parameters are accepted`);
 
-/** Returns a name that a stranger made up, as a message may show it. */
+/** Returns a stranger's parameter name in a form that a message may show. */
 export const shown = (name: string): string => name.slice(0, 64).replaceAll(/[^\w.-]/g, '?');
 
-/** Returns a hint for who sends a URL as it is: what follows its first `&` arrives as parameters. */
+/** Returns a hint for a caller who sends a raw URL: the part after its first `&` arrives as parameters. */
 export const rawUrlHint = (query: string): string =>
   /(?:^|&)url=[^?&]*:\/\//i.test(query) ? '; a url with & in it must be percent-encoded' : '';
 

@@ -17,13 +17,13 @@ export function publisherSteps(db: Db): Step<PublisherState>[] {
   return [noStore, requireToken(db), requireOwnClient(db)];
 }
 
-/** Forbids to store the answer: it may hold secrets and is out of date at once. */
+/** Forbids storing the answer: it may hold secrets and is soon out of date. */
 export const noStore: Step = async (ctx, next) => {
   ctx.set('Cache-Control', 'no-store');
   await next();
 };
 
-/** Finds the client's registration, as state.registration; 404 where there is none. */
+/** Finds the client's registration, as state.registration; 404 if there is none. */
 export const requireRegistration =
   (db: Db): Step<ClientState & RegistrationState> =>
   async (ctx, next) => {

@@ -13,7 +13,7 @@ export function parametersOf(ctx: Asked): Parameters {
   return ctx.state.parameters;
 }
 
-/** Returns a parameter that the call needs. @throws ApiError 400 where it is missing or empty */
+/** Returns a required parameter. @throws ApiError 400 if it is missing or empty */
 export function required(ctx: Asked, name: string): Parameter {
   const given = parametersOf(ctx).get(name);
   if (given === undefined) throw badParameter(`The parameter ${name} is missing`);
@@ -21,7 +21,7 @@ export function required(ctx: Asked, name: string): Parameter {
   return given;
 }
 
-/** @throws ApiError 400 naming the first that is none of these */
+/** @throws ApiError 400 naming the first unknown one */
 export function refuseUnknownParameters(ctx: Asked, known: readonly string[]): void {
   for (const name of parametersOf(ctx).keys()) {
     if (!known.includes(name)) {
@@ -49,7 +49,7 @@ export function readTime(name: string, value: string | undefined): number | unde
   const isTime = value.length <= timeAtMost && /^\d{4}-\d\d-\d\d/.test(value);
   const ms = isTime ? Date.parse(value) : Number.NaN;
   if (!Number.isNaN(ms)) return ms;
-  // In a query a + stands for a space: 12:00:00+01:00 arrives as 12:00:00 01:00.
+  // In a query a + means a space: 12:00:00+01:00 arrives as 12:00:00 01:00.
   const hint = value.includes(' ') ? '; in a query the + of a time zone is written %2B' : '';
   throw badParameter(`${name} must be a time such as 2026-01-31T12:00:00Z${hint}`);
 }

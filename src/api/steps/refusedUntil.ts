@@ -1,6 +1,6 @@
 /**
- * Remembers until when somebody is refused, by key. It never holds more than `atMost` keys: a stranger chooses how many there
- * are. The one that was refused first is then forgotten, and is refused again at its next failure.
+ * Remembers until when a key is refused. It never holds more than `atMost` keys, as strangers can make up any number.
+ * Beyond that the key that was refused first is forgotten, and is refused again at its next failure.
  */
 export class RefusedUntil {
   readonly #untilMs = new Map<string, number>();
@@ -20,7 +20,7 @@ export class RefusedUntil {
     }
   }
 
-  /** Returns for how long still, ms; 0 for who is not refused. */
+  /** Returns how long the key is still refused, ms; 0 if it is not. */
   refusedForMs(key: string, nowMs: number): number {
     const untilMs = this.#untilMs.get(key);
     if (untilMs === undefined) return 0;

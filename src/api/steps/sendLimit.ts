@@ -6,7 +6,7 @@ import type { ClientState } from './ownClient.js';
 
 /**
  * Limits a client's calls that send something: one in 5 s, bursts of 5.
- * @param sends as how many of them this call counts, 1 or 5
+ * @param sends how many this call counts as, 1 or 5
  */
 export function limitSends(db: Db, sends?: 1 | 5): Step<ClientState> {
   return async (ctx, next) => {

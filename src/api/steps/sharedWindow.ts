@@ -1,7 +1,7 @@
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../../redis/connection/db.js';
 
-/** What a count found: whether it is one too many, how many are left, and when the window of its key ends. */
+/** The result of a count: whether it is over the limit, how many are left, and when the window of its key ends. */
 export interface Counted {
   isOver: boolean;
   left: number;
@@ -9,8 +9,8 @@ export interface Counted {
 }
 
 /**
- * Counts by key, in windows that begin with a key's first count: in Redis over all processes; while Redis is away, in
- * the memory of each.
+ * Counts by key, in windows that begin with a key's first count: in Redis over all processes; while Redis is unavailable,
+ * in the memory of each.
  * @param window `points` counts in `duration` seconds
  */
 export function sharedWindow(

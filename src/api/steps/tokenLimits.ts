@@ -1,10 +1,10 @@
 /**
  * Limits how often tokens may be asked for.
  *
- * Per client id only tokens that were minted count, and failures count for one client id from one address: who does
- * not have the secret cannot use up what the customer may do from elsewhere. The first is counted in the memory of
- * each process (a Redis call less for each token; with n processes up to n times the rate), failures in Redis, so
- * that they add up over all processes; while Redis is away, in memory.
+ * Only minted tokens count per client id, and failures count for one client id from one address: a caller without
+ * the secret cannot use up the customer's calls from another address. Tokens are counted in the memory of
+ * each process (saving a Redis call for each token; with n processes up to n times the rate), failures in Redis, so
+ * that they add up over all processes; in memory while Redis is unavailable.
  */
 import { hash } from 'node:crypto';
 import type { Db } from '../../redis/connection/db.js';
@@ -17,16 +17,16 @@ import { sharedWindow } from './sharedWindow.js';
 export interface TokenLimits {
   /** @throws ApiError 429 */
   refuseTooMany(clientId: string, address: () => string): void;
-  /** Counts a token that was minted and not yet given out. @throws ApiError 429 when others were faster */
+  /** Counts a token that was minted and not yet given out. @throws ApiError 429 if concurrent calls used up the rate */
   countToken(clientId: string): void;
-  /** @throws ApiError 429 when this failure is one too many */
+  /** @throws ApiError 429 if this failure is over the limit */
   countFailure(clientId: string, address: string): Promise<void>;
 }
 
 /** Failures for one client id from one address. */
 const failuresAllowed = 10;
 const failuresWindowSeconds = 60;
-/** About 1 MB in each process, however many ids and addresses a stranger makes up. */
+/** About 1 MB in each process, for any number of ids and addresses that a stranger makes up. */
 const refusedAtMost = 10_000;
 
 export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits {
@@ -35,7 +35,7 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
     points: failuresAllowed,
     duration: failuresWindowSeconds,
   });
-  // Who has failed too often is remembered here: the way of a good request needs no look-up.
+  // Addresses that have failed too often are remembered here, so that a good request needs no look-up.
   const refused = new RefusedUntil(refusedAtMost);
 
   return {
@@ -64,6 +64,6 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
 
 const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', waitMs);
 
-/** A client id may be anything that a stranger sends: its hash has a bounded length. */
+/** A stranger may send any client id: its hash has a bounded length. */
 const failureKey = (clientId: string, address: string): string =>
   `${hash('sha256', clientId, 'base64url').slice(0, 22)}:${networkOf(address)}`;

@@ -6,15 +6,15 @@ import { StartBudget } from './startBudget.js';
 import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
 
 export interface OutboxDeps extends StartDeps {
-  /** Starts per second; as many may be saved up for a burst. */
+  /** Starts per second; a burst may have the same number. */
   workflowsPerSecond: number;
   /** Events that wait for their workflow (20,000). */
   maxQueuedEvents?: number;
 }
 
-/** A place in a workflow, to be filled or left. */
+/** A reserved place in a workflow, to be filled or given back. */
 export interface Ticket {
-  /** What the claim writes into the notification's record; undefined where the event has a workflow of its own. */
+  /** The value that the claim writes into the notification's record; undefined if the event has its own workflow. */
   group: string | undefined;
   /** Puts the claimed event into the workflow. */
   fill(event: ClaimedEvent): void;
@@ -34,24 +34,24 @@ interface Collected {
   group: string | undefined;
   events: ClaimedEvent[];
   bytes: number;
-  /** Reserved places that are neither filled nor left yet. */
+  /** Reserved places that are neither filled nor given back yet. */
   open: number;
-  /** It takes no further event. */
+  /** It accepts no further event. */
   isClosed: boolean;
 }
 
 /**
- * Gives every accepted event a workflow, within a budget of starts: one of its own where the budget allows it, else the
- * group that is open. Only the workflow waits for its start, never the delivery: while Temporal is away the outbox fills
- * up to a bound, and events that arrive beyond it get no workflow.
+ * Gives every accepted event a workflow, within a budget of starts: its own workflow if the budget allows it, else the
+ * open group. Only the workflow waits for its start, never the delivery. While Temporal is unavailable the outbox fills
+ * up to a bound, and events beyond it get no workflow.
  */
 export class Outbox {
   readonly #ids: WorkflowIds;
   readonly #budget: StartBudget;
   readonly #starts: WorkflowStarts;
-  /** They wait for the budget, in their order; what arrives goes into the last. */
+  /** Groups that wait for the budget, in order; arriving events go into the last one. */
   readonly #groups: Collected[] = [];
-  /** Where each event waits: given again, it takes no second place. */
+  /** Where each event waits, so that a repeated event takes no second place. */
   readonly #workflowOf = new Map<string, Collected>();
   #queuedEvents = 0;
   #startingGroups: NodeJS.Timeout | undefined;
@@ -62,7 +62,7 @@ export class Outbox {
     this.#starts = new WorkflowStarts(deps, ({ events }) => this.#forget(events));
   }
 
-  /** Returns a place in the workflow that the event will be in, or waits for already; undefined where the outbox is full. */
+  /** Returns a place in the event's workflow, or the place that it already has; undefined if the outbox is full. */
   reserve(event: ArrivedEvent): Ticket | undefined {
     const known = this.#workflowOf.get(event.notificationId);
     if (known !== undefined) return { group: known.group, fill() {}, leave() {} };
@@ -71,7 +71,7 @@ export class Outbox {
       return undefined;
     }
     this.#queuedEvents++;
-    // While some cannot be started, all that comes is gathered.
+    // While starts fail, arriving events are gathered in groups.
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
       const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
       own.isClosed = true;
@@ -85,7 +85,7 @@ export class Outbox {
     return this.#queuedEvents;
   }
 
-  /** Starts what waits, for a moment. The sweep finds what is owed of the rest. */
+  /** Starts waiting workflows for a bounded time. The sweep finds owed assets of the rest. */
   async close(): Promise<void> {
     const endAt = performance.now() + closeWithinMs;
     for (const group of this.#groups.splice(0)) this.#closeCollected(group);
@@ -96,7 +96,7 @@ export class Outbox {
     this.#starts.close();
   }
 
-  /** Returns the open group, or a new one where the event does not fit into it. */
+  /** Returns the open group, or a new one if the event does not fit into it. */
   #groupFor(event: ArrivedEvent): Collected {
     const bytes = bytesOf(event);
     let group = this.#groups.at(-1);
@@ -136,7 +136,7 @@ export class Outbox {
     this.#startingGroups ??= setTimeout(() => this.#startGroups(), Math.max(1, this.#budget.nextInMs()));
   }
 
-  /** Starts the oldest groups, as far as the budget goes. */
+  /** Starts the oldest groups, within the budget. */
   #startGroups(): void {
     this.#startingGroups = undefined;
     while (this.#groups.length > 0 && this.#starts.isCaughtUp && this.#budget.take()) {
@@ -166,7 +166,7 @@ function collect(workflowId: string, group: string | undefined): Collected {
   return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false };
 }
 
-/** Estimates the payload of an event from above. */
+/** Returns an upper bound for the payload of an event. */
 function bytesOf(event: ArrivedEvent): number {
-  return 300 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
+  return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
 }

@@ -1,4 +1,4 @@
-/** Starts per second, of which as many as one second's may be saved up for a burst. */
+/** A budget of starts per second; the starts of up to one second may be saved for a burst. */
 export class StartBudget {
   readonly #burst: number;
   #left: number;
@@ -9,7 +9,7 @@ export class StartBudget {
     this.#left = this.#burst;
   }
 
-  /** Takes one start. @returns false where none is left */
+  /** Takes one start. @returns false if none is left */
   take(): boolean {
     this.#count();
     if (this.#left < 1) return false;
@@ -22,7 +22,7 @@ export class StartBudget {
     this.#left++;
   }
 
-  /** Returns when the next start can be taken (ms); below 0 where it can be already. */
+  /** Returns when the next start can be taken (ms); below 0 if it can be taken now. */
   nextInMs(): number {
     this.#count();
     return ((1 - this.#left) / this.perSecond) * 1000;

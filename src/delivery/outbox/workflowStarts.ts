@@ -8,16 +8,16 @@ import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.j
 export interface StartDeps {
   temporal: Client;
   taskQueue: string;
-  /** The worker shares this process: its first workflow task comes back with the start. */
+  /** The worker shares this process: the answer to a start brings the first workflow task. */
   eager: boolean;
   log: Logger;
   metrics: OutboxMetrics;
 }
 
 export interface OutboxMetrics {
-  /** Counts a workflow that was started with so many events. */
+  /** Counts a started workflow and its number of events. */
   started(events: number): void;
-  /** Counts accepted events that have no workflow. */
+  /** Counts accepted events that get no workflow. */
   withoutWorkflow(events: number): void;
 }
 
@@ -26,25 +26,25 @@ export interface WorkflowStart {
   events: ClaimedEvent[];
 }
 
-/** A slow server must not be asked for more and more. */
+/** Bounds the starts under way, so that a slow server is not asked for more and more. */
 const concurrency = 32;
 const retryPauseMs = { first: 250, longest: 2000 };
 
-/** Starts workflows in their order. While Temporal is away it tries the first one again, and the others wait. */
+/** Starts workflows in their order. While Temporal is unavailable it tries the first one again, and the others wait. */
 export class WorkflowStarts {
   readonly #ready: WorkflowStart[] = [];
   readonly #starting = new Set<Promise<void>>();
-  /** Starts in a row that Temporal did not take. */
+  /** Failed starts in a row. */
   #failures = 0;
   #pause: NodeJS.Timeout | undefined;
 
-  /** @param onEnd called with each start that Temporal has taken, or refused for good */
+  /** @param onEnd called with each start that Temporal has accepted, or refused for good */
   constructor(
     readonly deps: StartDeps,
     readonly onEnd: (start: WorkflowStart) => void,
   ) {}
 
-  /** Whether none waits, and the last one did not fail. */
+  /** Whether no start waits, and the last one did not fail. */
   get isCaughtUp(): boolean {
     return this.#ready.length === 0 && this.#failures === 0;
   }
@@ -54,7 +54,7 @@ export class WorkflowStarts {
     this.#startReady();
   }
 
-  /** Resolves when one of those under way has ended. */
+  /** Resolves when one of the starts under way has ended. */
   async nextEnd(): Promise<void> {
     await Promise.race(this.#starting);
   }
@@ -64,7 +64,7 @@ export class WorkflowStarts {
   }
 
   #startReady(): void {
-    // After a failure one is tried, and the others wait for what becomes of it.
+    // After a failure one start is tried, and the others wait for its result.
     const maxStarting = () => (this.#failures > 0 ? 1 : concurrency);
     while (this.#ready.length > 0 && this.#pause === undefined && this.#starting.size < maxStarting()) {
       const started = this.#start(this.#ready.shift() as WorkflowStart);
@@ -116,7 +116,7 @@ async function startEnrichment(
     workflowId,
     taskQueue,
     args: [input],
-    // The same id means the same input: a repeat joins the one that runs.
+    // The same id means the same input: a repeat joins the running workflow.
     workflowIdConflictPolicy: 'USE_EXISTING',
     requestEagerStart: eager,
     staticSummary: summaryOf(events),
@@ -126,7 +126,7 @@ async function startEnrichment(
 
 function reasonOf(err: unknown): string {
   return isOverLimit(err)
-    ? 'Temporal starts no workflow for now, a limit of its namespace is used up (RESOURCE_EXHAUSTED)'
+    ? 'Temporal starts no workflows: a limit of its namespace is reached (RESOURCE_EXHAUSTED)'
     : 'Temporal is away';
 }
 

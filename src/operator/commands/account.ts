@@ -14,14 +14,16 @@ import { Refused } from '../refused.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addAccountCommands(program: Command, operator: Operator): void {
-  const account = program.command('account').description('media companies and the platform');
+  const account = program
+    .command('account')
+    .description('manage accounts of media companies and of the platform');
 
   account
     .command('create')
-    .description('make an account; its secret is shown this once')
-    .requiredOption('--name <name>', 'whose account it is')
+    .description('create an account; its secret is shown only once')
+    .requiredOption('--name <name>', 'name of the company')
     .option('--scope <scope>', 'may be given several times (default: push_notifications)', collect)
-    .option('--platform', 'an account of the platform: scope enrichments')
+    .option('--platform', 'create an account for the platform, with the scope enrichments')
     .action(async (wanted: { name: string; scope?: string[]; platform?: boolean }) => {
       const created = await createAccount(await operator.db(), {
         name: wanted.name,
@@ -39,14 +41,14 @@ export function addAccountCommands(program: Command, operator: Operator): void {
         [
           facts({ account_id, name, client_id, client_secret, scopes: scopes.join(' ') }),
           '',
-          'The client_secret is shown this once: keep it now.',
+          'The client_secret is shown only once: store it now.',
         ].join('\n'),
       );
     });
 
   account
     .command('list')
-    .description('every account; never a secret')
+    .description('list every account, without secrets')
     .action(async () => {
       const accounts = (await listAccounts(await operator.db())).map(present);
       operator.answer(accounts, () =>
@@ -66,9 +68,9 @@ export function addAccountCommands(program: Command, operator: Operator): void {
 
   account
     .command('rotate-secret')
-    .description('make a new secret, shown this once; the old one stays valid for 24 h')
+    .description('make a new client secret, shown only once; the old one stays valid for 24 h')
     .argument('<id>', 'the account')
-    .option('--now', 'the old secret and every token end at once')
+    .option('--now', 'the old secret and every token end immediately')
     .action(async (id: string, { now = false }: { now?: boolean }) => {
       const { clientId } = await requireAccount(operator, id);
       const { client_secret } = await rotateSecret(await operator.db(), id, { now });
@@ -84,16 +86,16 @@ export function addAccountCommands(program: Command, operator: Operator): void {
           facts(rotated),
           '',
           now ? 'The old secret and every token have ended.' : 'The old secret stays valid for 24 h.',
-          'The client_secret is shown this once: keep it now.',
+          'The client_secret is shown only once: store it now.',
         ].join('\n'),
       );
     });
 
   account
     .command('set')
-    .description('replace its scopes; taking one away ends every token at once')
+    .description('replace the scopes of an account; removing one ends every token immediately')
     .argument('<id>', 'the account')
-    .requiredOption('--scope <scope>', 'every scope it keeps or gets; may be given several times', collect)
+    .requiredOption('--scope <scope>', 'a scope that it keeps or gets; may be given several times', collect)
     .action(async (id: string, { scope }: { scope: string[] }) => {
       const before = await requireAccount(operator, id);
       const scopes = [...new Set(scope)];
@@ -112,8 +114,16 @@ export function addAccountCommands(program: Command, operator: Operator): void {
       );
     });
 
-  addSwitch('disable', true, 'end its tokens at once and hold its clients as if they were paused');
-  addSwitch('enable', false, 'let it ask for tokens again; its clients go on, ended tokens stay ended');
+  addSwitch(
+    'disable',
+    true,
+    'end the tokens of an account immediately and hold its clients as if they were paused',
+  );
+  addSwitch(
+    'enable',
+    false,
+    'let an account ask for tokens again; deliveries to its clients go on, ended tokens stay ended',
+  );
 
   function addSwitch(verb: string, disabled: boolean, description: string): void {
     account
@@ -157,7 +167,7 @@ function present(account: Account) {
 }
 
 function collect(value: string, earlier: string[] = []): string[] {
-  // RFC 6749, section 3.3; a space or nothing would be no scope or two.
+  // RFC 6749, section 3.3; an empty text would be no scope, and a space would make two.
   if (!/^[!#-[\]-~]{1,64}$/.test(value)) {
     throw new InvalidArgumentError('A scope is 1 to 64 printable ASCII characters without a space, " or \\.');
   }

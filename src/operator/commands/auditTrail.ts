@@ -9,7 +9,9 @@ import { table } from '../terminal/table.js';
 export function addAuditCommand(program: Command, operator: Operator): void {
   program
     .command('audit')
-    .description('who did what: operators, accounts by the API, and each state that a registration came to')
+    .description(
+      'show who did what: operators, accounts through the API, and changes of state of registrations',
+    )
     .option('--since <when>', 'a date, or how long ago (15m, 2h, 3d)', parseMoment)
     .action(async ({ since }: { since?: number }) => {
       const range = since === undefined ? {} : { since };
@@ -19,12 +21,12 @@ export function addAuditCommand(program: Command, operator: Operator): void {
         listStateChanges(db, {
           ...range,
           onBroken: (clientToken) =>
-            operator.warn(`What became of the state of ${clientToken} cannot be read: its keys are broken.`),
+            operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`),
         }),
         listCalls(db, range),
       ]);
       const changes: Entry[] = [
-        // A call comes before what it brought about, also within one millisecond.
+        // A call comes before its effects, also within one millisecond.
         ...calls.map(asEntry),
         ...commands,
         ...states.filter((s) => s.by !== 'operator').map(asChange),
@@ -56,18 +58,18 @@ interface Entry {
   target: string;
   before: unknown;
   after: unknown;
-  /** Of a call of the API: whose it was. */
+  /** The account of an API call. */
   call?: { account_id: string; address: string; token_fingerprint: string; request_id: string };
 }
 
-/** What an account did by the API. */
+/** Returns the entries of API calls. */
 function asEntry({ atMs, accountId, clientToken, what, about, ...caller }: RecordedCall): Entry {
   const { address, tokenFingerprint: token_fingerprint, requestId: request_id } = caller;
   return {
     atMs,
     who: `${accountId} from ${address}`,
     what,
-    // A link to the console is of no one client.
+    // A link to the console belongs to no single client.
     target: clientToken || accountId,
     before: null,
     after: { ...about, token: token_fingerprint },
@@ -75,7 +77,7 @@ function asEntry({ atMs, accountId, clientToken, what, about, ...caller }: Recor
   };
 }
 
-/** What the service or a publisher did to a registration; what an operator did has an entry of its own. */
+/** Returns changes of state by the service or a publisher; an operator's change has its own entry. */
 function asChange({ atMs, clientToken, from, to, why, by }: StateChange): Entry {
   const after = { state: to, why };
   return {

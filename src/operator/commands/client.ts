@@ -18,14 +18,16 @@ import { parseClientToken, requireClient } from '../requireClient.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addClientCommands(program: Command, operator: Operator): void {
-  const client = program.command('client').description('sites, apps and channels of an account');
+  const client = program
+    .command('client')
+    .description('manage clients: sites, apps and channels of an account');
 
   client
     .command('create')
-    .description('make a client')
-    .requiredOption('--account <id>', 'whose it is')
-    .requiredOption('--name <name>', 'what it is called')
-    .option('--token <token>', 'its client token (default: made up)', parseClientToken)
+    .description('create a client')
+    .requiredOption('--account <id>', 'account that owns the client')
+    .requiredOption('--name <name>', 'name of the client')
+    .option('--token <token>', 'client token (default: random)', parseClientToken)
     .action(async (wanted: { account: string; name: string; token?: ClientToken }) => {
       const db = await operator.db();
       const created = await createClient(db, {
@@ -50,7 +52,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
 
   client
     .command('list')
-    .description('every client, or those of one account')
+    .description('list every client, or those of one account')
     .option('--account <id>', 'only of this account')
     .action(async ({ account }: { account?: string }) => {
       const clients = (await listClients(await operator.db(), account)).map(present);
@@ -67,7 +69,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
     .command('set')
     .description("change a client's bounds")
     .argument('<token>', 'the client', parseClientToken)
-    .option('--max-in-flight <n>', 'attempts at once, or "default"', boundOrDefault)
+    .option('--max-in-flight <n>', 'attempts in flight, or "default"', boundOrDefault)
     .option('--max-per-second <n>', 'attempts a second, or "default" (no limit)', boundOrDefault)
     .action(async (token: ClientToken, bounds: { maxInFlight?: Bound; maxPerSecond?: Bound }, command) => {
       if (bounds.maxInFlight === undefined && bounds.maxPerSecond === undefined) {
@@ -92,7 +94,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
   client
     .command('delete')
     .description(
-      'delete a client with its URL, its signing secrets and its known segments; cancels what it is owed; its client token is never used again',
+      'delete a client with its URL, signing secrets and known segments, and cancel its owed notifications; its client token is never given out again',
     )
     .argument('<token>', 'the client', parseClientToken)
     .action(async (token: ClientToken) => {
@@ -106,7 +108,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
         before: { ...before, url: registration && urlWithoutQuery(registration.url) },
         after: null,
       });
-      // Where this fails, the sweep finishes it.
+      // If this fails, the sweep finishes it.
       const { cancelled } = await clearDeletedClient(db, token);
       const answer = {
         client_token: token,
@@ -114,10 +116,7 @@ export function addClientCommands(program: Command, operator: Operator): void {
         ...(registration && { removed_url: registration.url }),
         cancelled,
       };
-      operator.answer(
-        answer,
-        () => `${token} is deleted. Notifications that it was still owed, now cancelled: ${cancelled}.`,
-      );
+      operator.answer(answer, () => `${token} is deleted. Owed notifications cancelled: ${cancelled}.`);
     });
 }
 
@@ -135,7 +134,7 @@ function boundsOf({ max_in_flight, max_per_second }: ReturnType<typeof present>)
   return { max_in_flight, max_per_second };
 }
 
-/** null: the service's default holds. */
+/** null: the service's default applies. */
 interface Bound {
   n: number | null;
 }
@@ -144,7 +143,7 @@ function boundOrDefault(text: string): Bound {
   if (text === 'default') return { n: null };
   const n = Number(text);
   if (!Number.isSafeInteger(n) || n < 1) {
-    throw new InvalidArgumentError('Give a whole number from 1 up, or "default".');
+    throw new InvalidArgumentError('Give a whole number of at least 1, or "default".');
   }
   return { n };
 }

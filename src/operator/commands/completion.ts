@@ -9,7 +9,7 @@ const scripts = { bash: bashCompletion, zsh: zshCompletion };
 export function addCompletionCommand(program: Command, operator: Operator): void {
   program
     .command('completion')
-    .description('what a shell needs to complete commands and options')
+    .description('print a script with which a shell completes commands and options')
     .addArgument(new Argument('<shell>', 'which').choices(Object.keys(scripts)))
     .addHelpText('after', '\nbash, zsh: source <(operator completion bash)')
     .action((shell: keyof typeof scripts) => {

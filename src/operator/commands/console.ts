@@ -11,15 +11,15 @@ import { facts } from '../terminal/table.js';
 export function addConsoleCommand(program: Command, operator: Operator): void {
   program
     .command('console')
-    .description("a link that opens an account's console in a browser, once, within 15 minutes")
+    .description("print a link that opens an account's console in a browser, once, within 15 minutes")
     .argument('<account-or-client>', 'an account id, a client id, or the client token of one of its sites')
-    .option('--read', 'the session may look, and change or send nothing')
+    .option('--read', 'the session may only look, not change or send anything')
     .action(async (named: string, { read = false }: { read?: boolean }) => {
       const account = await knownAccount(operator, named);
       if (account.disabled) throw new Refused('The account is disabled.');
       const { accountId, generation, scopes } = account;
       const access: ConsoleAccess = read ? 'read' : 'full';
-      // Recorded first: a link that nobody knows of must not be.
+      // Recorded first, so that no link exists without a record.
       await operator.record({ what: 'console', target: accountId, before: null, after: { access } });
       const grant = { accountId, generation, scopes, access };
       const link = await createConsoleLink(await operator.db(), grant);

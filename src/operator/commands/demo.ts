@@ -1,5 +1,11 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Command } from 'commander';
+import {
+  type Accepted,
+  type EnrichmentEvent,
+  EnrichmentsClient,
+  EventNotAccepted,
+} from '../../../clients/node/src/client.js';
 import { sign } from '../../outgoing/signature.js';
 import { checkTarget, TargetRefused } from '../../outgoing/target.js';
 import { targetPolicyOf } from '../../outgoing/targetPolicy.js';
@@ -12,6 +18,7 @@ import { Refused } from '../refused.js';
 import { moment } from '../terminal/moment.js';
 
 const arriveWithinMs = 30_000;
+const acceptedWithinMs = 10_000;
 
 interface Credentials {
   client_id: string;
@@ -21,7 +28,7 @@ interface Credentials {
 export function addDemoCommand(program: Command, operator: Operator): void {
   program
     .command('demo')
-    .description('the whole flow against the running service, with a receiver of its own')
+    .description('run the whole flow against the running service, with its own receiver')
     .action(async () => {
       const api = operator.api();
       const receiver = await startDemoReceiver();
@@ -34,7 +41,7 @@ export function addDemoCommand(program: Command, operator: Operator): void {
     });
 }
 
-/** @throws Refused where the demo could not go to its end: nothing is made then */
+/** @throws Refused if the demo could not complete; nothing is created then */
 async function checkFirst(operator: Operator, api: string, url: string): Promise<void> {
   await callApi(`${api}/healthz`);
   try {
@@ -42,9 +49,9 @@ async function checkFirst(operator: Operator, api: string, url: string): Promise
   } catch (err) {
     if (!(err instanceof TargetRefused)) throw err;
     throw new Refused(
-      `The service would not take the URL of the demo's receiver, ${url}: ${err.message}.\n` +
-        'Nothing was made. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +
-        'of the service and of this command; "npm start" has both.',
+      `The service refuses the URL of the demo's receiver, ${url}: ${err.message}.\n` +
+        'Nothing was created. The demo needs ALLOW_HTTP_TARGETS=true and ALLOWED_TARGET_CIDRS=127.0.0.0/8, ' +
+        'for the service and for this command; "npm start" sets both.',
     );
   }
 }
@@ -72,17 +79,19 @@ async function playDemo(
     before: null,
     after: { account_id: publisher.accountId, name: 'Demo site' },
   });
-  step(`An account of a publisher, one of the platform, and a client of the publisher: ${clientToken}`);
+  step(
+    `Created: an account of a publisher, one of the platform, and a client of the publisher, ${clientToken}`,
+  );
 
   const token = await mint(api, publisher.credentials, 'push_notifications');
   step('The publisher asks for an access token: POST /oauth/access_token');
-  detail('200, Bearer, shown to nobody');
+  detail('200, Bearer; the token is not shown');
 
   const secret = await callApi<{ signing_secret: string }>(
     `${api}/push_notifications/signing_secret?client_token=${clientToken}`,
     { headers: { authorization: `Bearer ${token}` } },
   );
-  step('It fetches the signing secret of its client: GET /push_notifications/signing_secret');
+  step('It reads the signing secret of its client: GET /push_notifications/signing_secret');
 
   const query = new URLSearchParams({ client_token: clientToken, url: receiver.url });
   const registered = await callApi<{ url: string }>(`${api}/register_push_notifications?${query}`, {
@@ -92,37 +101,25 @@ async function playDemo(
   step('It registers the URL of its receiver, once: POST /register_push_notifications');
   detail(`200 ${registered.url}`);
 
-  const platformToken = await mint(api, platform.credentials, 'enrichments');
   const platformId = 'video-1';
-  const publishedAtMs = Date.now();
-  const published = await callApi<{ notification: string; notification_id?: string; event_id: string }>(
-    `${api}/enrichments`,
-    {
-      method: 'POST',
-      headers: { authorization: `Bearer ${platformToken}`, 'content-type': 'application/json' },
-      body: JSON.stringify({
-        client_token: clientToken,
-        platform_id: platformId,
-        segments: ['iab:17', 'mood:calm'],
-      }),
-    },
-  );
+  const event = { client_token: clientToken, platform_id: platformId, segments: ['iab:17', 'mood:calm'] };
+  const { published, sentAtMs } = await publish(api, platform.credentials, event);
   step(`The platform found segments for the asset ${platformId}: POST /enrichments`);
   detail(`202 ${JSON.stringify(published)}`);
-  if (published.notification_id === undefined) throw new Refused('The event made no notification.');
+  if (published.notification !== 'queued') throw new Refused('The event made no notification.');
 
   const received = await receiver.next(arriveWithinMs).catch(() => {
     throw new Refused(
       `No notification arrived within ${arriveWithinMs / 1000} s. See: notification show ${published.notification_id}`,
     );
   });
-  const milliseconds = received.atMs - publishedAtMs;
+  const milliseconds = received.atMs - sentAtMs;
   step(`The notification arrives, ${milliseconds} ms after the event was published:`);
   for (const name of notificationHeaders) detail(`${name}: ${String(received.headers[name] ?? '')}`);
   detail('');
   detail(received.body);
-  if (!isSigned(received, secret.signing_secret)) throw new Refused('The signature does not fit.');
-  step("The receiver computes the signature itself, with the client's signing secret: it fits.");
+  if (!isSigned(received, secret.signing_secret)) throw new Refused('The signature does not match.');
+  step("The receiver computes the signature itself, with the client's signing secret: it matches.");
 
   const id = published.notification_id;
   const ui = operator.temporalUi();
@@ -168,7 +165,7 @@ const notificationHeaders = [
   'webhook-client-token',
 ] as const;
 
-/** The demo's own account: made by the first run; each later one gives it a new secret. */
+/** Returns the demo's own account: the first run creates it, and each later run gives it a new secret. */
 async function demoAccount(
   operator: Operator,
   name: string,
@@ -199,6 +196,28 @@ async function demoAccount(
   return { accountId: account_id, credentials: { client_id, client_secret } };
 }
 
+/** Publishes like a platform, through clients/node. @throws Refused if the event is not accepted in time */
+async function publish(
+  api: string,
+  { client_id: clientId, client_secret: clientSecret }: Credentials,
+  event: EnrichmentEvent,
+): Promise<{ published: Accepted; sentAtMs: number }> {
+  let sentAtMs = Date.now();
+  const timed: typeof fetch = (url, init) => {
+    // The client first asks for a token, which does not count.
+    sentAtMs = Date.now();
+    return fetch(url, init);
+  };
+  const client = new EnrichmentsClient({ url: api, clientId, clientSecret, fetch: timed });
+  try {
+    const [published] = await Promise.all([client.send(event), client.close(acceptedWithinMs)]);
+    return { published, sentAtMs };
+  } catch (err) {
+    if (!(err instanceof EventNotAccepted)) throw err;
+    throw new Refused(`POST /enrichments: ${err.code}: ${err.message}`);
+  }
+}
+
 async function mint(api: string, credentials: Credentials, scope: string): Promise<string> {
   const body = new URLSearchParams({ grant_type: 'none', scope, ...credentials });
   const token = await callApi<{ access_token: string }>(`${api}/oauth/access_token`, {
@@ -208,7 +227,7 @@ async function mint(api: string, credentials: Credentials, scope: string): Promi
   return token.access_token;
 }
 
-/** Standard Webhooks: any one of the signatures has to be ours. */
+/** Standard Webhooks: at least one of the signatures must match. */
 function isSigned(received: Received, secret: string): boolean {
   const { headers, body } = received;
   const timestamp = Number(headers['webhook-timestamp']);

@@ -11,9 +11,7 @@ import { table } from '../terminal/table.js';
 export function addDoctorCommand(program: Command, operator: Operator): void {
   program
     .command('doctor')
-    .description(
-      'whether settings, clocks, Redis and Temporal are as the service needs them; exit status 1 where not',
-    )
+    .description('check settings, clocks, Redis and Temporal; exit status 1 if a check fails')
     .action(async () => {
       const findings = await examine(operator);
       const worst = worstOf(findings);
@@ -27,13 +25,13 @@ async function examine(operator: Operator): Promise<Finding[]> {
   const settings = checkSettings(() => operator.config());
   if (settings.some((finding) => finding.level === 'fail')) return settings;
   const [ofRedis, ofTemporal, ofService] = await Promise.all([
-    attempt('redis', 'Mend REDIS_URL, or start the server.', async () => {
+    attempt('redis', 'Correct REDIS_URL, or start the server.', async () => {
       const { checkRedis } = await import('../doctor/redis.js');
       return await checkRedis(await operator.db(), operator.config());
     }),
     attempt(
       'temporal',
-      'Mend TEMPORAL_ADDRESS (and TEMPORAL_TLS, TEMPORAL_API_KEY), or start the server.',
+      'Correct TEMPORAL_ADDRESS (and TEMPORAL_TLS, TEMPORAL_API_KEY), or start the server.',
       async () => {
         const { checkTemporal } = await import('../doctor/temporal.js');
         const temporal = await operator.temporal();
@@ -47,7 +45,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
   return [...settings, ...ofRedis, ...ofTemporal, ...ofService];
 }
 
-/** A server that cannot be examined is a finding like another. */
+/** A server that cannot be checked is a finding too. */
 async function attempt(check: string, todo: string, look: () => Promise<Finding[]>): Promise<Finding[]> {
   try {
     return await look();
@@ -72,6 +70,6 @@ function describe(findings: readonly Finding[]): string {
     '',
   );
   const todos = findings.filter((finding) => finding.todo !== undefined);
-  if (todos.length === 0) return `${lines}\n\nAll is as it should be.`;
+  if (todos.length === 0) return `${lines}\n\nEvery check is ok.`;
   return [lines, '', 'What to do:', ...todos.map(({ check, todo }) => `  ${check}: ${todo}`)].join('\n');
 }

@@ -21,7 +21,7 @@ const workflowsShown = 10;
 export function addExplainCommand(program: Command, operator: Operator): void {
   program
     .command('explain')
-    .description('why something was or was not sent for an asset')
+    .description('say why something was or was not sent for an asset')
     .argument('<token>', 'the client', parseClientToken)
     .argument('<platform-id>', 'the asset')
     .action(async (token: ClientToken, platformId: string) => {
@@ -57,14 +57,14 @@ export function addExplainCommand(program: Command, operator: Operator): void {
           table(
             ['WORKFLOW', 'STATUS', 'STARTED'],
             workflows.map((w) => [w.workflow_id, w.status, w.started_at]),
-            'Temporal lists no workflow of it by the asset: its group is the workflow above, or it is gone.',
+            'Temporal lists no workflow by this asset: it is in the group named above, or no longer kept.',
           ),
         ].join('\n'),
       );
     });
 }
 
-/** The event's workflows by their search attributes, and the client's catch-up, newest first. */
+/** Finds the event's workflows by their search attributes, and the client's catch-up, newest first. */
 async function workflowsOf(
   operator: Operator,
   clientToken: string,

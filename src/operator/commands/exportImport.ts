@@ -11,37 +11,37 @@ import { Refused } from '../refused.js';
 import { counted, withProgress } from '../terminal/progress.js';
 
 const fields = z.record(z.string(), z.string());
+const accountId = z.string().regex(/^acc_[A-Za-z0-9_-]{1,64}$/, 'is not an account id');
 const clientToken = z.string().regex(clientTokenPattern, 'is not a client token');
 const factSchema: z.ZodType<Fact | End> = z.discriminatedUnion('type', [
-  z.strictObject({
-    type: z.literal('account'),
-    account_id: z.string().regex(/^acc_[A-Za-z0-9_-]{1,64}$/, 'is not an account id'),
-    fields,
-  }),
+  z.strictObject({ type: z.literal('account'), account_id: accountId, fields }),
+  z.strictObject({ type: z.literal('notices'), account_id: accountId, fields, signing_secrets: fields }),
   z.strictObject({ type: z.literal('client'), client_token: clientToken, fields, signing_secrets: fields }),
   z.strictObject({ type: z.literal('registration'), client_token: clientToken, fields, endpoint: fields }),
   z.strictObject({ type: z.literal('end'), layout: z.number(), lines: z.number() }),
 ]);
 
-/** The last line: it tells a whole file from one that was cut off. */
+/** The last line, which shows that a file is complete. */
 interface End {
   type: 'end';
-  /** Of the keys in Redis. */
+  /** Layout of the keys in Redis. */
   layout: number;
-  /** Before this one. */
+  /** The number of lines before this one. */
   lines: number;
 }
 
-/** Of the lines of a file; the keys in Redis have one of their own. */
+/** Layout of the lines of a file; the keys in Redis have their own layout. */
 const fileLayout = 1;
 
 export function addExportCommands(program: Command, operator: Operator): void {
   program
     .command('export')
-    .description('accounts, clients, registrations and secrets (as they are stored) as JSON lines')
+    .description(
+      'print accounts, clients, registrations, notices URLs and secrets (as they are stored) as JSON lines',
+    )
     .action(async () => {
       const lines: (Fact | End)[] = [];
-      // Before a line of it is read: it may be cut off at any time, and holds every secret there is.
+      // Before a line is printed: the output may be cut off at any time, and contains every secret.
       await operator.record({ what: 'export', target: 'everything', before: null, after: null });
       const db = await operator.db();
       await withProgress(
@@ -56,12 +56,12 @@ export function addExportCommands(program: Command, operator: Operator): void {
 
   program
     .command('import')
-    .description('take in what export wrote, from a file or from standard input')
+    .description('import the output of export, from a file or from standard input')
     .argument('[file]', 'JSON lines; "-" is standard input', '-')
     .addHelpText(
       'after',
-      '\nNothing is written unless all of it can be. What is there already in the same form is left alone;\n' +
-        'what is there in another form is refused. Signing secrets need the SECRETS_KEY they were stored with.',
+      '\nNothing is written unless everything can be written. Records that exist in the same form are left alone;\n' +
+        'records that exist in another form are refused. Signing secrets need the SECRETS_KEY they were stored with.',
     )
     .action(async (file: string) => {
       const facts = await readFacts(file);
@@ -69,7 +69,7 @@ export function addExportCommands(program: Command, operator: Operator): void {
       const box = createSecretBox(operator.config().SECRETS_KEY);
       await overEach('Checking', facts, (each) => checkFacts(db, facts, each, box));
       const written = await overEach('Importing', facts, (each) => write(operator, db, each));
-      // Workflows that went on meanwhile may have claimed again what nobody could be sent.
+      // Workflows that kept running may have claimed events again while there was no registration.
       const registrations = facts.filter((fact) => fact.type === 'registration');
       await overEach('Waking', registrations, async (each) => {
         for (const fact of each) await operator.wake(fact.client_token);
@@ -79,18 +79,20 @@ export function addExportCommands(program: Command, operator: Operator): void {
         accounts: count('account'),
         clients: count('client'),
         registrations: count('registration'),
+        notices: count('notices'),
         unchanged: facts.length - written.length,
       };
       operator.answer(
         imported,
         () =>
           `Imported ${imported.accounts} accounts, ${imported.clients} clients, ` +
-          `${imported.registrations} registrations; ${imported.unchanged} were there already.`,
+          `${imported.registrations} registrations, ${imported.notices} notices URLs; ` +
+          `${imported.unchanged} lines existed already.`,
       );
     });
 }
 
-/** All of them: what an import that was cut short had begun is completed. @returns what was not there */
+/** Writes all of them, which also completes an interrupted import. @returns those that did not exist */
 async function write(operator: Operator, db: Db, facts: Iterable<Fact>): Promise<Fact[]> {
   const written: Fact[] = [];
   for (const fact of facts) {
@@ -103,7 +105,7 @@ async function write(operator: Operator, db: Db, facts: Iterable<Fact>): Promise
   return written;
 }
 
-/** Goes over a list and shows how far it is. */
+/** Iterates over a list and shows the progress. */
 function overEach<Item, T>(
   what: string,
   items: readonly Item[],
@@ -124,12 +126,12 @@ function overEach<Item, T>(
 
 function changedMeanwhile(fact: Fact, written: readonly Fact[]): Refused {
   return new Refused(
-    `The ${fact.type} ${nameOf(fact)} was made or changed while the file was taken in, and is left as it is. ` +
+    `The ${fact.type} ${nameOf(fact)} was created or changed during the import, and is left as it is. ` +
       `${written.length} lines before it were imported.`,
   );
 }
 
-/** @param each the same facts, one by one. @throws Refused unless all of it can be taken in */
+/** @param each the same facts, one by one. @throws Refused unless all of them can be imported */
 async function checkFacts(
   db: Db,
   facts: readonly Fact[],
@@ -141,10 +143,11 @@ async function checkFacts(
   for (const fact of each) {
     if ((await compareFact(db, fact)) === 'different') problems.taken.push(nameOf(fact));
     if (!given.has(ownerOf(fact)) && !(await hasOwner(db, fact))) problems.alone.push(nameOf(fact));
-    if (fact.type === 'client' && !canRead(box, fact.signing_secrets)) problems.unreadable.push(nameOf(fact));
+    if ('signing_secrets' in fact && !canRead(box, fact.signing_secrets))
+      problems.unreadable.push(nameOf(fact));
   }
-  refuseIf(problems.taken, 'There already, in another form');
-  refuseIf(problems.alone, 'Their account or client is neither in the file nor here');
+  refuseIf(problems.taken, 'These already exist in another form');
+  refuseIf(problems.alone, 'Neither the file nor this service has their account or client');
   refuseIf(problems.unreadable, 'SECRETS_KEY has no key for the signing secrets of');
 }
 
@@ -182,13 +185,11 @@ function wholeFile(lines: readonly (Fact | End)[]): Fact[] {
   const facts = lines.filter((line) => line.type !== 'end');
   const end = lines.at(-1);
   if (end?.type !== 'end' || end.lines !== facts.length || facts.length !== lines.length - 1) {
-    throw new Refused(
-      'Nothing was imported. The file is not whole: what export wrote at its end is missing.',
-    );
+    throw new Refused('Nothing was imported. The file is incomplete: its last line is missing.');
   }
   if (end.layout !== fileLayout) {
     throw new Refused(
-      `Nothing was imported. The file is of a release with layout ${end.layout}, this one has ${fileLayout}.`,
+      `Nothing was imported. The file comes from a release with layout ${end.layout}; this release has ${fileLayout}.`,
     );
   }
   const seen = new Set<string>();
@@ -200,7 +201,7 @@ function wholeFile(lines: readonly (Fact | End)[]): Fact[] {
   return facts;
 }
 
-/** A wrong line is named by its number, never shown: it may hold what is secret. */
+/** A wrong line is named by its number and never shown: it may hold a secret. */
 function readLine(line: string, number: number): Fact | End {
   let value: unknown;
   try {
@@ -219,20 +220,14 @@ function readLine(line: string, number: number): Fact | End {
 }
 
 function nameOf(fact: Fact): string {
-  switch (fact.type) {
-    case 'account':
-      return fact.account_id;
-    case 'client':
-      return fact.client_token;
-    case 'registration':
-      return fact.client_token;
-  }
+  return 'account_id' in fact ? fact.account_id : fact.client_token;
 }
 
 /** Named as in the file; an account has no owner. */
 function ownerOf(fact: Fact): string {
   switch (fact.type) {
     case 'account':
+    case 'notices':
       return `account ${fact.account_id}`;
     case 'client':
       return `account ${fact.fields.account_id ?? ''}`;

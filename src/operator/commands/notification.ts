@@ -7,7 +7,9 @@ import { addRedeliver } from './notification/redeliver.js';
 import { addShow } from './notification/show.js';
 
 export function addNotificationCommands(program: Command, operator: Operator): void {
-  const notification = program.command('notification').description('what was sent, is owed, or has failed');
+  const notification = program
+    .command('notification')
+    .description('list, send again, recover or cancel notifications');
   addList(notification, operator);
   addShow(notification, operator);
   addRedeliver(notification, operator);

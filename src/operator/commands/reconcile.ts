@@ -11,14 +11,14 @@ import { parseMoment, span } from '../terminal/moment.js';
 import { counted, withProgress } from '../terminal/progress.js';
 import { facts, table } from '../terminal/table.js';
 
-/** Calls to Temporal: what a walk costs it is a few per cent of what it can do. */
+/** Calls to Temporal a second: a few per cent of its capacity. */
 const defaultPerSecond = 200;
 
 export function addReconcileCommand(program: Command, operator: Operator): void {
   program
     .command('reconcile')
-    .description('account for every accepted event; exit status 1 where one is unaccounted for')
-    .option('--since <when>', 'accepted since a date, or so long ago (15m, 2h, 3d)', parseMoment)
+    .description('account for every accepted event; exit status 1 if one is unaccounted for')
+    .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
     .option('--client <token>', 'only of this client', parseClientToken)
     .option('--per-second <n>', 'calls to Temporal', parsePerSecond, defaultPerSecond)
     .action(async (options: { since?: number; client?: ClientToken; perSecond: number }) => {
@@ -36,7 +36,7 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
       };
       const found = await withProgress(
         () =>
-          `Looking: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
+          `Reading: ${counted(looked.notifications)} notifications, ${counted(looked.workflows)} workflows`,
         () => reconcile(walk, looked),
       );
       operator.answer(present(found), () => describe(found));
@@ -69,7 +69,7 @@ function describe({ counts, unaccounted, unaccountedInAll, looked, milliseconds 
     '',
     facts(Object.fromEntries(Object.entries(counts).map(([name, n]) => [name.replaceAll('_', ' '), n]))),
     '',
-    `Looked at ${looked.notifications} notifications of ${looked.clients} clients and ${looked.workflows} workflows (${looked.histories} by their history) in ${span(milliseconds)}.`,
+    `Read ${looked.notifications} notifications of ${looked.clients} clients and ${looked.workflows} workflows (${looked.histories} by their history) in ${span(milliseconds)}.`,
     '',
     table(
       ['CLIENT', 'ASSET', 'NOTIFICATION', 'WORKFLOW', 'BECAUSE'],

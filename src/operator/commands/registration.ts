@@ -28,12 +28,12 @@ import { facts, table } from '../terminal/table.js';
 export function addRegistrationCommands(program: Command, operator: Operator): void {
   const registration = program
     .command('registration')
-    .description('the one URL of each client, and its health');
+    .description('show and change the URL and state of clients');
   const client = () => new Argument('<token>', 'the client').argParser(parseClientToken);
 
   registration
     .command('show')
-    .description("a client's URL, its state and what it is owed")
+    .description("show a client's URL, its state and its owed notifications")
     .addArgument(client())
     .action(async (token: ClientToken) => {
       await requireClient(operator, token);
@@ -60,7 +60,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
 
   registration
     .command('list')
-    .description('every registration, or those in one state')
+    .description('list every registration, or those in one state')
     .addOption(new Option('--state <state>', 'only in this state').choices(endpointStates))
     .action(async ({ state }: { state?: Endpoint['state'] }) => {
       const db = await operator.db();
@@ -93,7 +93,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
 
   registration
     .command('reset')
-    .description('remove the URL; what is owed stays owed for 30 days and goes to the next URL')
+    .description('remove the URL; owed assets stay owed for 30 days and go to the next URL')
     .addArgument(client())
     .action(async (token: ClientToken) => {
       await requireClient(operator, token);
@@ -112,14 +112,15 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
 
   registration
     .command('change')
-    .description('replace the URL at once; no notification is lost in between')
+    .description('replace the URL immediately, without a gap')
     .addArgument(client())
     .requiredOption('--url <url>', 'the new URL')
     .action(async (token: ClientToken, { url }: { url: string }) => {
       await requireClient(operator, token);
       await checkTarget(url, targetPolicyOf(operator.config()));
       const changed = await changeRegistration(await operator.db(), token, url);
-      if (changed === undefined) throw new Refused(`${token} has no URL to change; it registers one itself.`);
+      if (changed === undefined)
+        throw new Refused(`${token} has no URL to change; its publisher registers one.`);
       await operator.record({
         what: 'registration change',
         target: token,
@@ -133,7 +134,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
 
   registration
     .command('pause')
-    .description('hold all deliveries; what is owed stays owed')
+    .description('pause all deliveries; owed assets stay owed')
     .addArgument(client())
     .action(async (token: ClientToken) => {
       await requireClient(operator, token);
@@ -145,7 +146,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
 
   registration
     .command('resume')
-    .description('end a pause; a suspended or failing endpoint is probed now, then drained')
+    .description('end a pause, and probe a suspended or failing endpoint now; then drain')
     .addArgument(client())
     .action(async (token: ClientToken) => {
       await requireClient(operator, token);
@@ -172,8 +173,8 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
       owed: after.owed,
     };
     operator.answer(answer, () => {
-      const held = after.held ? ' Its account is disabled, so nothing is sent.' : '';
-      return `${token} is ${after.state} (was ${before.state}); owed: ${after.owed}.${held}`;
+      const was = after.state === before.state ? '' : ` (was ${before.state})`;
+      return `${token} is ${after.state}${was}; owed: ${after.owed}.${whatFollows(verb, after)}`;
     });
   }
 }
@@ -205,4 +206,10 @@ function stateInWords(endpoint: Endpoint): string {
 
 function errorInWords(endpoint: Endpoint): string {
   return [endpoint.lastError, endpoint.lastStatus].filter((part) => part !== undefined).join(' ');
+}
+
+function whatFollows(verb: 'pause' | 'resume', { held, state }: Endpoint): string {
+  if (held) return ' Its account is disabled, so nothing is sent.';
+  if (verb === 'pause' || state !== 'failing') return '';
+  return ' A probe goes out now; once it succeeds, the rest follows.';
 }

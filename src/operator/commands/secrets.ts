@@ -11,11 +11,11 @@ import { moment, span } from '../terminal/moment.js';
 import { counted, withProgress } from '../terminal/progress.js';
 
 export function addSecretsCommands(program: Command, operator: Operator): void {
-  const secrets = program.command('secrets').description('how signing secrets are encrypted at rest');
+  const secrets = program.command('secrets').description('encrypt or rotate signing secrets');
 
   secrets
     .command('reencrypt')
-    .description('put every signing secret under the first key of SECRETS_KEY')
+    .description('encrypt every signing secret and request header with the first key of SECRETS_KEY')
     .action(async () => {
       const keys = operator.config().SECRETS_KEY;
       const [newest] = keys ?? [];
@@ -26,7 +26,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
         () => `Reencrypting: ${progress}`,
         () =>
           reencryptSigningSecrets(db, createSecretBox(keys), (done, all) => {
-            progress = `${counted(done)} of ${counted(all)} clients`;
+            progress = `${counted(done)} of ${counted(all)} clients and accounts`;
           }),
       );
       await operator.record({
@@ -37,14 +37,14 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
       });
       if (counts.unreadable.length > 0) {
         throw new Refused(
-          `${counts.reencrypted} are under key "${newest.id}" now. SECRETS_KEY has no key for those of: ` +
+          `${counts.reencrypted} are now encrypted with the key "${newest.id}". SECRETS_KEY has no key for the secrets of: ` +
             counts.unreadable.join(', '),
         );
       }
       operator.answer(
         { key_id: newest.id, reencrypted: counts.reencrypted, unchanged: counts.unchanged },
         () =>
-          `${counts.reencrypted} signing secrets are under key "${newest.id}" now; ` +
+          `${counts.reencrypted} signing secrets and request headers are now encrypted with the key "${newest.id}"; ` +
           `${counts.unchanged} were already.`,
       );
     });
@@ -53,7 +53,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
     .command('rotate')
     .description("replace a client's signing secret; the old one also signs for 24 h")
     .argument('<token>', 'the client', parseClientToken)
-    .option('--now', 'the old one and every earlier one end at once')
+    .option('--now', 'the old one and every earlier one end immediately')
     .action(async (token: ClientToken, { now = false }: { now?: boolean }) => {
       await requireClient(operator, token);
       const db = await operator.db();
@@ -81,6 +81,6 @@ async function rotate(db: Db, box: SecretBox, token: ClientToken): Promise<strin
   if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
   throw new Refused(
     `Ten earlier signing secrets of ${token} still sign; the oldest ends in ${span(done.waitMs)}. ` +
-      'With --now all of them end at once.',
+      'With --now all of them end immediately.',
   );
 }

@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { clientTokens } from '../../redis/records/clients.js';
 import { type ClientHealth, type Health, healthOfClients, type Situation } from '../health/health.js';
-import { type OwnHealth, readOwnHealth } from '../health/ownHealth.js';
+import { type OwnHealth, readOwnHealth, redisAsFact } from '../health/ownHealth.js';
 import { type Rates, readRates } from '../health/rates.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
 import type { Operator } from '../operator.js';
-import { fromNow, moment, span } from '../terminal/moment.js';
+import { fromNow, moment } from '../terminal/moment.js';
 import { facts } from '../terminal/table.js';
 
 const brokenShown = 10;
@@ -14,7 +14,7 @@ const brokenShown = 10;
 export function addStatusCommand(program: Command, operator: Operator): void {
   program
     .command('status')
-    .description('what is owed, since when, to whom: walks all clients; and whether it is us or them')
+    .description('say whether it is us or them, and show owed notifications over all clients')
     .action(async () => {
       const own = await readOwnHealth(operator);
       const tokens: string[] = [];
@@ -40,7 +40,7 @@ function shown({ own, clients, broken, rates, verdict }: Found) {
   return {
     verdict: verdict.who,
     because: verdict.because,
-    redis: 'ok',
+    redis: own.redis,
     redis_ms: Math.round(own.redisMs * 10) / 10,
     temporal: own.temporal,
     workers: own.workers ?? null,
@@ -70,14 +70,12 @@ function inWords(found: Found): string {
     headline(found.verdict),
     '',
     facts({
-      redis: `answers in ${span(own.redisMs)}`,
+      redis: redisAsFact(own),
       temporal: own.temporal,
       workers: own.workers ?? 'unknown',
       sweep: sweepAsFact(own),
-      owed: `${sum(clients, (c) => c.endpoint.owed)} to ${owedTo.length} clients`,
-      'oldest live': oldest
-        ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})`
-        : 'nothing that is tried',
+      owed: `${sum(clients, (c) => c.endpoint.owed)} to ${owedTo.length} ${owedTo.length === 1 ? 'client' : 'clients'}`,
+      'oldest live': oldest ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})` : 'none',
       'in flight': sum(clients, (c) => c.endpoint.inFlight),
       endpoints: Object.entries(countStates(clients))
         .map(([state, count]) => `${count} ${state}`)
@@ -87,7 +85,7 @@ function inWords(found: Found): string {
         ? Object.entries(rates)
             .map(([name, rate]) => `${rate} ${name.replaceAll('_', ' ')}`)
             .join(', ')
-        : 'unknown (no metrics to be read)',
+        : 'unknown (no metrics could be read)',
     }),
     '',
     worstTable(clients),
@@ -95,12 +93,12 @@ function inWords(found: Found): string {
 }
 
 function sweepAsFact({ sweep, sweptAt }: OwnHealth): string {
-  const ran = sweptAt === undefined ? 'never ran to its end' : `ran ${fromNow(sweptAt)}`;
+  const ran = sweptAt === undefined ? 'never completed' : `ran ${fromNow(sweptAt)}`;
   if (sweep === undefined) return ran;
   return sweep.kind === 'running' ? ran : `${ran}, ${sweep.kind}`;
 }
 
-/** Of what is tried. */
+/** Returns the client with the oldest owed live notification, except held, paused and suspended ones and those without a URL. */
 function oldestTried(clients: readonly ClientHealth[]): ClientHealth | undefined {
   const tried: readonly Situation[] = ['late', 'draining', 'failing', 'not_before', 'clear'];
   return clients

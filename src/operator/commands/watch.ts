@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import { indexedClients } from '../../redis/owed/owedIndex.js';
 import { type ClientHealth, type Health, healthOfClients } from '../health/health.js';
-import { type OwnHealth, readOwnHealth } from '../health/ownHealth.js';
+import { type OwnHealth, readOwnHealth, redisAsFact } from '../health/ownHealth.js';
 import { type Rates, type Reading, ratesBetween, readMetrics } from '../health/rates.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
@@ -16,15 +16,15 @@ const everyMs = 2000;
 export function addWatchCommand(program: Command, operator: Operator): void {
   program
     .command('watch')
-    .description('rates, lag, worst endpoints, us or them: every 2 s, until Ctrl-C')
-    .option('--once', 'one look of 2 s')
+    .description('show rates, lag, worst endpoints and whether it is us or them, every 2 s until Ctrl-C')
+    .option('--once', 'look once, for 2 s')
     .addHelpText(
       'after',
-      '\nOn a terminal it draws over itself; else each look is a line. --json: one value a line.',
+      '\nAt a terminal the screen is redrawn; elsewhere each look is a line. --json: one value a line.',
     )
     .action(async ({ once = false }: { once?: boolean }) => {
       await operator.db();
-      // Ctrl-C is how it is meant to end.
+      // Ctrl-C is the normal end.
       process.once('SIGINT', () => process.exit(0));
       let before = await readMetrics(operator.admin());
       if (once && before !== undefined) await sleep(everyMs);
@@ -49,7 +49,7 @@ interface Look {
   rates: Rates | null;
 }
 
-/** Of the clients that are owed something: no other can be late. */
+/** Reads only clients that are owed something: no other can be late. */
 async function lookOnce(
   operator: Operator,
   before: Reading | undefined,
@@ -68,7 +68,7 @@ async function lookOnce(
   }
 }
 
-/** The one that waits the longest for what could be sent. */
+/** The client that is overdue the longest. */
 function furthestBehind({ clients }: Health): ClientHealth | undefined {
   return clients.filter((c) => c.overdueMs > 0).sort((a, b) => b.overdueMs - a.overdueMs)[0];
 }
@@ -112,10 +112,10 @@ function picture({ atMs, verdict, own, health, rates }: Look): string {
     '',
     facts({
       at: moment(atMs),
-      rates: rates === null ? 'unknown (no metrics to be read)' : ratesInWords(rates),
+      rates: rates === null ? 'unknown (no metrics could be read)' : ratesInWords(rates),
       lag: lagInWords(health),
-      owed: `${owedInAll(health)} to ${owedTo(health)} clients`,
-      redis: own && `answers in ${span(own.redisMs)}`,
+      owed: `${owedInAll(health)} to ${owedTo(health)} ${owedTo(health) === 1 ? 'client' : 'clients'}`,
+      redis: own && redisAsFact(own),
       temporal: own?.temporal,
       workers: own?.workers,
     }),
@@ -134,7 +134,7 @@ function lagInWords(health: Health): string {
   return behind === undefined ? 'none' : `${span(behind.overdueMs)} (${behind.clientToken})`;
 }
 
-/** From the upper left corner; what an earlier, longer picture left is wiped. */
+/** Draws from the upper left corner and erases the rest of an earlier, longer screen. */
 function draw(text: string): void {
   const [home, wipeLine, wipeBelow] = ['\u001b[H', '\u001b[K', '\u001b[J'];
   process.stdout.write(`${home}${text.replaceAll('\n', `${wipeLine}\n`)}${wipeLine}\n${wipeBelow}`);

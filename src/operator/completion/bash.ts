@@ -1,6 +1,6 @@
 import { type Place, quoted } from './places.js';
 
-/** What the option's value may be is left to bash, and so to files, where nothing is known of it. */
+/** If the values of an option are unknown, bash completes file names. */
 export function bashCompletion(name: string, places: readonly Place[]): string {
   const paths = places.filter(({ path }) => path !== '').map(({ path }) => quoted(path));
   return `# Completes ${name} in bash: source <(${name} completion bash)

@@ -5,16 +5,16 @@ export interface Word {
   description: string;
 }
 
-/** Where a cursor may stand: behind a command, and what can follow there. */
+/** A position of the cursor after a command, and the words that can follow there. */
 export interface Place {
-  /** The names of the commands up to it, a space before each; '' behind the program's name. */
+  /** The names of the commands up to it, with a space before each; '' after the program's name. */
   path: string;
   words: Word[];
-  /** Behind an option that takes a value: its choices, none where it may be anything. */
+  /** After an option with a value: its choices, none if any value is allowed. */
   values: { option: string; choices: readonly string[] }[];
 }
 
-/** Every place in a program, out of its own definition. */
+/** Returns every position in a program, from the program's definition. */
 export function placesOf(program: Command): Place[] {
   return placesUnder(program, '');
 }
@@ -38,5 +38,5 @@ function placesUnder(command: Command, path: string): Place[] {
 
 const word = (name: string, description: string): Word => ({ word: name, description });
 
-/** As one word of a shell. */
+/** Quotes a text as one word of a shell. */
 export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,4 +1,4 @@
-/** How far another clock is from ours, as nearly as an answer's way allows to say. */
+/** Measures how far another clock is off ours, as precisely as the round trip allows. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Redis } from 'ioredis';
@@ -6,25 +6,25 @@ import { span } from '../terminal/moment.js';
 import { type Finding, fail, ok, warn } from './finding.js';
 
 export interface ClockReading {
-  /** Its time, and ours before and after it was read; ms. */
+  /** The other clock's time, and ours before and after it was read; ms. */
   theirs: number;
   before: number;
   after: number;
 }
 
-/** Beyond it times in logs, the audit and Temporal's UI no longer fit together. */
+/** Beyond this, times in logs, the audit and Temporal's UI no longer agree. */
 const warnMs = 2000;
 /** Receivers refuse a `webhook-timestamp` that is 5 minutes off (Standard Webhooks). */
 const failMs = 60_000;
 
 export function clockFinding(check: string, whose: string, { theirs, before, after }: ClockReading): Finding {
-  // Read some time between the two: what lies outside is certain.
+  // It was read at some time between the two: only a difference beyond them is certain.
   const offMs = theirs > after ? theirs - after : Math.min(theirs - before, 0);
   const found =
     Math.abs(offMs) < 1
       ? `${whose} clock agrees with this machine's to within ${span(after - before)}.`
       : `${whose} clock is ${span(Math.abs(offMs))} ${offMs > 0 ? 'ahead of' : 'behind'} this machine's.`;
-  const todo = 'Have every machine keep time by NTP (chronyc tracking, timedatectl).';
+  const todo = 'Synchronise the clock of every machine by NTP (chronyc tracking, timedatectl).';
   if (Math.abs(offMs) >= failMs) return fail(check, found, todo);
   return Math.abs(offMs) >= warnMs ? warn(check, found, todo) : ok(check, found);
 }
@@ -36,8 +36,8 @@ export async function readRedisClock(redis: Redis): Promise<ClockReading> {
 }
 
 /**
- * Temporal tells its time nowhere, but notes when a worker asked a task queue for work: this asks a queue without any
- * work, for activities. @returns undefined where it did not note it in time
+ * Temporal has no call for its time, but records when a worker asked a task queue for work: this asks an unused queue
+ * for activities. @returns undefined if it was not recorded in time
  */
 export async function readTemporalClock(
   { connection, workflowService }: Client,

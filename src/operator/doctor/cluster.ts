@@ -1,12 +1,12 @@
-/** A Redis Cluster as a whole; each of its primaries is looked at as a single Redis is. */
+/** Checks a Redis Cluster as a whole; each of its primaries is also checked like a single Redis. */
 import type { Db } from '../../redis/connection/db.js';
 import { type Finding, fail, ok, warn } from './finding.js';
 
-/** A failover takes this long and a second or two more; with it clients are served again within 15 s. */
+/** A failover takes this long and one or two seconds more, so clients are served again within 15 s. */
 const nodeTimeoutMs = 10_000;
 const allSlots = 16_384;
 
-/** @returns nothing about a single Redis */
+/** Returns findings about a cluster; none about a single Redis. */
 export async function checkCluster({ nodes }: Db): Promise<Finding[]> {
   const [first] = nodes.primaries();
   if (!nodes.isCluster || first === undefined) return [];
@@ -18,7 +18,7 @@ export async function checkCluster({ nodes }: Db): Promise<Finding[]> {
 function ofSlots(served: number): Finding {
   if (served === allSlots) return ok('redis cluster', 'Every slot has a primary that answers.');
   const found = `${allSlots - served} of ${allSlots} slots have none.`;
-  return fail('redis cluster', found, 'Look at CLUSTER NODES: clients of those slots get 503.');
+  return fail('redis cluster', found, 'Check CLUSTER NODES: clients of those slots get 503.');
 }
 
 /** An entry of CLUSTER SLOTS: from, to, the primary, then each replica. */
@@ -29,7 +29,7 @@ function ofReplicas(shards: readonly unknown[][]): Finding {
   return warn(
     check,
     `${alone} of ${shards.length} ranges of slots have no replica.`,
-    'Nothing takes over where their primary is lost: give each a replica.',
+    'Nothing takes over if their primary is lost: give each a replica.',
   );
 }
 
@@ -40,7 +40,7 @@ async function ofSettings(node: Db['redis']): Promise<Finding> {
     flat = (await node.config('GET', 'cluster-*')) as string[];
   } catch (err) {
     if (!(err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message))) throw err;
-    const todo = `Make sure by its provider of cluster-node-timeout ${nodeTimeoutMs} or less, cluster-require-full-coverage no.`;
+    const todo = `Make sure that the provider sets: cluster-node-timeout ${nodeTimeoutMs} or less, cluster-require-full-coverage no.`;
     return warn(check, 'CONFIG GET is forbidden, so they cannot be read.', todo);
   }
   const setting = (name: string): string | undefined => flat[flat.indexOf(name) + 1];
@@ -52,7 +52,7 @@ async function ofSettings(node: Db['redis']): Promise<Finding> {
   }
   if (coverage === 'yes') {
     const todo =
-      'A primary that is lost stops every client, not its own alone. Set cluster-require-full-coverage to no.';
+      'A lost primary stops every client, not only its own. Set cluster-require-full-coverage to no.';
     return warn(check, found, todo);
   }
   return ok(check, found);

@@ -1,13 +1,13 @@
 export type Level = 'ok' | 'warn' | 'fail';
 
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Finding {
-  /** What was looked at: `<part> <what>`, such as `redis persistence`. */
+  /** The name of the check: `<part> <what>`, such as `redis persistence`. */
   check: string;
   level: Level;
-  /** What was found, as a sentence. */
+  /** The finding, as a sentence. */
   found: string;
-  /** What to do about it; absent where all is well. */
+  /** What to do about it; absent if the check is ok. */
   todo?: string;
 }
 
@@ -25,7 +25,7 @@ export const fail = (check: string, found: string, todo: string): Finding => ({
   todo,
 });
 
-/** Whether a version such as `7.2.4` is at least that one. */
+/** Returns whether a version such as `7.2.4` is at least that one. */
 export function isAtLeast(version: string, wanted: readonly [number, number]): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > wanted[0] || (major === wanted[0] && minor >= wanted[1]);

@@ -1,4 +1,4 @@
-/** Redis as it is set up and as it is. */
+/** Checks of Redis: its settings and its state. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -17,7 +17,7 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   const answers =
     answerMs < slowRedisMs
       ? ok('redis', `It answers in ${span(answerMs)}.`)
-      : fail('redis', `It takes ${span(answerMs)} to answer.`, 'Look at its host, its disk and SLOWLOG GET.');
+      : fail('redis', `It takes ${span(answerMs)} to answer.`, 'Check its host, its disk and SLOWLOG GET.');
   const ofServers = await Promise.all(
     db.nodes.primaries().map(async (server) => {
       const findings = await checkServer(server, config);
@@ -55,7 +55,7 @@ async function readInfo(redis: Redis): Promise<Values> {
   );
 }
 
-/** undefined where CONFIG is forbidden, as by managed servers. */
+/** undefined if CONFIG is forbidden, as on managed servers. */
 async function readSettings(redis: Redis): Promise<Values | undefined> {
   try {
     const found: Values = {};
@@ -80,7 +80,7 @@ function ofVersion(info: Values): Finding {
 function ofSettings(settings: Values | undefined, config: Config): Finding[] {
   if (settings !== undefined) return [ofPersistence(settings, config), ofPolicy(settings)];
   const todo =
-    'Make sure by its provider of: appendonly yes, appendfsync always, maxmemory-policy noeviction.';
+    'Make sure that the provider sets: appendonly yes, appendfsync always, maxmemory-policy noeviction.';
   return [warn('redis settings', 'CONFIG GET is forbidden, so they cannot be read.', todo)];
 }
 
@@ -94,10 +94,10 @@ function ofPersistence(settings: Values, config: Config): Finding {
   const always = 'CONFIG SET appendfsync always, and in redis.conf; the service then needs no WAITAOF.';
   if (appendonly !== 'yes') {
     const todo =
-      'What Redis loses is lost. CONFIG SET appendonly yes, and in redis.conf; or REDIS_DURABILITY=trusted.';
+      'Data in memory is lost with the process. CONFIG SET appendonly yes, and in redis.conf; or REDIS_DURABILITY=trusted.';
     return fail(check, found, todo);
   }
-  if (appendfsync === 'no') return fail(check, found, `Nothing is written in time. ${always}`);
+  if (appendfsync === 'no') return fail(check, found, `Redis answers before a write is on disk. ${always}`);
   if (onRewrite === 'yes') {
     const todo =
       'While the log is rewritten nothing reaches the disk. CONFIG SET no-appendfsync-on-rewrite no.';
@@ -111,8 +111,7 @@ function ofPolicy(settings: Values): Finding {
   const check = 'redis memory policy';
   const policy = settings['maxmemory-policy'] ?? 'unknown';
   if (policy === 'noeviction') return ok(check, 'maxmemory-policy noeviction.');
-  const todo =
-    'An evicted key is a forgotten promise. CONFIG SET maxmemory-policy noeviction, and in redis.conf.';
+  const todo = 'An evicted key loses data. CONFIG SET maxmemory-policy noeviction, and in redis.conf.';
   return fail(check, `maxmemory-policy ${policy}.`, todo);
 }
 
@@ -123,7 +122,7 @@ function ofMemory(info: Values): Finding {
   const share = used / most;
   const found = `${megabytes(used)} used of ${megabytes(most)} (${Math.round(share * 100)} %).`;
   const todo =
-    'Full, it takes no event any more (503). Raise maxmemory; docs/reference/limits.md says what takes how much.';
+    'When it is full, events are refused (503). Raise maxmemory; docs/capacity.md says how much memory is needed.';
   if (share >= 0.95) return fail(check, found, todo);
   return share >= 0.8 ? warn(check, found, todo) : ok(check, found);
 }
@@ -133,13 +132,9 @@ const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`;
 function ofDisk(info: Values): Finding {
   const states = [info.aof_last_write_status, info.aof_last_bgrewrite_status, info.rdb_last_bgsave_status];
   if (states.every((state) => state === undefined || state === 'ok')) {
-    return ok('redis disk', 'Its last writes to disk went well.');
+    return ok('redis disk', 'Its last writes to disk succeeded.');
   }
-  return fail(
-    'redis disk',
-    'A write to its disk failed.',
-    "Look at the disk's free space, and at Redis' log.",
-  );
+  return fail('redis disk', 'A write to its disk failed.', "Check the disk's free space and Redis' log.");
 }
 
 function ofRole(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
@@ -149,19 +144,19 @@ function ofRole(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
     return fail(check, 'It is a replica.', 'Give REDIS_URL the address of the primary.');
   const found = `The primary, with ${replicas} replicas connected.`;
   if (replicas >= REDIS_ACK_REPLICAS) return ok(check, found);
-  const todo = `REDIS_ACK_REPLICAS=${REDIS_ACK_REPLICAS} answers 503 until so many have a write: connect them, or lower it.`;
+  const todo = `REDIS_ACK_REPLICAS=${REDIS_ACK_REPLICAS} answers 503 until that many replicas have a write: connect more, or lower it.`;
   return fail(check, found, todo);
 }
 
 function ofLayout(found: string | null): Finding {
   const check = 'redis layout';
-  if (found === null) return ok(check, 'Nothing was written with this KEY_PREFIX yet.');
+  if (found === null) return ok(check, 'Nothing has been written with this KEY_PREFIX yet.');
   if (Number(found) === layoutVersion) return ok(check, `The keys have layout ${found}.`);
   const todo = 'Use the release that wrote them, or see docs/upgrading.md.';
   return fail(check, `The keys have layout ${found}, this release writes ${layoutVersion}.`, todo);
 }
 
-/** Looks at 100 clients drawn at random. */
+/** Checks 100 clients drawn at random. */
 async function ofSecrets(db: Db, config: Config): Promise<Finding> {
   const check = 'redis signing secrets';
   const box = createSecretBox(config.SECRETS_KEY);
@@ -179,13 +174,13 @@ async function ofSecrets(db: Db, config: Config): Promise<Finding> {
     }
   }
   if (unreadable > 0) {
-    const todo = 'Put the key they were stored under behind the first one of SECRETS_KEY.';
-    return fail(check, `SECRETS_KEY does not open ${unreadable} of those that were tried.`, todo);
+    const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';
+    return fail(check, `SECRETS_KEY does not decrypt ${unreadable} of the secrets that were tried.`, todo);
   }
-  if (outdated === 0) return ok(check, 'Those that were tried can be read.');
+  if (outdated === 0) return ok(check, 'All secrets that were tried can be decrypted.');
   return warn(
     check,
-    `${outdated} of those that were tried lie under an older key.`,
+    `${outdated} of the secrets that were tried are encrypted with an older key.`,
     'Run: secrets reencrypt',
   );
 }

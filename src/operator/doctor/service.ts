@@ -1,4 +1,4 @@
-/** Whether an API answers where this command would call it. */
+/** Checks whether an API answers at the address that this command would call. */
 import { type Finding, fail, ok, warn } from './finding.js';
 
 const answerWithinMs = 3000;
@@ -8,10 +8,10 @@ export async function checkService(api: string): Promise<Finding[]> {
   try {
     const response = await fetch(`${api}/readyz`, { signal: AbortSignal.timeout(answerWithinMs) });
     if (response.ok) return [ok(check, `It is ready at ${api}.`)];
-    return [fail(check, `It answers ${response.status} at ${api}/readyz.`, 'Look at its log, and at Redis.')];
+    return [fail(check, `It answers ${response.status} at ${api}/readyz.`, 'Check its log, and Redis.')];
   } catch {
     const todo =
-      'Where it runs elsewhere this says nothing; else set HOST and PORT as the service has them, or start it.';
+      'If it runs on another machine, ignore this. Otherwise start it, or set HOST and PORT as for the service.';
     return [warn(check, `It does not answer at ${api}.`, todo)];
   }
 }

@@ -1,15 +1,17 @@
-/** What the settings say, as this command reads them. */
+/** Checks of the settings, as this command reads them. */
 import type { Config } from '../../config.js';
 import { reasonOf } from '../reason.js';
 import { type Finding, fail, ok, warn } from './finding.js';
 
-/** @param read throws where the settings are wrong */
+/** @param read throws if the settings are wrong */
 export function checkSettings(read: () => Config): Finding[] {
   let config: Config;
   try {
     config = read();
   } catch (err) {
-    return [fail('settings', reasonOf(err), 'Mend each setting that is named; .env.example has them all.')];
+    return [
+      fail('settings', reasonOf(err), 'Correct each setting that is named; .env.example lists all settings.'),
+    ];
   }
   return [
     ok('settings', 'Every setting can be read.'),
@@ -26,7 +28,7 @@ function ofSecretsKey({ SECRETS_KEY }: Config): Finding {
   }
   return warn(
     check,
-    'There is no SECRETS_KEY: signing secrets lie readable in Redis and in every export.',
+    'There is no SECRETS_KEY: signing secrets are readable in Redis and in every export.',
     'Set SECRETS_KEY to <id>:<base64 of 32 bytes>, for the service and for this command, then run: secrets reencrypt',
   );
 }
@@ -38,18 +40,18 @@ function ofTargets({ ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }: Config): Findin
   return warn(
     check,
     `Notifications may also go to ${allowed.join(', ')}.`,
-    'That is for trying out ("npm start" sets it). Elsewhere leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.',
+    'That is for trying the service out ("npm start" sets it). In production leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.',
   );
 }
 
 function ofLease({ RETRY_WINDOW_SECONDS, OWED_RETENTION_DAYS }: Config): Finding {
   const check = 'settings retention';
   if (OWED_RETENTION_DAYS * 86_400 >= RETRY_WINDOW_SECONDS) {
-    return ok(check, `What is owed is kept for ${OWED_RETENTION_DAYS} days.`);
+    return ok(check, `Assets are owed for ${OWED_RETENTION_DAYS} days.`);
   }
   return warn(
     check,
-    `What is owed is kept for ${OWED_RETENTION_DAYS} days, and tried for ${RETRY_WINDOW_SECONDS} s, which is longer.`,
+    `Assets are owed for ${OWED_RETENTION_DAYS} days, but tried for ${RETRY_WINDOW_SECONDS} s, which is longer.`,
     'Raise OWED_RETENTION_DAYS, or lower RETRY_WINDOW_SECONDS.',
   );
 }

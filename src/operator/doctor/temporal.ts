@@ -1,4 +1,4 @@
-/** Temporal: its server, the namespace, what the service has made in it. */
+/** Checks of Temporal: its server, the namespace, and the service's attributes, schedule and workers. */
 import type { Client } from '@temporalio/client';
 import { isGrpcServiceError } from '@temporalio/client';
 import type { Config } from '../../config.js';
@@ -18,7 +18,7 @@ export async function checkTemporal(temporal: Client, config: Config): Promise<F
     server.push(...(await ofNamespace(temporal, namespace)));
   } catch (err) {
     if (!isGrpcServiceError(err) || err.code !== notFound) throw err;
-    const todo = `temporal operator namespace create --namespace ${namespace} --retention 168h, or mend TEMPORAL_NAMESPACE.`;
+    const todo = `temporal operator namespace create --namespace ${namespace} --retention 168h, or correct TEMPORAL_NAMESPACE.`;
     return [...server, fail('temporal namespace', `There is no namespace ${namespace}.`, todo)];
   }
   return [
@@ -32,7 +32,7 @@ export async function checkTemporal(temporal: Client, config: Config): Promise<F
 
 async function ofVersion({ workflowService }: Client): Promise<Finding> {
   const { serverVersion } = await workflowService.getSystemInfo({});
-  // TERMINATE_EXISTING, with which the sweep replaces a catch-up, is of 1.24.
+  // The sweep replaces a catch-up with TERMINATE_EXISTING, which came with 1.24.
   if (isAtLeast(serverVersion, [1, 24])) return ok('temporal version', `Temporal ${serverVersion}.`);
   return fail(
     'temporal version',
@@ -45,7 +45,7 @@ async function ofNamespace({ workflowService }: Client, namespace: string): Prom
   const { config } = await workflowService.describeNamespace({ namespace });
   const retentionMs = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) * 1000;
   const found = `Closed workflows are kept for ${span(retentionMs)}.`;
-  const todo = `After that no one can be looked up. temporal operator namespace update --namespace ${namespace} --retention 168h`;
+  const todo = `After that they can no longer be looked up. temporal operator namespace update --namespace ${namespace} --retention 168h`;
   return [
     ok('temporal namespace', `There is a namespace ${namespace}.`),
     retentionMs < 86_400_000 ? warn('temporal retention', found, todo) : ok('temporal retention', found),
@@ -64,16 +64,16 @@ async function ofSearchAttributes({ connection }: Client, namespace: string): Pr
   const { missing, others: other, isListed } = await searchAttributesAmiss(connection, namespace);
   if (other.length > 0) {
     const todo =
-      'No workflow can be started so. Use a namespace of its own, or remove and let a worker make them.';
+      'No workflow can be started with these. Use a separate namespace, or remove them and let a worker create them.';
     return fail(check, `Of another type: ${other.join(', ')}.`, todo);
   }
   if (missing.length > 0) {
     const todo = isListed
-      ? 'A worker makes them when it starts: start one.'
-      : 'This server does not let them be added from here: use its own command (tcld, for Temporal Cloud).';
+      ? 'A worker creates them when it starts: start one.'
+      : 'This server does not allow adding them from here: use its own command (tcld, for Temporal Cloud).';
     return fail(check, `Missing: ${missing.join(', ')}.`, todo);
   }
-  return ok(check, 'All are there.');
+  return ok(check, 'All of them exist.');
 }
 
 async function ofSweep(temporal: Client, taskQueue: string): Promise<Finding> {
@@ -83,7 +83,7 @@ async function ofSweep(temporal: Client, taskQueue: string): Promise<Finding> {
     case 'running':
       return ok('temporal sweep', found);
     case 'absent':
-      return fail('temporal sweep', found, 'Start a worker, of the same TASK_QUEUE.');
+      return fail('temporal sweep', found, 'Start a worker with the same TASK_QUEUE.');
     case 'paused':
       return fail(
         'temporal sweep',
@@ -91,7 +91,7 @@ async function ofSweep(temporal: Client, taskQueue: string): Promise<Finding> {
         `temporal schedule toggle --unpause --schedule-id sweep/${taskQueue}`,
       );
     case 'late':
-      return fail('temporal sweep', found, "Look at the schedule in Temporal's UI, and at the server's log.");
+      return fail('temporal sweep', found, "Check the schedule in Temporal's UI, and the server's log.");
   }
 }
 
@@ -99,5 +99,5 @@ async function ofWorkers(temporal: Client, config: Config): Promise<Finding> {
   const count = await countWorkers(temporal, config);
   if (count > 0) return ok('temporal workers', `${count} asked for work in the last 90 s.`);
   const todo = `Start one (npm run worker), with TASK_QUEUE=${config.TASK_QUEUE}.`;
-  return fail('temporal workers', 'None asks for work.', todo);
+  return fail('temporal workers', 'No worker asks for work.', todo);
 }

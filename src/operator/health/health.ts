@@ -1,4 +1,4 @@
-/** How each client stands, and whose turn it is. */
+/** The situation of each client. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deliveryOf } from '../../delivery/settings.js';
 import { mapInPages } from '../../mapInPages.js';
@@ -12,8 +12,8 @@ import { getRegistration } from '../../redis/records/registrations.js';
 import type { Operator } from '../operator.js';
 
 /**
- * `late`: something could have been sent for more than 2 minutes and nobody sends it. `draining`: what is overdue is
- * sent as fast as the client's bounds allow. The rest is why nothing is sent now; `clear`: nothing is owed or overdue.
+ * `late`: something could have been sent for more than 2 minutes and is not. `draining`: overdue assets are
+ * sent as fast as the client's bounds allow. The others say why nothing is sent now; `clear`: nothing is owed or overdue.
  */
 export type Situation =
   | 'late'
@@ -31,31 +31,31 @@ export interface ClientHealth {
   registered: boolean;
   endpoint: Endpoint;
   situation: Situation;
-  /** How long the next attempt is overdue, ms; 0 where it is not. */
+  /** How long the next attempt is overdue, ms; 0 if it is not. */
   overdueMs: number;
-  /** While it drains: what it was sent per second while we looked. */
+  /** While it drains: attempts per second between the two looks. */
   drainedPerSecond?: number;
   oldestLiveOwedAt: number | undefined;
 }
 
-/** The sweep picks up within 2 minutes what is owed and not worked on (contract, section 3). */
+/** The sweep picks up owed assets that nothing works on within 2 minutes (contract, section 3). */
 const lateMs = 120_000;
-/** Between two looks at a client that is late. */
+/** Time between two looks at a late client. */
 const apartMs = 2000;
 /** Clients read at the same time. */
 const concurrency = 100;
 
 export interface Health {
   clients: ClientHealth[];
-  /** Those whose keys cannot be read or contradict each other. */
+  /** Clients whose keys cannot be read or contradict each other. */
   broken: string[];
 }
 
 /**
- * Reads client by client, so that one whose keys are broken hides nothing of the others. Takes 2 s more where a client
- * is late: whether it drains shows only over time.
+ * Reads client by client, so that broken keys of one client hide no other. Takes 2 s more if a client
+ * is late, because whether it drains shows only over time.
  * @param tokens deleted clients among them are left out
- * @throws where Redis is unavailable
+ * @throws if Redis is unavailable
  */
 export async function healthOfClients(operator: Operator, tokens: Iterable<string>): Promise<Health> {
   const db = await operator.db();
@@ -84,7 +84,7 @@ export async function healthOfClients(operator: Operator, tokens: Iterable<strin
   return { clients, broken: [...broken].sort() };
 }
 
-/** undefined for a client that was deleted. */
+/** Returns undefined for a deleted client. */
 async function healthOf(db: Db, bounds: BacklogBounds, clientToken: string) {
   const [client, registration, endpoint] = await Promise.all([
     getClient(db, clientToken),
@@ -106,7 +106,7 @@ async function healthOf(db: Db, bounds: BacklogBounds, clientToken: string) {
 
 type Judged = Pick<ClientHealth, 'situation' | 'overdueMs' | 'drainedPerSecond'>;
 
-/** Of a client that is owed nothing. */
+/** Returns the situation of a client that is owed nothing. */
 function ofEndpoint({ state, held }: Endpoint): Judged {
   if (state === 'active') return { situation: 'clear', overdueMs: 0 };
   return { situation: held ? 'held' : state, overdueMs: 0 };
@@ -118,14 +118,14 @@ function ofBacklog({ now, hold, dueAt }: Backlog): Judged {
   return { situation: hold === 'none' ? 'clear' : hold, overdueMs };
 }
 
-/** Of one that was late at the first look. */
+/** Returns the situation of a client that was late at the first look. */
 function lateOrDraining(before: Backlog, after: Backlog): Judged {
   const judged = ofBacklog(after);
   if (judged.situation !== 'late' || after.hold !== 'none' || !drainsAtItsRate(before, after)) return judged;
   return { ...judged, situation: 'draining', drainedPerSecond: drainedPerSecond(before, after) };
 }
 
-/** Whether what holds back the rest is a bound of the client: its rate, or its places while the receiver answers. */
+/** Returns whether a bound of the client delays the rest: its rate, or its places while the receiver answers. */
 function drainsAtItsRate(before: Backlog, after: Backlog): boolean {
   const { places, perSecond, nextPlaceAt = 0 } = after;
   // Backfill leaves a quarter of the places to live events.
@@ -134,7 +134,7 @@ function drainsAtItsRate(before: Backlog, after: Backlog): boolean {
   const drained = before.overdue - after.overdue;
   if (perSecond === undefined) return drained > 0;
   const expected = perSecond * ((after.now - before.now) / 1000);
-  // Too few to count: the time of the next one says whether the last one came in its turn.
+  // Too few to count: the time of the next place shows whether the last one was used in time.
   return expected < 4 ? nextPlaceAt > after.now - 1000 : drained >= expected / 2;
 }
 

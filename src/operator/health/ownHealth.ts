@@ -1,4 +1,4 @@
-/** The servers and workers that deliveries need, as they answer now. */
+/** The present state of the servers and workers that deliveries need. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -6,23 +6,27 @@ import { readCounts } from '../../redis/sweep/counts.js';
 import { isTemporalUnavailable } from '../../temporal/unavailable.js';
 import type { Operator } from '../operator.js';
 import { reasonOf } from '../reason.js';
+import { span } from '../terminal/moment.js';
+import { askForWrite } from './redisWrites.js';
 import { readSweepState, type SweepState } from './sweepState.js';
 
 export interface OwnHealth {
-  /** The median answer time of three PINGs, ms. */
+  /** The median time of three answers, ms. */
   redisMs: number;
+  /** `ok`, or why Redis refuses writes. */
+  redis: string;
   /** `ok`, or why it could not be asked. */
   temporal: string;
-  /** undefined where Temporal could not be asked. */
+  /** undefined if Temporal could not be asked. */
   workers?: number;
   sweep?: SweepState;
-  /** When a sweep last ran to its end, ms; undefined: never. */
+  /** When a sweep last completed, ms; undefined: never. */
   sweptAt: number | undefined;
 }
 
 /** The service gives up on a command after 1 s. */
 export const slowRedisMs = 500;
-/** Nothing is asked of Temporal for longer: a person waits. */
+/** The longest call to Temporal, because a person waits. */
 export const temporalWithinMs = 5000;
 /** A worker asks again after a minute at most. */
 const polledWithinMs = 90_000;
@@ -30,26 +34,32 @@ const polledWithinMs = 90_000;
 export async function readOwnHealth(operator: Operator): Promise<OwnHealth> {
   const db = await operator.db();
   const redisMs = await answerTimeOf(db);
+  const redis = await askForWrite(db);
   const sweptAt = (await readCounts(db)).ended?.atMs;
+  const known = { redisMs, redis, sweptAt };
   try {
     const temporal = await operator.temporal();
     const { TASK_QUEUE } = operator.config();
     const [workers, sweep] = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
       Promise.all([countWorkers(temporal, operator.config()), readSweepState(temporal, TASK_QUEUE)]),
     );
-    return { redisMs, sweptAt, temporal: 'ok', workers, sweep };
+    return { ...known, temporal: 'ok', workers, sweep };
   } catch (err) {
-    if (isTemporalUnavailable(err)) return { redisMs, sweptAt, temporal: 'Temporal does not answer.' };
-    return { redisMs, sweptAt, temporal: reasonOf(err) };
+    if (isTemporalUnavailable(err)) return { ...known, temporal: 'Temporal does not answer.' };
+    return { ...known, temporal: reasonOf(err) };
   }
 }
 
-/** The median of three PINGs, one after the other, ms. */
+export function redisAsFact({ redisMs, redis }: OwnHealth): string {
+  return `answers in ${span(redisMs)}${redis === 'ok' ? '' : ', refuses writes'}`;
+}
+
+/** Returns the median of three answers, one after the other, ms: to ECHO, because Redis refuses a PING after a failed write. */
 export async function answerTimeOf(db: Db): Promise<number> {
   const times: number[] = [];
   for (let i = 0; i < 3; i++) {
     const begun = performance.now();
-    await db.nodes.ping();
+    await db.nodes.echo();
     times.push(performance.now() - begun);
   }
   return times.sort((a, b) => a - b)[1] as number;

@@ -1,4 +1,4 @@
-/** What one process of the service does per second, out of two readings of its metrics. */
+/** Rates of one process of the service, from two readings of its metrics. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Rates {
@@ -18,7 +18,7 @@ export interface Reading {
 const apartMs = 2000;
 const answerWithinMs = 2000;
 
-/** null where there are no metrics to read. */
+/** null if there are no metrics to read. */
 export async function readRates(adminUrl: string | undefined): Promise<Rates | null> {
   const before = await readMetrics(adminUrl);
   if (before === undefined) return null;
@@ -26,7 +26,7 @@ export async function readRates(adminUrl: string | undefined): Promise<Rates | n
   return ratesBetween(before, await readMetrics(adminUrl));
 }
 
-/** undefined where there are no metrics to read. */
+/** undefined if there are no metrics to read. */
 export async function readMetrics(adminUrl: string | undefined): Promise<Reading | undefined> {
   if (adminUrl === undefined) return undefined;
   try {
@@ -38,7 +38,7 @@ export async function readMetrics(adminUrl: string | undefined): Promise<Reading
   }
 }
 
-/** null unless there are both. A process that restarted in between counts from 0. */
+/** null unless both exist. A process that restarted in between counts from 0. */
 export function ratesBetween(before: Reading | undefined, after: Reading | undefined): Rates | null {
   if (before === undefined || after === undefined) return null;
   const seconds = (after.atMs - before.atMs) / 1000;

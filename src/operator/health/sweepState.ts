@@ -6,7 +6,7 @@ import { span } from '../terminal/moment.js';
 export type SweepState =
   | { kind: 'absent' }
   | { kind: 'paused'; note: string }
-  /** `ranAt`: when it was last started, or was made; ms by Temporal's clock. */
+  /** `ranAt`: when it was last started, or created; ms by Temporal's clock. */
   | { kind: 'late' | 'running'; ranAt: number };
 
 /** Three starts missed. */
@@ -18,7 +18,7 @@ export async function readSweepState(temporal: Client, taskQueue: string): Promi
     if (state.paused) return { kind: 'paused', note: state.note ?? '' };
     const started = info.recentActions.map((action) => action.takenAt.getTime());
     const ranAt = Math.max(info.createdAt.getTime(), info.lastUpdatedAt?.getTime() ?? 0, ...started);
-    // While one runs for long, no other is started.
+    // While a long sweep runs, no other is started.
     const isLate = info.runningActions.length === 0 && Date.now() - ranAt > lateMs;
     return { kind: isLate ? 'late' : 'running', ranAt };
   } catch (err) {
@@ -30,7 +30,7 @@ export async function readSweepState(temporal: Client, taskQueue: string): Promi
 export function sweepInWords(sweep: SweepState): string {
   switch (sweep.kind) {
     case 'absent':
-      return 'There is no schedule for the sweep; a worker makes it when it starts.';
+      return 'There is no schedule for the sweep; a worker creates it when it starts.';
     case 'paused':
       return `The schedule of the sweep is paused: ${sweep.note}`;
     case 'late':

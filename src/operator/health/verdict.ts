@@ -14,7 +14,7 @@ const brokenNamed = 10;
 /** The sweep runs every minute; the alert waits as long (deploy/prometheus/alerts.yml). */
 const sweptWithinMs = 180_000;
 
-/** `us`: something that we could do is not done; `them`: only receivers keep something from being delivered. */
+/** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
 export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
   const ours = [...ourFailures(own), ...ourBrokenKeys(broken), ...ourLateness(clients)];
   if (ours.length > 0) return { who: 'us', because: ours.join(' ') };
@@ -25,24 +25,25 @@ export function judge(own: OwnHealth, { clients, broken }: Health): Verdict {
   });
   if (theirs !== '') return { who: 'them', because: `Endpoints: ${theirs}.` };
   const waiting = say(clients, {
-    draining: 'draining what they missed',
+    draining: 'draining a backlog',
     paused: 'paused by an operator',
-    held: 'held, as their account is disabled',
+    held: 'held, because their account is disabled',
     no_url: 'without a URL',
   });
   const because = 'Nothing is overdue and no endpoint fails.';
   return { who: 'fine', because: waiting === '' ? because : `${because} Clients: ${waiting}.` };
 }
 
-function ourFailures({ redisMs, temporal, workers, sweep, sweptAt }: OwnHealth): string[] {
+function ourFailures({ redisMs, redis, temporal, workers, sweep, sweptAt }: OwnHealth): string[] {
   const found: string[] = [];
   if (redisMs > slowRedisMs) found.push(`Redis takes ${span(redisMs)} to answer.`);
+  if (redis !== 'ok') found.push(redis);
   if (temporal !== 'ok') found.push(temporal);
   if (workers === 0) found.push('No worker asks Temporal for work.');
-  // One that is absent is made by the next worker, of which the line before says whether there is one.
+  // The next worker creates an absent schedule; the line before says whether there is a worker.
   if (sweep?.kind === 'paused' || sweep?.kind === 'late') found.push(sweepInWords(sweep));
   else if (sweptAt !== undefined && Date.now() - sweptAt > sweptWithinMs)
-    found.push(`No sweep has run to its end for ${span(Date.now() - sweptAt)}.`);
+    found.push(`No sweep has completed for ${span(Date.now() - sweptAt)}.`);
   return found;
 }
 
@@ -57,7 +58,7 @@ function ourLateness(clients: readonly ClientHealth[]): string[] {
   if (latest === undefined) return [];
   const are = late.length === 1 ? '1 client is' : `${late.length} clients are`;
   return [
-    `${are} owed what could be sent and is not, for ${span(latest.overdueMs)} (${latest.clientToken}).`,
+    `${are} owed something that could be sent and is not, for ${span(latest.overdueMs)} (${latest.clientToken}).`,
   ];
 }
 

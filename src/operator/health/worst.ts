@@ -1,4 +1,4 @@
-/** The endpoints in trouble, the worst first. */
+/** The endpoints with problems, the worst first. */
 import type { Colour } from '../terminal/colour.js';
 import { fromNow, moment, span } from '../terminal/moment.js';
 import { table } from '../terminal/table.js';
@@ -59,7 +59,7 @@ export function worstTable(clients: readonly ClientHealth[]): string {
       [client.endpoint.lastError, client.endpoint.lastStatus].filter((part) => part !== undefined).join(' '),
       fromNow(client.endpoint.lastSuccessAt),
     ]),
-    'No endpoint is in trouble.',
+    'No endpoint has a problem.',
   );
 }
 

@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 
-/** A process that can be told from a later one with the same pid. */
+/** Identifies a process, also against a later one with the same pid. */
 export interface ProcessMark {
   pid: number;
-  /** When it started and what it runs, as the system tells it. */
+  /** Its start time and program, as the system reports them. */
   identity: string;
 }
 
-/** @returns undefined when there is no such process any more */
+/** @returns undefined if the process no longer exists */
 export function markProcess(pid: number): ProcessMark | undefined {
   const identity = existsSync('/proc/self/stat') ? fromProc(pid) : fromPs(pid);
   return identity === undefined ? undefined : { pid, identity };
@@ -52,7 +52,7 @@ function fromProc(pid: number): string | undefined {
   }
 }
 
-/** Not the command line: Temporal's and Redis' may change theirs. */
+/** Without the command line, which Temporal and Redis may change. */
 function fromPs(pid: number): string | undefined {
   try {
     const line = execFileSync('ps', ['-o', 'stat=,lstart=,comm=', '-p', String(pid)], {

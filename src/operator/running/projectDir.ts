@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 /** The folder of the clone, found from this file: it runs from `src/` under tsx and from `dist/src/` when built. */
 export const projectDir = findUp(dirname(fileURLToPath(import.meta.url)));
 
-/** Where `npm start` keeps its servers' data: `DATA_DIR`, else `.data/` in the clone. */
+/** The folder of `npm start`'s data: `DATA_DIR`, else `.data/` in the clone. */
 export function dataDir(clone: string = projectDir): string {
   return process.env.DATA_DIR || join(clone, '.data');
 }

@@ -1,4 +1,4 @@
-/** `.data/run.json`: what a running `npm start` tells the operator's commands and the next start. */
+/** `.data/run.json`: information of a running `npm start` for the operator's commands and the next start. */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSameProcess, type ProcessMark } from './processMark.js';
@@ -12,11 +12,11 @@ export interface RunState {
   /** Absent when TEMPORAL_ADDRESS names the server. */
   temporalUiUrl?: string;
   apiUrl?: string;
-  /** The settings that the service runs with, beside those that the operator has given: readConfig takes them. */
+  /** The settings of the running service, without those that the operator has given: input for readConfig. */
   environment?: Record<string, string>;
 }
 
-/** The `npm start` that runs now for this clone, if any. */
+/** Returns the `npm start` that runs now for this clone, if any. */
 export function readRunState(projectDir?: string): RunState | undefined {
   const state = read(dataDir(projectDir));
   return state && isSameProcess(state.supervisor) ? state : undefined;
@@ -24,7 +24,7 @@ export function readRunState(projectDir?: string): RunState | undefined {
 
 /**
  * Makes this process the one supervisor of the data folder.
- * @returns what a dead one left behind, whose children may still run, or the one that is alive
+ * @returns the state of a dead one, whose children may still run, or the one that is alive
  */
 export function claimRunState(
   dir: string,
@@ -59,7 +59,7 @@ export function removeRunState(dir: string): void {
 
 const file = (dir: string) => join(dir, 'run.json');
 
-/** For the owner only: the settings hold the key of the signing secrets. */
+/** Readable by the owner only, because the settings hold the key of the signing secrets. */
 function writeDraft(dir: string, state: RunState): string {
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   const draft = `${file(dir)}.${process.pid}`;

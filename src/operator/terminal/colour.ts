@@ -1,4 +1,4 @@
-/** Colours, on a terminal alone. NO_COLOR, FORCE_COLOR and TERM=dumb are Node's to read. */
+/** Colours, only at a terminal. Node reads NO_COLOR, FORCE_COLOR and TERM=dumb. */
 import { styleText } from 'node:util';
 
 export type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold' | 'cyan';
@@ -8,7 +8,7 @@ export function paint(colour: Colour | undefined, text: string): string {
   return colour !== undefined && showsColours() ? styled(colour, text) : text;
 }
 
-/** Colours also what no terminal shows: commander removes colours by itself where they do not belong. */
+/** Colours always: commander removes colours by itself without a terminal. */
 export function styled(colour: Colour, text: string): string {
   return styleText(colour, text, { validateStream: false });
 }

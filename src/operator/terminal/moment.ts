@@ -3,7 +3,7 @@ import { InvalidArgumentError } from 'commander';
 
 const unitMs: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
-/** `2026-11-21`, `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Answers ms. */
+/** Reads `2026-11-21`, `2026-11-21T14:00:00Z`, or how long ago: `90s`, `15m`, `2h`, `3d`, `1w`. Returns ms. */
 export function parseMoment(text: string): number {
   const ago = /^(\d+(?:\.\d+)?)([smhdw])$/.exec(text);
   if (ago) return Date.now() - Number(ago[1]) * (unitMs[ago[2] ?? ''] ?? 0);
@@ -14,12 +14,12 @@ export function parseMoment(text: string): number {
   return atMs;
 }
 
-/** As programs read it: ISO 8601, UTC. */
+/** Writes a time for programs: ISO 8601, UTC. */
 export function moment(atMs: number | undefined): string | undefined {
   return atMs === undefined || !Number.isFinite(atMs) ? undefined : new Date(atMs).toISOString();
 }
 
-/** As people read it: `3 min ago`, `in 20 s`. */
+/** Writes a time for people: `3 min ago`, `in 20 s`. */
 export function fromNow(atMs: number | undefined, nowMs = Date.now()): string {
   if (atMs === undefined) return '';
   const apart = span(Math.abs(nowMs - atMs));

@@ -1,11 +1,11 @@
-/** One line on stderr that says how far a long command is, at a terminal alone. */
+/** One line on stderr with the progress of a long command, only at a terminal. */
 import { clearLine, cursorTo } from 'node:readline';
 
-/** What takes no longer needs no word. */
+/** Shorter work shows no progress. */
 const afterMs = 2000;
 const everyMs = 200;
 
-/** Shows what `describe` says while `work` goes on, and wipes it at its end. */
+/** Shows the text of `describe` while `work` runs, and erases it at the end. */
 export async function withProgress<T>(describe: () => string, work: () => Promise<T>): Promise<T> {
   const { stderr } = process;
   if (!stderr.isTTY) return await work();
@@ -15,7 +15,7 @@ export async function withProgress<T>(describe: () => string, work: () => Promis
     if (passedMs < afterMs) return;
     const line = `${describe()}, ${Math.floor(passedMs / 1000)} s`;
     cursorTo(stderr, 0);
-    // One that is broken over two lines could not be drawn over. A terminal may not know its width.
+    // A line that wraps could not be redrawn. A terminal may not know its width.
     stderr.write(line.slice(0, (stderr.columns || 80) - 1));
     clearLine(stderr, 1);
   }, everyMs);

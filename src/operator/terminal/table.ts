@@ -28,7 +28,7 @@ const plain = {
   style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
 };
 
-/** A table with a heading, or `none` said in a word where there are no rows. */
+/** Returns a table with a heading, or the text `none` if there are no rows. */
 export function table(head: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
   if (rows.length === 0) return none;
   const drawn = new Table({ ...plain, head: [...head] });
@@ -36,7 +36,7 @@ export function table(head: readonly string[], rows: readonly (readonly Cell[])[
   return tidy(drawn.toString());
 }
 
-/** Names and values, one a line; what has no value is left out. */
+/** Returns names and values, one a line; names without a value are left out. */
 export function facts(of: Readonly<Record<string, Cell>>): string {
   const drawn = new Table(plain);
   for (const [name, value] of Object.entries(of)) {
@@ -50,7 +50,7 @@ function cell(value: Cell): string {
   return value === undefined || value === null ? '' : printable(String(value));
 }
 
-/** What a receiver or a publisher wrote must not steer an operator's terminal. */
+/** Removes control characters, so that text of a receiver or a publisher cannot control an operator's terminal. */
 function printable(value: string): string {
   return value.replace(/\p{Cc}/gu, '\u{fffd}');
 }

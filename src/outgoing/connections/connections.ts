@@ -4,8 +4,8 @@ import { Origin, type SharedByOrigins } from './origin.js';
 
 /**
  * The connections of all origins. Each origin has its own bound and its own queue; all share the process's
- * sockets. Idle connections are kept for reuse. Where a socket is needed and none is left, the connection
- * that has been idle longest is closed; where none is idle, the origins that want a socket get one in turn,
+ * sockets. Idle connections are kept for reuse. If a socket is needed and none is left, the connection
+ * that has been idle longest is closed. If none is idle, the origins that need a socket get one in turn,
  * also those that give one back.
  */
 export class Connections implements SharedByOrigins {
@@ -24,7 +24,7 @@ export class Connections implements SharedByOrigins {
     readonly maxSockets: number,
   ) {}
 
-  /** Returns an origin (`https://example.com:8443`). To be followed by `acquire`. */
+  /** Returns an origin (`https://example.com:8443`). The caller must call `acquire` next. */
   of(name: string, to: () => Destination): Origin {
     let origin = this.#origins.get(name);
     if (origin === undefined) {

@@ -34,14 +34,14 @@ export interface Guard {
 export interface Opening {
   /** Whether its name has no address yet. */
   isLookingUp(): boolean;
-  /** Gives the opening up and destroys its socket. */
+  /** Abandons the opening and destroys its socket. */
   abandon(): void;
 }
 
 /**
- * Opens a connection that may be written to. Every address is judged before a SYN leaves, and the one
- * that was reached is judged again before a byte of TLS or HTTP does: the addresses that were judged are
- * the ones handed to the socket, so a name that changes its answer gains nothing.
+ * Opens a connection. Every address is judged before a SYN is sent, and the address
+ * that was reached is judged again before a byte of TLS or HTTP is sent. The judged addresses are
+ * the ones passed to the socket, so a name that changes its answer gains nothing.
  *
  * @param done is called once, with an {@link AttemptFailed} or the socket, unless the opening was abandoned
  */
@@ -54,7 +54,7 @@ export function openSocket(
   let lookingUp = true;
   let current: Socket | undefined;
   const hold = <S extends Socket>(socket: S): S => {
-    // An error may come after the one that was waited for, and would end the process without a listener.
+    // A second error may follow, which would end the process without a listener.
     socket.on('error', () => undefined);
     current = socket;
     lookingUp = false;
@@ -115,7 +115,7 @@ function refuseUnlessAllowed(address: string, port: number, policy: TargetPolicy
   const verdict = judgeAddress(address, port, policy);
   if (verdict === 'not_public') throw new AttemptFailed('blocked_address', 'the address is not public');
   if (verdict === 'own_address')
-    throw new AttemptFailed('blocked_address', 'the address is one of the service');
+    throw new AttemptFailed('blocked_address', 'the address belongs to this service');
 }
 
 function connectTcp(to: Destination, addresses: readonly ResolvedAddress[], hold: Hold): Promise<Socket> {
@@ -158,7 +158,7 @@ function startTls(to: Destination, guard: Guard, tcp: Socket, hold: Hold): Promi
     const socket = hold(
       tlsConnect({
         socket: tcp,
-        // An IP literal must not go into SNI (RFC 6066 section 3), the certificate has to name it all the same.
+        // An IP literal must not go into SNI (RFC 6066 section 3), but the certificate must still name it.
         servername: isIP(name) === 0 ? name : '',
         checkServerIdentity: (_servername, certificate) => checkServerIdentity(name, certificate),
         ALPNProtocols: ['http/1.1'],
@@ -180,8 +180,8 @@ function startTls(to: Destination, guard: Guard, tcp: Socket, hold: Hold): Promi
 }
 
 /**
- * Returns only the code: messages may hold names and addresses. Where several addresses were tried, a code that a receiver
- * caused counts before one that may be this host's.
+ * Returns only the code: messages may hold names and addresses. If several addresses were tried, a code that a receiver
+ * caused takes precedence over one that this host may have caused.
  */
 function codeOf(error: Error): string {
   if (!(error instanceof AggregateError)) return dnsCode(error) ?? 'unknown error';

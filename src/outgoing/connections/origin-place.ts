@@ -9,7 +9,7 @@ import type { Origin, Waiter } from './origin.js';
 export interface Ledger {
   readonly timeoutMs: number;
   posted(): void;
-  /** The result of a post is known, or nobody wants to know it. */
+  /** The result of a post is known, or no longer wanted. */
   answered(): void;
   /** A place ended without a post. */
   givenBack(place: OriginPlace): void;
@@ -68,7 +68,7 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
 
   post({ headers, body }: { headers: Record<string, string>; body: Body }): Promise<PostResult> {
     if (this.signal?.aborted) return Promise.reject(this.signal.reason);
-    if (this.#state !== 'held') return Promise.reject(new Error('a place is for one post'));
+    if (this.#state !== 'held') return Promise.reject(new Error('a place is for one POST'));
     this.#state = 'posted';
     this.ledger.posted();
     const request = { path: this.path, method: 'POST', headers, body } as const;

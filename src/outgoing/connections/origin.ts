@@ -6,11 +6,11 @@ import { Turns } from './turns.js';
 export interface Waiter {
   /** The origin's places are shared in turn among clients. */
   readonly client: string;
-  /** Called once. @param connection one that is open, where there is one */
+  /** Called once. @param connection an open one, if there is one */
   granted(connection: Connection | undefined): void;
 }
 
-/** What the origins of a process share. */
+/** The state that the origins of a process share. */
 export interface SharedByOrigins {
   readonly guard: Guard;
   readonly perOrigin: number;
@@ -27,7 +27,7 @@ export interface SharedByOrigins {
   serve(origin: Origin): void;
   keepIdle(connection: Connection, origin: Origin): void;
   dropIdle(connection: Connection): void;
-  /** Drops an origin of which nothing is left. */
+  /** Removes an origin without places, waiters and connections. */
   forget(origin: Origin): void;
 }
 
@@ -35,7 +35,7 @@ export interface SharedByOrigins {
  * The places of one origin: those in use, up to the bound, and connections that are kept idle. A waiter that finds no
  * place queues; the clients that wait are served in turn.
  *
- * While somebody waits, the bound is reached or there is no socket: nobody overtakes.
+ * A waiter exists only while the bound is reached or there is no socket, so nobody overtakes it.
  */
 export class Origin {
   readonly #idle: Connection[] = [];
@@ -53,7 +53,7 @@ export class Origin {
     return this.#waiting.size > 0 && this.#inUse < this.all.perOrigin;
   }
 
-  /** Grants a place at once, or queues the waiter. */
+  /** Grants a place immediately, or queues the waiter. */
   acquire(waiter: Waiter): void {
     if (this.#waiting.size === 0 && this.#inUse < this.all.perOrigin) {
       if (this.#grant(waiter)) return;
@@ -63,7 +63,7 @@ export class Origin {
     this.all.waiting++;
   }
 
-  /** Takes out a waiter that gives up before its turn. */
+  /** Removes a waiter that gives up before its turn. */
   leave(waiter: Waiter): void {
     this.#waiting.delete(waiter.client, waiter);
     this.all.waiting--;
@@ -71,7 +71,7 @@ export class Origin {
     this.#forgetIfUnused();
   }
 
-  /** Grants a place to the next waiter. @returns false where there is no socket for it */
+  /** Grants a place to the next waiter. @returns false if there is no socket for it */
   grantNext(): boolean {
     if (this.#idle.length === 0 && !this.all.hasSocket()) return false;
     const next = this.#waiting.next();

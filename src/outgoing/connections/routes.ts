@@ -1,14 +1,14 @@
 import { createSocket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 
-/** Whether the kernel has a route, and an address of this host, for a connection to this IP address. */
+/** Returns whether the kernel has a route, and an address of this host, for a connection to this IP address. */
 export type HasRoute = (address: string) => Promise<boolean>;
 
 const noRouteCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'EAFNOSUPPORT', 'ENETDOWN']);
 
 /**
- * Asks the kernel by connecting a datagram socket, which looks up the route and sends nothing. Whatever else
- * goes wrong counts as a route, so that a receiver is not excused by accident.
+ * Asks the kernel by connecting a datagram socket, which looks up the route and sends nothing. Any other
+ * error counts as a route, so that a receiver is not excused by mistake.
  */
 export const hasRoute: HasRoute = (address) =>
   new Promise((resolve) => {

@@ -10,11 +10,11 @@ export interface DnsSettings {
   tries?: number;
 }
 
-/** A verdict on the resolver holds for everybody who asks within a second. */
+/** A verdict on the resolver is shared by all callers within a second. */
 const rememberedMs = 1_000;
 /** c-ares looks at its timeouts in steps of the same length, so the question may take twice as long. */
 const neutralQuestionTimeoutMs = 500;
-/** A resolver reads the list of name servers once; a laptop or a container may get others. */
+/** A resolver reads the list of name servers once; a laptop or a container may change its servers. */
 const resolverKeptMs = 60_000;
 
 /** DNS by c-ares, which waits for name servers on the event loop and takes none of libuv's threads. */
@@ -25,7 +25,7 @@ export class Dns {
 
   constructor(readonly settings: DnsSettings = {}) {}
 
-  /** Returns a name's addresses, IPv4 first. @throws an error with a DNS `code` where there are none */
+  /** Returns a name's addresses, IPv4 first. @throws an error with a DNS `code` if there are none */
   async addressesOf(hostname: string): Promise<readonly ResolvedAddress[]> {
     const resolver = this.#currentResolver();
     const [v4, v6] = await Promise.allSettled([
@@ -41,12 +41,12 @@ export class Dns {
   }
 
   /**
-   * Tells a dead resolver from one customer's dead name servers. Any name that got an answer since `sinceMs` shows that
-   * the resolver works. If there is none, the resolver is asked for the root's name servers, which belong to no customer.
-   * Its answer is shared by everybody who asks within a second.
+   * Distinguishes a dead resolver from one customer's dead name servers. Any name that got an answer since `sinceMs` shows that
+   * the resolver works. Otherwise the resolver is asked for the root's name servers, which belong to no customer.
+   * All callers within a second share its answer.
    *
-   * NXDOMAIN and REFUSED are answers. SERVFAIL is not: so a resolver on this host answers everything
-   * while the way from it to the world is cut.
+   * NXDOMAIN and REFUSED are answers. SERVFAIL is not, because a resolver on this host answers it to every query
+   * while it is cut off from the network.
    *
    * @param sinceMs on the clock of `performance.now()`
    */

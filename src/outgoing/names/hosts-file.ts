@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import type { ResolvedAddress } from './resolve.js';
 
 /**
- * Reads the system's list of names (hosts(5)), again when the file has changed. It reads in place, not on one of libuv's
+ * Reads the system's list of names (hosts(5)), again when the file has changed. It reads synchronously, not on one of libuv's
  * threads: the file is small and in the page cache.
  */
 export class HostsFile {
@@ -15,8 +15,8 @@ export class HostsFile {
   /**
    * Returns the addresses of a name.
    * @param name in lower case, without a final dot
-   * @returns in the order of the file, IPv4 first; empty where it is not listed
-   * @throws what the file system throws, unless there is no such file or it may not be read
+   * @returns in the order of the file, IPv4 first; empty if it is not listed
+   * @throws errors of the file system, unless there is no such file or it may not be read
    */
   addressesOf(name: string): readonly ResolvedAddress[] {
     try {

@@ -8,7 +8,7 @@ import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, type Turn } 
 export interface NameSettings extends DnsSettings {
   /** Instead of the system's `hosts`. */
   hostsPath?: string;
-  /** Names that DNS is asked for side by side (256), as long as every caller takes a turn. */
+  /** Names that DNS is asked for at the same time (256), if every caller takes a turn. */
   concurrency?: number;
 }
 
@@ -29,9 +29,9 @@ interface Asking {
  * | in `hosts` | the addresses there; DNS is not asked, as is the usual order of a system |
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
- * Lookups of one name at the same time ask once. A place waits for a turn to look up its name before its attempt begins, so
- * that nobody floods the resolver. A lookup itself never waits: where a connection turns out to be stale, which is rare,
- * the lookup has had no turn and is one more.
+ * Concurrent lookups of one name ask once. A place waits for a turn to look up its name before its attempt begins, so
+ * that the resolver is not flooded. A lookup itself never waits: if a connection turns out to be stale, which is rare,
+ * its lookup has no turn and is one more.
  */
 export class SystemNames implements Names {
   readonly #dns: Dns;
@@ -80,7 +80,7 @@ export class SystemNames implements Names {
     try {
       return !this.#asking.has(hostname) && this.#withoutDns(hostname).length === 0;
     } catch {
-      // The lookup throws the same, where the error is translated.
+      // The lookup throws the same error, and translates it.
       return false;
     }
   }
@@ -137,9 +137,9 @@ function isLoopback(address: string): boolean {
 }
 
 /**
- * Tells a lack of descriptors from silent servers: c-ares, without a socket for its question, says only that no server
+ * Distinguishes a lack of descriptors from silent servers: without a socket for its question c-ares says only that no server
  * could be reached.
- * @throws EMFILE or ENFILE when there are no descriptors left
+ * @throws EMFILE or ENFILE if there are no descriptors left
  */
 function refuseWithoutDescriptors(): void {
   try {

@@ -6,15 +6,15 @@ export interface ResolvedAddress {
 /** Finds all addresses of a name; rejects with an error that has a DNS `code`. */
 export type Lookup = (hostname: string) => Promise<readonly ResolvedAddress[]>;
 
-/** Turns names into addresses, and says whether the resolver is to blame for a name that has none. */
+/** Resolves names to addresses, and says whether the resolver is the cause if a name has none. */
 export interface Names {
   lookup: Lookup;
   /**
    * Waits until a name may be looked up.
-   * @param onTurn called once, at once where there is a turn
+   * @param onTurn called once, immediately if a turn is free
    */
   takeTurn(hostname: string, onTurn: (turn: Turn) => void): void;
-  /** Whether the lookup of this name, which is under way, has no answer because the resolver answers nobody. */
+  /** Whether the lookup under way of this name has no answer because the resolver does not answer anyone. */
   isSilentFor(hostname: string): Promise<boolean>;
 }
 
@@ -23,21 +23,21 @@ export interface Turn {
   end(): void;
 }
 
-/** The resolver answers nobody at all; nothing is known of the name. */
+/** The resolver does not answer at all; nothing is known about the name. */
 export class ResolverSilent extends Error {
   override name = 'ResolverSilent';
   /** @param code with which the lookup ended */
   constructor(readonly code: string) {
-    super(`the resolver answers nobody (${code})`);
+    super(`the resolver does not answer (${code})`);
   }
 }
 
-/** Whether this error says that the name does not exist, rather than that nobody answered. */
+/** Returns whether this error means that the name does not exist, rather than that there was no answer. */
 export function saysUnknownHost(error: unknown): boolean {
   return unknownHostCodes.has(dnsCode(error) ?? '');
 }
 
-/** Returns the `code` of an error, where it has one. */
+/** Returns the `code` of an error, if it has one. */
 export function dnsCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined;
   return typeof error.code === 'string' ? error.code : undefined;

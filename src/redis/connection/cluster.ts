@@ -1,6 +1,6 @@
 /**
- * A Redis Cluster that takes the commands of a single Redis, each sent to the node of its key. As with a single one,
- * nothing is queued while a node is away, and nothing is sent twice but what a node has refused to run: a slot that moved
+ * Opens a Redis Cluster that takes the commands of a single Redis, and sends each to the node of its key. As with a single one,
+ * no command is queued while a node is unavailable. Only a command that a node refused to run is repeated: its slot has moved
  * (MOVED, ASK) or is being moved (TRYAGAIN).
  */
 import { Cluster, type Redis } from 'ioredis';
@@ -12,9 +12,9 @@ import type { Nodes } from './nodes.js';
 import { slotOf } from './slots.js';
 import { spreadPipeline } from './spreadPipeline.js';
 
-/** What a client of a cluster learns of a failover that no command of its own ran into. */
+/** Finds a failover that no command of this process has met. */
 const refreshSlotsMs = 1000;
-/** Between two tries while a slot is being moved key by key; a command ends with its own timeout. */
+/** The pause between two tries while a slot is being moved key by key; a command ends with its own timeout. */
 const tryAgainMs = 30;
 const maxRedirections = 64;
 
@@ -37,7 +37,7 @@ export function openCluster(
     retryDelayOnTryAgain: tryAgainMs,
     maxRedirections,
     clusterRetryStrategy: retryStrategy,
-    // A certificate names hosts, not what they resolve to; and an address may change between two connections.
+    // A certificate names hosts, not their addresses; and an address may change between two connections.
     dnsLookup: (host, callback) => callback(null, host),
   });
   const sent = watchNodes(cluster, log);
@@ -46,7 +46,7 @@ export function openCluster(
   return { redis: cluster as unknown as Redis, nodes: nodesOf(cluster, sent) };
 }
 
-/** ioredis does the same by `slotsRefreshInterval`, and may go on with it for ever after `disconnect` (6.0.0). */
+/** The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0). */
 function refreshSlots(cluster: Cluster): void {
   const timer = setInterval(() => {
     if (cluster.status === 'ready') cluster.refreshSlotsCache();
@@ -55,7 +55,7 @@ function refreshSlots(cluster: Cluster): void {
   cluster.once('end', () => clearInterval(timer));
 }
 
-/** Prepares each connection to a node. @returns by slot, on which connection its last command went out */
+/** Prepares each connection to a node. @returns by slot, the connection that sent its last command */
 function watchNodes(cluster: Cluster, log: Logger): (Redis | undefined)[] {
   const sent: (Redis | undefined)[] = [];
   const away = new Set<string>();
@@ -71,7 +71,7 @@ function watchNodes(cluster: Cluster, log: Logger): (Redis | undefined)[] {
     node.on('ready', () => {
       if (away.delete(name)) log.info({ node: name }, 'a node of redis is back');
     });
-    // A command never waits in this process for a connection; so it is there before the first one.
+    // No command waits in this process for a connection, so the connection is made before the first command.
     node.options.enableOfflineQueue = false;
     if (!node.options.readOnly) node.connect().catch(ignore);
   });
@@ -97,7 +97,7 @@ function nodesOf(cluster: Cluster, sent: readonly (Redis | undefined)[]): Nodes 
     primariesBefore = primaries;
   });
   const owns = (node: Redis, key: string): boolean => cluster.slots[slotOf(key)]?.[0] === nameOf(node);
-  /** By node, the number that made a key of it last. */
+  /** By node, the number in the last key that was found for it. */
   const numbers = new WeakMap<Redis, number>();
   return {
     isCluster: true,
@@ -118,14 +118,23 @@ function nodesOf(cluster: Cluster, sent: readonly (Redis | undefined)[]): Nodes 
       return undefined;
     },
     onLost: (listener) => void listeners.push(listener),
-    ping: () => Promise.any(cluster.nodes('master').map((node) => node.ping())),
+    ping: () => firstAnswer(cluster.nodes('master').map((node) => node.ping())),
+    echo: () => firstAnswer(cluster.nodes('master').map((node) => node.echo(''))),
   };
 }
 
-/** A node with one slot in a hundred is missed by all of these once in a thousand times. */
+async function firstAnswer(answers: Promise<unknown>[]): Promise<unknown> {
+  try {
+    return await Promise.any(answers);
+  } catch (err) {
+    throw (err as AggregateError).errors[0] ?? new Error("Cluster isn't ready: none of its nodes is known");
+  }
+}
+
+/** For a node with one slot in a hundred, all of these fail once in a thousand times. */
 const triedNumbers = 700;
 
 const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
 
-/** The error reaches whoever waits; this only keeps it from being unhandled as well. */
+/** The error reaches the callers; this only prevents an unhandled rejection. */
 function ignore(): void {}

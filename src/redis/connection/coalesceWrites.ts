@@ -1,12 +1,12 @@
 import type { Socket } from 'node:net';
 
-/** Large enough that a system call is shared, small enough that Redis begins while the rest is still being made. */
+/** Large enough to share a system call, small enough that Redis begins while the rest is still being built. */
 const piece = 4;
 
 /**
- * Sends what is written to a socket in one turn of the event loop in pieces of several commands: a system call for a
- * piece instead of one for each, and Redis sees it at once, so that it flushes its file once for all of it. Nothing
- * waits longer than for the requests that this turn has read already.
+ * Sends the commands that one turn of the event loop writes to a socket in pieces of several commands. A piece takes one
+ * system call, and Redis flushes its file once for all of its commands. No command waits longer than for the requests
+ * that this turn has already read.
  */
 export function coalesceWrites(socket: Socket): void {
   const write = socket.write;

@@ -1,9 +1,9 @@
-/** A connection that owes an answer for this much longer than a command may take is dead, and another is made. */
+/** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
 const deadAfterMs = 500;
 
 export type ConnectionSettings = ReturnType<typeof connectionSettings>;
 
-/** What holds for every connection: nothing is queued while a server is away, and nothing is sent twice. */
+/** Returns the settings of every connection: no command is queued while a server is unavailable, and none is repeated. */
 export function connectionSettings(commandTimeoutMs: number) {
   return {
     enableOfflineQueue: false,
@@ -16,7 +16,7 @@ export function connectionSettings(commandTimeoutMs: number) {
   };
 }
 
-/** After how long the next connection is tried, ms. */
+/** Returns the pause before the next try to connect, ms. */
 export function retryStrategy(times: number): number {
   return Math.min(50 * times, 500);
 }

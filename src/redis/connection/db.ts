@@ -1,7 +1,7 @@
 /**
- * The connection to Redis, and what every store function needs of it.
+ * The connection to Redis, shared by every store function.
  *
- * Nothing is queued while Redis is away and nothing is sent twice by itself: a command
+ * No command is queued while Redis is unavailable, and none is repeated automatically: a command
  * either answers within its time or fails, and its caller knows that it may have run.
  */
 import { Redis } from 'ioredis';
@@ -15,13 +15,13 @@ import { type Nodes, singleNode } from './nodes.js';
 import { type CommandObserver, observeCommands } from './observeCommands.js';
 
 export interface Db {
-  /** Takes every command; a cluster's sends each to the node of its key. What one server knows is asked of `nodes`. */
+  /** Takes every command, and in a cluster sends it to the node of its key. For commands about one server use `nodes`. */
   redis: Redis;
   nodes: Nodes;
   prefix: string;
   global: ReturnType<typeof globalKeys>;
   client(clientToken: string): ReturnType<typeof clientKeys>;
-  /** Added to Redis' own clock by every script, ms: 0, but where a test skips time. */
+  /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
 }
 
@@ -35,12 +35,12 @@ export interface DbOptions {
   observe?: CommandObserver;
 }
 
-/** Redis did not answer: what was asked may or may not have happened. */
+/** Redis did not answer: the command may or may not have run. */
 export class RedisUnavailable extends Error {
   override name = 'RedisUnavailable';
 }
 
-/** @throws RangeError where the URL is none */
+/** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
   const { redis, nodes } = open(
     readRedisAddress(options.url),
@@ -81,7 +81,7 @@ function openSingle(
   const options = {
     ...settings,
     retryStrategy,
-    // A primary that was demoted keeps its connections: the next one leads to the new primary.
+    // A demoted primary keeps its connections: a new connection leads to the new primary.
     reconnectOnError: (err: Error) => err.message.startsWith('READONLY'),
   };
   if (address.kind === 'single') return new Redis(address.url, options);
@@ -98,20 +98,20 @@ function openSingle(
     ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
     sentinelRetryStrategy: retryStrategy,
     sentinelCommandTimeout: 1000,
-    // They say that another Redis is the primary now, also where the old one is silent and keeps its connections.
+    // Sentinels announce a new primary, also if the old one is silent and keeps its connections.
     failoverDetector: true,
   });
 }
 
-/** For good. Whoever has a connection beside this one ends it at its `end`. */
+/** Closes the connection for good. Owners of a second connection close it on this one's `end`. */
 export function closeDb({ redis }: Db): void {
-  // Told to end between two tries, ioredis tries no more and says so to nobody.
+  // If it is closed between two tries, ioredis stops without an event.
   const between = redis.status === 'reconnecting';
   redis.disconnect();
   if (between) redis.emit('end');
 }
 
-/** Waits until every server is there. @throws after `timeoutMs` */
+/** Waits until every server answers. @throws after `timeoutMs` */
 export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   const end = Date.now() + timeoutMs;
   for (;;) {
@@ -127,7 +127,7 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   }
 }
 
-/** True for an error that means "Redis is away, full or did not answer", as against a script's own error. */
+/** True for an error that means "Redis is unavailable, full or did not answer", not for a script's own error. */
 export function isRedisUnavailable(err: unknown): boolean {
   if (err instanceof RedisUnavailable) return true;
   if (!(err instanceof Error)) return false;
@@ -139,7 +139,7 @@ const unavailableWords = new RegExp(
     "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
     'ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT',
     'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^BUSY ',
-    // Of a cluster: a node or all of it is away, or a slot is being moved.
+    // Of a cluster: one node or all are unavailable, or a slot is being moved.
     "Cluster isn't ready|cluster is down|None of startup nodes|Failed to refresh slots cache",
     '^(MOVED|ASK|TRYAGAIN) |Too many Cluster redirections|Cluster is ended',
     // No memory left; no disk left.

@@ -1,6 +1,6 @@
 /**
- * When a write is safe: on the disk of the server that took it, and on those of as many replicas as asked for. In a
- * cluster each node is asked by itself, for the writes of its own.
+ * Waits until writes are safe: on the disk of the server that took them, and on the disks of as many replicas as configured. In
+ * a cluster each node confirms its own writes.
  */
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
@@ -9,22 +9,23 @@ import { type NodeDurability, watchNode } from './nodeDurability.js';
 
 export interface Durability {
   /**
-   * Resolves once all that Redis has answered so far about this client is safe.
-   * @throws RedisUnavailable where that is not confirmed in time
+   * Resolves once all writes answered so far about this client are safe.
+   * @param clientToken or a recipient of notices (`toldAccount`)
+   * @throws RedisUnavailable if that is not confirmed in time
    */
   reached(clientToken: string): Promise<void>;
   close(): void;
 }
 
 export interface DurabilityOptions {
-  /** The store is durable by itself, as a managed one says of itself: nothing is waited for. */
+  /** The store is durable by itself, as some managed stores are: there is no wait. */
   trusted: boolean;
   /** Replicas that must have it on their disks too. */
   ackReplicas: number;
   log: Logger;
 }
 
-/** Tells the operator, once, where a write is on no disk when it is answered. */
+/** Warns the operator, once, if an answered write is on no disk. */
 export async function openDurability(db: Db, options: DurabilityOptions): Promise<Durability> {
   if (options.trusted) return { reached: () => Promise.resolve(), close: () => undefined };
   const watched = new Map<Redis, NodeDurability>();
@@ -44,15 +45,15 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
   const canConfirm = await Promise.all(db.nodes.primaries().map((node) => of(node).canConfirm()));
   if (canConfirm.includes(false)) {
     options.log.warn(
-      'redis is not durable: it has no append-only file (appendonly yes), or cannot say what is in it (WAITAOF). ' +
-        'What it loses in a crash is lost. Where the store is durable by itself, REDIS_DURABILITY=trusted says so',
+      'redis is not durable: it has no append-only file (appendonly yes), or cannot confirm writes (WAITAOF). ' +
+        'A crash loses accepted writes. If the store is durable by itself, set REDIS_DURABILITY=trusted',
     );
   }
   return {
     async reached(clientToken) {
       const node = db.nodes.sentOn(db.client(clientToken).base);
       if (node === undefined || node.status === 'end') {
-        throw new RedisUnavailable('the node of redis that keeps this client is away');
+        throw new RedisUnavailable('the node of redis that keeps this client is unavailable');
       }
       await of(node).reached();
     },

@@ -1,9 +1,9 @@
 /**
- * Lists the fields of each hash whose fields have fixed names. TypeScript takes its types from here, and a test holds the
- * scripts to the list (test/redis/scripts.test.ts). Times are ms; a field without a value is absent.
+ * Lists the fields of each hash whose fields have fixed names. TypeScript takes its types from here, and a test checks the
+ * scripts against the list (test/redis/scripts.test.ts). Times are ms; a field without a value is absent.
  */
 export const fields = {
-  /** previous_secrets: `<hash>:<valid until>` of each, by commas; generation: raised by whatever ends all tokens. */
+  /** previous_secrets: `<hash>:<valid until>` of each, separated by commas; generation: raised to end all tokens. */
   account: [
     'name',
     'client_id',
@@ -14,23 +14,26 @@ export const fields = {
     'disabled',
     'created_at',
   ],
-  /** cleared: nothing else of a deleted client is left but keys that expire. */
+  /** cleared: only keys that expire are left of a deleted client. */
   client: ['account_id', 'name', 'created_at', 'max_in_flight', 'max_per_second', 'deleted', 'cleared'],
-  /** nonce: of the call that stored the URL; answered: '1' once a caller was told 200. */
+  /** nonce: of the call that stored the URL; answered: '1' once a caller was answered 200. */
   registration: ['url', 'generation', 'registered_at', 'nonce', 'account_id', 'answered', 'pending_since'],
   /**
    *   generation      raised by each register, reset and change of the URL; never falls
    *   state           active (also when absent) | failing | suspended
    *   paused, held    '1' while an operator paused it; while its account is disabled
    *   epoch           raised at each change of state: a verdict from an older epoch changes no state
-   *   failures, attempts_failed   failed attempts in a row over all notifications; those that count toward a suspension
-   *   first_failure_at, first_failure_clock   the first of them: when, and what the client's clock said
+   *   failures, attempts_failed   failed attempts in a row over all notifications; those that count towards a suspension
+   *   first_failure_at, first_failure_clock   the first of them: its time, and the client's clock then
    *   not_before      no attempt before it (Retry-After)
    *   probe_step, probe_at, probe   the one probe of a failing endpoint; probe: `<token> <asset>`
-   *   clock_ms, clock_at   the client's clock: ms run so far; since when it runs (0: it stands still)
+   *   clock_ms, clock_at   the client's clock: ms run so far; since when it runs (0: it is stopped)
    *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
-   *   recovered_at    when deliveries were last free to go on: what waits since before drains at a bounded rate
+   *   recovered_at    when deliveries could last go on again: assets that wait since before drain at a bounded rate
+   *   held_runs       number of paused or cancelled runs; absent: no run was ever held, and none of its segments are forgotten
+   *   updates_until   the latest time of acceptance that a reader of the feed has seen in the list (updates.ts)
+   *   state_notice, secret_notice   JSON of a notice that has no workflow yet (records/owedNotices.ts)
    */
   endpoint: [
     'generation',
@@ -57,15 +60,35 @@ export const fields = {
     'rate_at',
     'drain_at',
     'recovered_at',
+    'held_runs',
+    'updates_until',
+    'state_notice',
+    'secret_notice',
+  ],
+  /**
+   * Notices of an account, or of the platform, whose URL is a setting.
+   *   failures, not_before   failed attempts in a row; no attempt before it
+   */
+  notices: [
+    'url',
+    'set_at',
+    'failures',
+    'not_before',
+    'last_success_at',
+    'last_failure_at',
+    'last_error',
+    'last_status',
   ],
   /**
    *   state           absent: waiting
    *   priority        absent: live
-   *   group           of the workflow that it shares; absent: it has one of its own
-   *   before          16 bytes: the id of the asset's claim before this one; absent: it is the first, or of an older release
+   *   group           name of the workflow that it shares; absent: it has its own
+   *   before          16 bytes: the id of the asset's previous claim; absent: this is the first, or of an older release
    *   by, reason      superseded by, not needed because of; why it failed
    *   attempts        JSON, one line each
-   *   clock_since     what the client's clock said at the first failed attempt
+   *   clock_since     the client's clock at the first failed attempt
+   *   run             the analysis run of its event; absent: none
+   *   keeps           the notifications of which one is owed again if its run is cancelled (add_to_run in claim.lua)
    */
   notification: [
     'asset',
@@ -82,10 +105,30 @@ export const fields = {
     'failures',
     'clock_since',
     'redeliver_failures',
+    'run',
+    'keeps',
+  ],
+  /** state: active (also if absent) | paused | cancelled; version: raised by each change; forgot_at: when an operator asked to forget */
+  run: ['first_at', 'state', 'state_at', 'version', 'forgot_at'],
+  /**
+   * A run at one client. accepted: events; none: those that made no notification; then its notifications by their first end;
+   * forgotten: segments. hold: 'paused' or 'cancelled', at that version of the run's state.
+   */
+  runOfClient: [
+    'accepted',
+    'none',
+    'delivered',
+    'superseded',
+    'not_needed',
+    'failed',
+    'cancelled',
+    'forgotten',
+    'hold',
+    'version',
   ],
 } as const;
 
 export type HashName = keyof typeof fields;
 export type FieldOf<N extends HashName> = (typeof fields)[N][number];
-/** A hash as Redis answers it. */
+/** A hash as Redis returns it. */
 export type HashOf<N extends HashName> = Partial<Record<FieldOf<N>, string>>;

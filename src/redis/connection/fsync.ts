@@ -1,24 +1,24 @@
 import type { Redis } from 'ioredis';
 
 export interface FsyncWatch {
-  /** Whether Redis is known to have on its disk what it has answered, also while it rewrites its log. */
+  /** Whether Redis is known to have every answered write on its disk, also while it rewrites its log. */
   always(): boolean;
-  /** Resolves once Redis was asked for the first time. */
+  /** Resolves after the first question to Redis. */
   asked: Promise<void>;
   close(): void;
 }
 
-/** An operator may change it at any time. */
+/** How often it asks again: an operator may change the setting at any time. */
 const askEveryMs = 30_000;
 
-/** Asks at each connection and from time to time; where Redis does not say (CONFIG may be forbidden), it is not known. */
+/** Asks at each connection and from time to time. If Redis does not say (CONFIG may be forbidden), it is unknown. */
 export function watchFsync(redis: Redis): FsyncWatch {
   let always = false;
   const ask = async () => {
     try {
       always = await readFsync(redis);
     } catch (err) {
-      // One slow answer says nothing about a setting; a refusal does.
+      // A slow answer says nothing about the setting; a refusal does.
       if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) always = false;
     }
   };

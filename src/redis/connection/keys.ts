@@ -1,6 +1,6 @@
 /**
  * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches
- * one client, hence one cluster slot. What is global is touched by plain commands, or by scripts of one account.
+ * one client, hence one cluster slot. Global keys are touched by plain commands, or by scripts of one account.
  *
  * Global
  *   layout                        number, the layout version of the keys
@@ -10,47 +10,69 @@
  *   access-token:{<account's key>}:<sha256>  string: generation and scopes, with a TTL
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
- *   account-calls:{<account's key>}  stream: who read or changed what of the account by the API, the newest 2,000 (auditCalls.ts)
- *   account-call:{<account's key>}:<mark>  the same reading call of the last minute
- *   account-rate:<names|records>:<account id>  number: dear calls of an account in the window that ends with the key
- *   console-link:<sha256>         string: JSON of whom a link of the console is for; 15 minutes (consoleSessions.ts)
- *   console-session:<sha256>      string: the same of a session that such a link has opened; 8 hours
+ *   account-calls:{<account's key>}  stream: audited API calls of the account, the newest 2,000 (auditCalls.ts)
+ *   account-call:{<account's key>}:<mark>  marks a reading call, to recognise repeats within a minute
+ *   account-rate:<names|records>:<account id>  number: expensive calls of an account in the window that ends with the key
+ *   console-link:<sha256>         string: JSON of the owner of a console link; 15 minutes (consoleSessions.ts)
+ *   console-session:<sha256>      string: the same for a session that a link has opened; 8 hours
  *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
  *   owed-clients                  sorted set: client token by the time its last claim began (ms); in a cluster
  *                                 owed-clients:{<n>}, each beside the clients in it (redis/owed/owedIndex.ts)
  *   audit                         stream of operators' changes
- *   audit-told                    id of its last entry that is in the service's log
- *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are dealt with
- *   reclaimed-runs                sorted set: run ids of those lately dealt with, by the time they closed (ms)
- *   reclaim-failed                number of those whose events could not be claimed at the last look
- *   unaccounted                   hash: client token and notification id -> JSON of what is inconsistent about it
- *   accounting-cursor             string: which clients the sweep looks at next
+ *   audit-told                    id of the last audit entry that is in the service's log
+ *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are reclaimed
+ *   reclaimed-runs                sorted set: run ids of recently reclaimed workflows, by the time they closed (ms)
+ *   reclaim-failed                number of workflows whose events could not be claimed at the last try
+ *   unaccounted                   hash: client token and notification id -> JSON of the inconsistency found
+ *   accounting-cursor             string: the clients that the sweep reads next
+ *   runs                          sorted set: analysis runs by the time an event of each was last announced (ms), at most
+ *                                 10,000 and the paused ones
+ *   run:<id>                      hash (fields.ts): operators' decisions about a run
+ *   run-clients:<id>              set: client tokens that an event of the run has named
+ *   run-progress:<id>             list: JSON of the run's counts and their time, the oldest first (redis/runs/progress.ts)
+ *   open-runs                     set: runs whose counts may still change
+ *   changed-runs                  set: runs whose clients do not all follow their state yet
  *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
- *   counts                        hash: JSON of what the sweep counted and of its end, each with when (counts.ts)
+ *   token-failures:<id and address>  number: failed token calls in the window that ends with the key (tokenLimits.ts)
+ *   disk-mark                     string: written to learn whether a write reaches the disk (nodeDurability.ts)
+ *   counts                        hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
  *
  * Of one client, `{T}:` before each
  *   client                        hash (fields.ts)
- *   signing-secrets               hash of the client's signing secrets
+ *   signing-secrets               hash of the client's sealed secrets: signing secrets (signingSecrets.ts) and the values of
+ *                                 its request headers (requestHeaders.ts)
  *   registration                  hash (fields.ts)
  *   endpoint                      hash (fields.ts)
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
  *                                 the first 256 segments
  *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (shared/known.lua)
- *   known-beside                  set: <bucket>:<field> of each asset that has one
- *   owed                          hash: asset -> notification id, of what waits
+ *   known-beside                  set: <bucket>:<field> of each asset that has such a set
+ *   owed                          hash: waiting asset -> notification id; written with the three below by `write_waiting`
+ *                                 (shared/notification.lua)
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
- *   flight                        hash: asset -> what its attempt holds (shared/notification.lua); such an asset is owed
- *                                 too, and in none of the four above
+ *   flight                        hash: asset -> its attempt's entry (shared/notification.lua); such an asset is also
+ *                                 owed, and in none of the four above
+ *   run:<id>                      hash (fields.ts): a run's counts and hold here; expires 14 days after its last notification ends
+ *   run-owed:<id>                 set: ids of the run's notifications that are owed
+ *   run-known:<id>                list: bucket, `:`, asset field and fingerprints that an event of the run was the first to
+ *                                 bring; expires with run:<id>
+ *   held-runs                     set: ids of paused or cancelled runs
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
+ *   updates                       stream: asset and notification id of updates that readers of the feed do not find in the
+ *                                 list of notifications, the newest 10,000 (updates.ts)
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
- *   attempts-by:<hour>            hash: what attempts of that hour came to, in 5-minute steps; 26 hours (attemptHistory.ts)
+ *   attempts-by:<hour>            hash: results of that hour's attempts, in 5-minute steps; 26 hours (attemptHistory.ts)
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
  *   beside:<asset>                set: ids of notifications that the chain of the asset's claims may not lead to; 14 days
  *                                 after the last of them ended (assetNotifications.ts)
+ *
+ * Recipients of notices, with `{account:<id>}:` or `{platform:}:` before each
+ *   notices                       hash (fields.ts): the URL, and the results of its receiver
+ *   signing-secrets               hash of the notices' signing secrets
  */
 export function globalKeys(prefix: string) {
   return {
@@ -77,21 +99,31 @@ export function globalKeys(prefix: string) {
     reclaimFailed: `${prefix}reclaim-failed`,
     unaccounted: `${prefix}unaccounted`,
     accountingCursor: `${prefix}accounting-cursor`,
+    runs: `${prefix}runs`,
+    run: (id: string) => `${prefix}run:${id}`,
+    runClients: (id: string) => `${prefix}run-clients:${id}`,
+    runProgress: (id: string) => `${prefix}run-progress:${id}`,
+    openRuns: `${prefix}open-runs`,
+    changedRuns: `${prefix}changed-runs`,
     brokenClients: `${prefix}broken-clients`,
     counts: `${prefix}counts`,
-    /** Before the keys that count an account's dear calls. */
+    /** Prefix of the keys that count an account's expensive calls. */
     accountRate: `${prefix}account-rate`,
-    /** Before the keys that count failed token calls. */
+    /** Prefix of the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
-    /** Written before each wait for the disk (nodeDurability.ts); in a cluster `disk-mark:{<n>}` on each node. */
+    /** The key written before each wait for the disk (nodeDurability.ts); in a cluster `disk-mark:{<n>}` on each node. */
     diskMark: `${prefix}disk-mark`,
   };
 }
 
-/** Returns the beginning of every key of one client. Scripts add the rest: a test holds them to `clientKeys`. */
+/** Returns the prefix of every key of one client. Scripts add the rest: a test checks them against `clientKeys`. */
 export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }
+
+/** Names a recipient of notices in place of a client token, for scripts: no client token has a colon. */
+export const toldAccount = (accountId: string): string => `account:${accountId}`;
+export const toldPlatform = 'platform:';
 
 export function clientKeys(prefix: string, clientToken: string) {
   const base = clientBase(prefix, clientToken);
@@ -99,6 +131,8 @@ export function clientKeys(prefix: string, clientToken: string) {
     base,
     client: `${base}client`,
     signingSecrets: `${base}signing-secrets`,
+    /** Only for a recipient of notices (`toldAccount`), never for a client. */
+    notices: `${base}notices`,
     registration: `${base}registration`,
     endpoint: `${base}endpoint`,
     stateChanges: `${base}state-changes`,
@@ -108,17 +142,22 @@ export function clientKeys(prefix: string, clientToken: string) {
     dueBackfill: `${base}due:backfill`,
     flight: `${base}flight`,
     resends: `${base}resends`,
-    /** Of the first release, until the sweep meets it. */
+    run: (id: string) => `${base}run:${id}`,
+    runOwed: (id: string) => `${base}run-owed:${id}`,
+    runKnown: (id: string) => `${base}run-known:${id}`,
+    heldRuns: `${base}held-runs`,
+    /** Written by the first release, until the sweep converts it. */
     inFlightOfLayout1: `${base}in-flight`,
     notification: (id: string) => `${base}notification:${id}`,
     notifications: `${base}notifications`,
+    updates: `${base}updates`,
     sendLimit: `${base}send-limit`,
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
     beside: (platformId: string) => `${base}beside:${platformId}`,
     known: (bucket: string) => `${base}known:${bucket}`,
     knownBesides: `${base}known-beside`,
-    /** Of an asset with many segments; its field is bytes. */
+    /** The set of an asset with many segments; its field is bytes. */
     knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
       Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),
   };

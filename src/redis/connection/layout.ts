@@ -1,16 +1,16 @@
 import type { Db } from './db.js';
 
 /**
- * The layout of the keys that this release writes. The first release wrote 1, and stops at a layout two ahead of its own:
- * it would not see what this one has in flight, so there is no 2.
+ * The layout of the keys that this release writes. The first release wrote 1, and stops at a layout two ahead of its own.
+ * It must stop, because it would not see this release's attempts in flight; so there is no layout 2.
  */
 export const layoutVersion = 3;
 
-/** Layouts that this release understands, and goes on from. */
+/** Layouts that this release understands and continues. */
 const understood = [1, layoutVersion];
 
 /**
- * Marks a store with this layout, an empty one or one that it understands.
+ * Marks a store with this layout, if it is empty or has a layout that this release understands.
  * @throws with a message for the operator
  */
 export async function checkLayout(db: Db): Promise<void> {

@@ -1,10 +1,10 @@
 /**
- * When a write to one server is safe.
+ * Waits until writes to one server are safe.
  *
- * With `appendfsync always` and no replicas asked for Redis has on its disk what it has answered. Otherwise WAITAOF says
- * so (Redis 7.2+, Valkey): it holds up its whole connection and looks at that connection's own writes, so it has a
- * connection of its own, on which a small write comes before it: what was written earlier, by anyone, lies before that
- * in the log. Callers that come while one wait is under way share the next.
+ * With `appendfsync always` and no replicas, every answered write is already on disk. Otherwise WAITAOF (Redis 7.2+,
+ * Valkey) waits. It blocks its whole connection and covers only that connection's own writes, so it has a
+ * separate connection, on which a small write comes first: all earlier writes of anyone come before that one
+ * in the log. Callers that arrive during one wait share the next.
  */
 import type { Redis } from 'ioredis';
 import { retryStrategy } from './connectionSettings.js';
@@ -13,9 +13,9 @@ import { watchFsync } from './fsync.js';
 import { runPipeline } from './pipeline.js';
 
 export interface NodeDurability {
-  /** Resolves once all that this server has answered so far is safe. @throws RedisUnavailable where that is not confirmed in time */
+  /** Resolves once all writes that this server has answered are safe. @throws RedisUnavailable if that is not confirmed in time */
   reached(): Promise<void>;
-  /** False where the server has no file, or cannot say what is in it. */
+  /** Returns false if the server has no append-only file, or cannot confirm writes. */
   canConfirm(): Promise<boolean>;
   close(): void;
 }
@@ -26,7 +26,7 @@ export function watchNode(db: Db, node: Redis, ackReplicas: number): NodeDurabil
   const fsync = watchFsync(node);
   const disk = openDisk(db, node, ackReplicas);
   let canConfirm = true;
-  /** How often the connection was lost: behind it another server may answer, without the writes that are asked about. */
+  /** How often the connection was lost: then another server may answer, without the writes in question. */
   let losses = 0;
   const lost = () => {
     losses++;
@@ -45,7 +45,7 @@ export function watchNode(db: Db, node: Redis, ackReplicas: number): NodeDurabil
       if (ackReplicas === 0 && fsync.always()) return;
       if (canConfirm || ackReplicas > 0) await confirm();
       if (!canConfirm && ackReplicas > 0) {
-        throw new RedisUnavailable('redis cannot say what its replicas have on their disks');
+        throw new RedisUnavailable('redis cannot say which writes its replicas have on disk');
       }
     },
     async canConfirm() {
@@ -62,7 +62,7 @@ export function watchNode(db: Db, node: Redis, ackReplicas: number): NodeDurabil
 }
 
 interface Disk {
-  /** @returns false where the server cannot say. @throws RedisUnavailable */
+  /** @returns false if the server cannot confirm it. @throws RedisUnavailable */
   wait(): Promise<boolean>;
   close(): void;
 }
@@ -107,17 +107,17 @@ async function reachDisk(db: Db, node: Redis, connection: Redis, ackReplicas: nu
   // Sentinels may have named another primary to the connection that asks.
   if (node.options.sentinels && serverOf(node) !== serverOf(connection)) {
     connection.disconnect(true);
-    throw new RedisUnavailable('another redis than the one that took a write was asked about it');
+    throw new RedisUnavailable('the confirmation of a write came from another redis than the write');
   }
   return true;
 }
 
-/** Writes a small key that lies on this node, and waits. Where its slot is on the move, another key does. */
+/** Writes a small key of this node, and waits. If its slot is being moved, tries another key. */
 async function markAndWait(db: Db, node: Redis, connection: Redis, ackReplicas: number): Promise<unknown> {
   let mark: string | undefined;
   for (let tries = 1; ; tries++) {
     mark = db.nodes.keyOn(node, db.global.diskMark, mark);
-    if (mark === undefined) throw new RedisUnavailable('this node of redis has no slot any more');
+    if (mark === undefined) throw new RedisUnavailable('this node of redis has no slot left');
     try {
       const commands = connection.pipeline().set(mark, Date.now());
       const wait = commands.call('WAITAOF', 1, ackReplicas, confirmWithinMs) as typeof commands;
@@ -131,5 +131,5 @@ async function markAndWait(db: Db, node: Redis, connection: Redis, ackReplicas: 
 
 const serverOf = ({ stream }: Redis): string => `${stream.remoteAddress}:${stream.remotePort}`;
 
-/** The error reaches whoever waits; these listeners only keep it from being unhandled as well. */
+/** The error reaches the callers who wait; these listeners only prevent an unhandled rejection. */
 function ignore(): void {}

@@ -3,19 +3,21 @@ import type { Redis } from 'ioredis';
 /** The servers behind the commands: one Redis, or the primaries of a cluster. */
 export interface Nodes {
   isCluster: boolean;
-  /** Connections to all that take writes, as far as they are known now. */
+  /** Returns connections to all known servers that take writes. */
   primaries(): Redis[];
   /**
-   * Returns the connection on which the last command of this key's slot went out, or else would go now; undefined where no
-   * node has the slot. A node of a cluster that was lost and is there again has another connection.
+   * Returns the connection that sent the last command of this key's slot, or else would send it now; undefined if no
+   * node has the slot. A node of a cluster that was lost and is back has another connection.
    */
   sentOn(key: string): Redis | undefined;
-  /** Names a key that lies on this node, beginning with `name`, and is not `other`; undefined where none is found. */
+  /** Returns a key of this node that begins with `name` and is not `other`; undefined if none is found. */
   keyOn(node: Redis, name: string, other?: string): string | undefined;
-  /** Has `listener` told when from now on a server may answer that has lost what was answered before. */
+  /** Calls `listener` when a server may answer from now on that has lost answered writes. */
   onLost(listener: () => void): void;
-  /** Resolves once a server answers. @throws what it throws */
+  /** Resolves once a server answers. @throws the error of the first server if none answers */
   ping(): Promise<unknown>;
+  /** Like `ping`, which Redis refuses after a failed write to disk. */
+  echo(): Promise<unknown>;
 }
 
 /** Describes one Redis, also one that Sentinels name. */
@@ -29,5 +31,6 @@ export function singleNode(redis: Redis): Nodes {
     // After a reconnect another server may answer, or one that has lost its last second.
     onLost: (listener) => void redis.on('close', listener),
     ping: () => redis.ping(),
+    echo: () => redis.echo(''),
   };
 }

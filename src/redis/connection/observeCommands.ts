@@ -1,19 +1,19 @@
 import type { Redis } from 'ioredis';
 
-/** Why Redis did not do what it was asked. `other`: a mistake of ours, such as a script that fails. */
+/** Why a command failed. `other`: a bug of the service, such as a script that fails. */
 export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;
 export type RedisErrorClass = (typeof redisErrorClasses)[number];
 
-/** Told of every command of a connection: how long it took, ms, and why it failed where it did. */
+/** Called for every command of a connection: its duration, ms, and the reason if it failed. */
 export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
 
-/** ioredis' own command: whoever sends one waits for the promise behind these two. */
+/** ioredis' own command: its sender waits for the promise behind these two. */
 interface SentCommand {
   resolve(value: unknown): void;
   reject(err: Error): void;
 }
 
-/** Times each command from the moment it is sent. No promise is made for it: this is on the way of every event. */
+/** Times each command from the moment it is sent. It makes no promise, because every event passes here. */
 export function observeCommands(redis: Redis, observe: CommandObserver): void {
   const send = redis.sendCommand.bind(redis);
   redis.sendCommand = (command, ...rest) => {
@@ -25,7 +25,7 @@ export function observeCommands(redis: Redis, observe: CommandObserver): void {
       resolve(value);
     };
     sent.reject = (err) => {
-      // The server does not have the script yet: it is sent whole.
+      // The server does not have the script yet: the whole script is sent.
       const isAnswer = err.message.startsWith('NOSCRIPT');
       observe(performance.now() - sentAt, isAnswer ? undefined : classOf(err.message));
       reject(err);

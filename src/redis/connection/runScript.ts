@@ -4,7 +4,7 @@ import type { Script } from './script.js';
 
 export type ScriptArgument = string | number | Buffer;
 
-/** Runs a script of one client whose arguments are ARGV from 2 on. Strings come back as Buffers: some of them are bytes. */
+/** Runs a script of one client whose arguments are ARGV from 2 on. Strings are returned as Buffers, as some are bytes. */
 export function runScript(
   db: Db,
   given: Script,
@@ -14,7 +14,7 @@ export function runScript(
   return evalScript(db.redis, given, keysOf(db, clientToken), [db.clockOffsetMs(), ...args], null);
 }
 
-/** Runs a script of one client that reads its arguments from `q` (shared/table.lua). Strings come back as text. */
+/** Runs a script of one client that reads its arguments from `q` (shared/table.lua). Strings are returned as text. */
 export function runTable(
   db: Db,
   given: Script,
@@ -26,7 +26,7 @@ export function runTable(
   return evalScript(db.redis, given, keysOf(db, clientToken), args, 'utf8');
 }
 
-/** Runs a script whose keys are given to it, all of one hash tag. Strings come back as text. */
+/** Runs a script with the given keys, all of one hash tag. Strings are returned as text. */
 export function evaluate(
   db: Db,
   given: Script,
@@ -37,10 +37,10 @@ export function evaluate(
 }
 
 /**
- * Names what a client's script is run for: the beginning of the client's keys, which is no key itself. While a cluster moves
- * the client's slot key by key, some of the keys are on one node and some on the other, and a script would fail halfway or
- * find nothing. Named beside a key that is always there, the one that never is has both nodes refuse the script as a whole
- * (TRYAGAIN) until the slot has moved.
+ * Returns KEYS of a client's script: the prefix of the client's keys, which is not a key itself. While a cluster moves
+ * the client's slot key by key, some keys are on one node and some on the other, and a script would fail halfway or
+ * find nothing. With a second name, both nodes refuse the whole script (TRYAGAIN) until the slot has moved, because the prefix
+ * is never there.
  */
 function keysOf(db: Db, clientToken: string): string[] {
   const { base, client } = db.client(clientToken);

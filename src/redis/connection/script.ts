@@ -1,7 +1,7 @@
 /**
- * Loads the Lua scripts, `src/redis/scripts/<name>.lua`. A header of comments says what a script does, its KEYS, its
- * arguments by name, its answer and what a repeated call does. A line `-- include: a, b` in it names the parts that it
- * takes from `scripts/shared`, which may include others in turn. `test/redis/scripts.test.ts` holds all of this.
+ * Loads the Lua scripts, `src/redis/scripts/<name>.lua`. The header comment of a script describes its purpose, its KEYS, its
+ * arguments by name, its answer and the effect of a repeated call. A line `-- include: a, b` in it names the parts from
+ * `scripts/shared` that it uses, which may include others in turn. `test/redis/scripts.test.ts` checks all of this.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ export interface Script {
 
 const folder = join(import.meta.dirname, '../scripts');
 
-/** Reads a script with the parts that it includes, once for each caller. @throws where a file is missing */
+/** Reads a script with the parts that it includes, once for each caller. @throws if a file is missing */
 export function script(name: string): Script {
   const source = compose(read(name), (part) => read(`shared/${part}`));
   return { source, sha: createHash('sha1').update(source).digest('hex') };
@@ -22,13 +22,13 @@ export function script(name: string): Script {
 
 const read = (name: string): string => readFileSync(join(folder, `${name}.lua`), 'utf8');
 
-/** Returns what is sent to Redis: the parts that the body needs, then the body, without comments and indentation. */
+/** Returns the text for Redis: the parts that the body needs, then the body, without comments and indentation. */
 export function compose(body: string, readPart: (name: string) => string): string {
   const shared = includedBy(body, readPart).map((part) => withoutComments(readPart(part)));
   return withWhatItNeeds(withoutComments(body), shared.join('')).replace(/^ +/gm, '');
 }
 
-/** Names the parts that a file includes, each once and after those that it needs itself. */
+/** Returns the names of the parts that a file includes, each once and after the parts that it needs itself. */
 function includedBy(text: string, readPart: (name: string) => string): string[] {
   const names = /^-- include: (.*)$/m.exec(text)?.[1]?.split(', ') ?? [];
   return [...new Set(names.flatMap((name) => [...includedBy(readPart(name), readPart), name]))];
@@ -37,8 +37,8 @@ function includedBy(text: string, readPart: (name: string) => string): string[] 
 const withoutComments = (text: string): string => text.replace(/^ *(--.*)?\n/gm, '');
 
 /**
- * Leaves out the shared definitions that `body` does not name: a script makes each function anew in every call, used or
- * not, and that was a tenth of Redis' CPU. A definition begins with `local` at the beginning of a line and ends before
+ * Leaves out the shared definitions that `body` does not name: every call of a script creates all of its functions, used
+ * or not, which took a tenth of Redis' CPU. A definition begins with `local` at the beginning of a line and ends before
  * the next.
  */
 function withWhatItNeeds(body: string, shared: string): string {

@@ -1,6 +1,6 @@
 /**
- * One read for all who ask for the same at the same time. Who asks while a read is under way gets the next one, which
- * begins after the question: no answer is older than what was asked.
+ * Shares one read among callers who ask for the same at the same time. A caller who asks during a read gets the next one,
+ * which begins after the call: no answer is older than its question.
  */
 export function shareReads<T>(read: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const reads = new Map<string, { ended: Promise<void>; next?: Promise<T> }>();

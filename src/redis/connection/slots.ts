@@ -1,4 +1,4 @@
-/** The slots of a cluster: which one a key is in, and names that lie in given ones. */
+/** Finds the slot of a key in a cluster, and hash tags in given slots. */
 import { Command } from 'ioredis';
 
 /** From 0 to 16,383. */
@@ -6,13 +6,13 @@ export function slotOf(key: string): number {
   return new Command('get', [key]).getSlot() as number;
 }
 
-/** Ranges into which the slots are cut. Nodes own long runs of slots: hardly any range is on two nodes. */
+/** The slots are divided into this many ranges. Nodes own long sequences of slots, so hardly any range is on two nodes. */
 const ranges = 256;
 const slotsOfRange = 16_384 / ranges;
 
 let tags: readonly string[] | undefined;
 
-/** Returns a hash tag whose slot lies beside this one, in the same range: the same one for every slot of a range. */
+/** Returns a hash tag with a slot in the same range: the same tag for every slot of a range. */
 export function tagBeside(slot: number): string {
   return rangeTags()[Math.floor(slot / slotsOfRange)] as string;
 }
@@ -23,7 +23,7 @@ export function rangeTags(): readonly string[] {
   return tags;
 }
 
-/** The smallest number whose slot is in the range, for each: always the same ones. */
+/** Finds the smallest number with a slot in each range: always the same numbers. */
 function findTags(): string[] {
   const found: string[] = [];
   let missing = ranges;

@@ -4,8 +4,9 @@ type Call = () => Promise<unknown>;
 type Commands = Record<PropertyKey, (...args: unknown[]) => Promise<unknown>>;
 
 /**
- * Returns a pipeline whose keys may lie on any node of a cluster (ioredis' own takes those of one node). Its commands are
- * sent in one turn, and so share the writes to each node; each follows a slot that has moved by itself.
+ * Returns a pipeline whose keys may be on any nodes of a cluster (the one of ioredis takes keys of one node). Its commands are
+ * sent in one turn, and so share the writes to each node; each follows a moved slot on its own. Commands for different nodes
+ * may run in any order.
  */
 export function spreadPipeline(cluster: Cluster): ChainableCommander {
   const calls: Call[] = [];
@@ -14,7 +15,7 @@ export function spreadPipeline(cluster: Cluster): ChainableCommander {
     get(_, name) {
       if (name === 'exec') return () => Promise.all(calls.map(answered));
       if (name === 'length') return calls.length;
-      // Whoever awaits the pipeline itself gets the pipeline.
+      // A caller who awaits the pipeline itself gets the pipeline.
       if (name === 'then') return undefined;
       return (...args: unknown[]) => {
         calls.push(() => (commands[name] as Commands[string]).apply(cluster, args));

@@ -1,11 +1,11 @@
 import { isRedisUnavailable } from './db.js';
 
 /**
- * Does one client's part of a longer work, so that its broken keys end none of the others'.
+ * Does one client's part of a longer work, so that its broken keys do not stop the parts of other clients.
  *
- * @param onBroken is told what the work threw
- * @returns what the work returns; undefined where it threw
- * @throws where Redis is away
+ * @param onBroken is called with the error of the work
+ * @returns the result of the work; undefined if it threw
+ * @throws if Redis is unavailable
  */
 export async function unlessBroken<T>(
   work: () => Promise<T>,

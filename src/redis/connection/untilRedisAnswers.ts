@@ -4,8 +4,8 @@ import { isRedisUnavailable } from './db.js';
 const forMs = 5000;
 
 /**
- * Asks again for some seconds where Redis does not answer: what is asked must be safe to repeat.
- * @throws what `ask` does, at once where Redis answered
+ * Repeats `ask` for some seconds while Redis does not answer; it must be safe to repeat.
+ * @throws the error of `ask`, immediately if Redis answered
  */
 export async function untilRedisAnswers<T>(ask: () => Promise<T>): Promise<T> {
   const end = Date.now() + forMs;

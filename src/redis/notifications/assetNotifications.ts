@@ -1,6 +1,6 @@
 /**
  * Finds every notification of one asset. The known segments of an asset name its last claim, and each record names the
- * claim before it (`before`): only the asset's own records are read. A record that the chain may not lead to stands in
+ * previous claim (`before`), so only the asset's own records are read. Records that the chain may not reach are listed in
  * `beside:<asset>` (`keep_beside` of shared/notification.lua).
  */
 import { assetSlot, idFromBytes, idOfAnswer } from '../../ids.js';
@@ -11,8 +11,8 @@ import { script } from '../connection/script.js';
 import type { NotificationState } from './notifications.js';
 import { byFallingScore, type Place } from './place.js';
 
-/** Records of a chain that one call reads, in less than 1 ms. */
-const atOnce = 100;
+/** The number of records of a chain that one call reads, in less than 1 ms. */
+const recordsPerCall = 100;
 
 const chain = script('assetChain');
 
@@ -23,8 +23,8 @@ export interface AssetNotification {
 }
 
 /**
- * Returns those that have a record, newest first; undefined where an earlier release claimed some without linking them,
- * and they may still be there.
+ * Returns those that have a record, newest first; undefined if some that an earlier release claimed without linking
+ * may still exist.
  */
 export async function notificationsOfAsset(
   db: Db,
@@ -44,7 +44,7 @@ export async function notificationsOfAsset(
   return [...found.values()].sort((a, b) => byFallingScore(a.place, b.place));
 }
 
-/** Adds a notification and those before it to `found`. @returns `gone` where the last of them has no record any more */
+/** Adds a notification and the previous ones to `found`. @returns `gone` if the last of them no longer has a record */
 async function follow(
   db: Db,
   clientToken: string,
@@ -53,7 +53,7 @@ async function follow(
 ): Promise<'first' | 'gone'> {
   let id = from;
   while (id !== undefined && !found.has(id)) {
-    const answer = await runScript(db, chain, clientToken, [id, atOnce]);
+    const answer = await runScript(db, chain, clientToken, [id, recordsPerCall]);
     const [records, isGone] = answer as [[acceptedAt: Buffer, state: Buffer, before: Buffer][], number];
     for (const [acceptedAt, state, before] of records) {
       if (id === undefined || found.has(id)) break;

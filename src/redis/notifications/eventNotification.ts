@@ -5,14 +5,14 @@ import { script } from '../connection/script.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
 import { type Place, placeArguments, startOf } from './place.js';
 
-/** Looked at in one script, which takes less than a millisecond; the list has 10,000 at most. */
-const atOnce = 200;
+/** Entries that one script reads, in less than a millisecond; the list has at most 10,000. */
+const entriesPerScript = 200;
 
 const pageOfEvent = script('pageOfEvent');
 
 /**
- * Returns the newest notification that names the event, of the 10,000 that are listed. Its id cannot be computed here: it
- * is derived from asset and segments too.
+ * Returns the newest of the 10,000 listed notifications that names the event. Its id cannot be computed here: it
+ * is also derived from asset and segments.
  */
 export async function notificationOfEvent(
   db: Db,
@@ -20,10 +20,10 @@ export async function notificationOfEvent(
   eventId: string,
 ): Promise<NotificationRecord | undefined> {
   let place: Place = startOf('falling');
-  let looked = atOnce;
-  while (looked === atOnce) {
+  let looked = entriesPerScript;
+  while (looked === entriesPerScript) {
     const [score, member] = placeArguments(place);
-    const q = { score, member, count: atOnce, event: eventId };
+    const q = { score, member, count: entriesPerScript, event: eventId };
     const [id, count, last, lastScore] = (await runTable(db, pageOfEvent, clientToken, q)) as [
       ...[id: string, count: number, last: string, lastScore: string],
     ];

@@ -8,8 +8,8 @@ import { type Place, placeArguments, placesOf } from './place.js';
 const page = script('listedPage');
 
 /**
- * Looks at `count` notifications of the list behind a place, newest first, and returns those that match and have a record.
- * The place of each is its time of acceptance (ms) and its id. `end`: the last one looked at, where there may be more.
+ * Reads `count` notifications of the list after a place, newest first, and returns those that match and have a record.
+ * The place of each is its time of acceptance (ms) and its id. `end`: the last one read, if there may be more.
  */
 export async function pageOfListed(
   db: Db,

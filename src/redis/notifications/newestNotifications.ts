@@ -17,12 +17,12 @@ interface Options {
   limit: number;
 }
 
-/** Clients asked about at the same time. */
-const atOnce = 50;
+/** Clients read at the same time. */
+const concurrency = 50;
 
 /**
- * The newest of many clients, ordered as the lists of each (`NotificationOrder`): only those records are read that are
- * shown.
+ * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only
+ * the records that are shown.
  */
 export async function newestNotifications(
   db: Db,
@@ -31,14 +31,14 @@ export async function newestNotifications(
 ): Promise<NotificationRecord[]> {
   const newestOf = options.waitingOnly ? newestWaiting : newestListed;
   let newest: Listed[] = [];
-  for (let start = 0; start < clientTokens.length; start += atOnce) {
-    const page = clientTokens.slice(start, start + atOnce);
+  for (let start = 0; start < clientTokens.length; start += concurrency) {
+    const page = clientTokens.slice(start, start + concurrency);
     const found = await Promise.all(page.map((clientToken) => newestOf(db, clientToken, options)));
     newest = [...newest, ...found.flat()]
       .sort((a, b) => byFallingScore(a.place, b.place))
       .slice(0, options.limit);
   }
-  const records = await mapInPages(newest, atOnce, ({ clientToken, notificationId }) =>
+  const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
     getNotification(db, clientToken, notificationId),
   );
   return records.filter((record) => record !== undefined);

@@ -14,14 +14,14 @@ export interface NotificationFilter {
   since?: number;
   /** Accepted then or earlier, ms. */
   until?: number;
-  /** Where the page before ended. */
+  /** The end of the previous page. */
   behind?: Place;
   limit: number;
 }
 
 /**
- * By what a list is ordered, the latest first: what waits by the time since which its asset is owed, which a newer event
- * does not move; everything else by the time of acceptance. A place is of one order.
+ * The order of a list, the latest first: waiting notifications by the time since which their asset is owed, which a newer
+ * event does not change; all others by the time of acceptance. A place belongs to one order.
  */
 export type NotificationOrder = 'accepted' | 'owed_since';
 
@@ -35,20 +35,20 @@ interface Entry {
   acceptedAt: number;
 }
 
-/** `end`: where to go on; absent where nothing follows. */
+/** `end`: where to continue; absent if nothing follows. */
 interface Entries {
   entries: Entry[];
   end?: Place;
 }
 
-/** Looked at together. */
-const atOnce = 100;
-/** Bounds the work of one call where a filter matches little: 2,000 entries; the place then leads on. */
+/** Entries read in one step. */
+const entriesPerStep = 100;
+/** Bounds the work of one call if a filter matches little: 2,000 entries; the place then continues the list. */
 const piecesAtMost = 20;
 
 /**
- * Of what is waiting everything is listed; of one asset everything that is kept; of the rest the newest 10,000.
- * A page may be shorter than `limit`, also empty, while there is a `next`.
+ * Lists all waiting notifications; for one asset all that are kept; otherwise the newest 10,000.
+ * A page may be shorter than `limit`, even empty, while there is a `next`.
  */
 export async function listNotifications(
   db: Db,
@@ -62,7 +62,7 @@ export async function listNotifications(
     const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
     const chosen = matching.slice(0, filter.limit - notifications.length);
     for (const record of await readRecords(db, clientToken, chosen.map(idOf))) {
-      // It may have ended since it was looked at.
+      // It may have ended since it was read.
       if (record !== undefined && (filter.state ?? record.state) === record.state) notifications.push(record);
     }
     const next = chosen.length < matching.length ? chosen.at(-1)?.place : end;
@@ -80,7 +80,7 @@ function entriesOf(db: Db, clientToken: string, filter: NotificationFilter): Asy
   return entriesOfAsset(db, clientToken, filter.platformId, filter);
 }
 
-/** What the client is owed. */
+/** Lists the notifications that the client is owed. */
 export async function* waitingEntries(
   db: Db,
   clientToken: string,
@@ -88,13 +88,13 @@ export async function* waitingEntries(
 ): AsyncGenerator<Entries> {
   let place: Place | undefined = behind;
   while (place !== undefined) {
-    const { waiting, end } = await pageOfWaiting(db, clientToken, { place, count: atOnce });
+    const { waiting, end } = await pageOfWaiting(db, clientToken, { place, count: entriesPerStep });
     yield { entries: waiting, ...(end && { end }) };
     place = end;
   }
 }
 
-/** The newest 10,000. */
+/** Lists the newest 10,000. */
 async function* listedEntries(
   db: Db,
   clientToken: string,
@@ -104,7 +104,7 @@ async function* listedEntries(
   while (place !== undefined) {
     const { found, end }: { found: Place[]; end?: Place } = await pageOfListed(db, clientToken, filter, {
       place,
-      count: atOnce,
+      count: entriesPerStep,
     });
     place = end !== undefined && end.score >= (filter.since ?? end.score) ? end : undefined;
     yield { entries: found.map(entryOf), ...(place && { end: place }) };
@@ -123,9 +123,9 @@ async function* entriesOfAsset(
   const left = all
     .filter(({ place, state }) => isBehind(place, beginning) && (filter.state ?? state) === state)
     .map(({ place }) => place);
-  for (let start = 0; start < left.length; start += atOnce) {
-    const piece = left.slice(start, start + atOnce);
-    const end = start + atOnce < left.length ? piece.at(-1) : undefined;
+  for (let start = 0; start < left.length; start += entriesPerStep) {
+    const piece = left.slice(start, start + entriesPerStep);
+    const end = start + entriesPerStep < left.length ? piece.at(-1) : undefined;
     yield { entries: piece.map(entryOf), ...(end && { end }) };
   }
 }
@@ -135,7 +135,7 @@ function beginningOf({ behind, until }: NotificationFilter): Place {
   return behind !== undefined && isBehind(behind, latest) ? behind : latest;
 }
 
-/** A place in the order of acceptance is a notification's. */
+/** A place in the order of acceptance belongs to a notification. */
 const entryOf = (place: Place): Entry => ({
   place,
   notificationId: place.member,

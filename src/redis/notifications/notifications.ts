@@ -1,4 +1,4 @@
-/** Reads the records of notifications, and makes the changes that people may ask for. */
+/** Reads the records of notifications, and makes changes for operators and publishers. */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
@@ -7,6 +7,7 @@ import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owed.js';
 import type { AttemptRecord } from '../owed/settle.js';
+import { parkedAt } from '../runs/runs.js';
 
 export type NotificationState =
   | 'waiting'
@@ -24,7 +25,10 @@ export const notificationStates: readonly NotificationState[] = [
   'cancelled',
 ];
 
-/** `due`: its turn comes now; `in_flight`: its attempt runs; `retry`: at its own time; the others hold the whole client. */
+/**
+ * `due`: now, in its turn; `in_flight`: its attempt runs; `retry`: at its own time; `run_paused`: its analysis run is
+ * paused; the others apply to the whole client.
+ */
 export type WaitingReason =
   | 'due'
   | 'in_flight'
@@ -33,6 +37,7 @@ export type WaitingReason =
   | 'not_before'
   | 'paused'
   | 'suspended'
+  | 'run_paused'
   | 'no_registration';
 
 /** Times are ms since the epoch. */
@@ -44,16 +49,18 @@ export interface NotificationRecord {
   state: NotificationState;
   priority: 'live' | 'backfill';
   acceptedAt: number;
-  /** Names the workflow that it shares with others, `-` where it has none; absent: it has one of its own. */
+  /** The name of the workflow that it shares with others, `-` if it has none; absent: it has its own. */
   group?: string;
   endedAt?: number;
-  /** While it waits: when it may be attempted next (absent where only a change from outside helps), and why then. */
+  /** While it waits: when it may be attempted next (absent if it waits for a change from outside), and why then. */
   nextAttemptAt?: number;
   waitingReason?: WaitingReason;
   /** The notification that took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
-  /** Why it `failed`: `window` or `expired`. */
+  /** Why it `failed`: `window` or `expired`; was `cancelled`: `client_deleted` or `run_cancelled`. */
   reason?: string;
+  /** The analysis run of its event. */
+  runId?: string;
   attempts: AttemptRecord[];
 }
 
@@ -88,7 +95,7 @@ export async function findNotification(
 
 const cancel = script('cancel');
 
-/** Cancels a waiting notification, for an operator. @returns false where it does not wait (any more) */
+/** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export async function cancelNotification(
   db: Db,
   clientToken: string,
@@ -99,7 +106,7 @@ export async function cancelNotification(
 
 const makeDueScript = script('makeDue');
 
-/** Makes a waiting notification due at once; the caller wakes catch-up. `ended`: only `redeliver` can send it. */
+/** Makes a waiting notification due immediately; the caller wakes catch-up. `ended`: only `redeliver` can send it. */
 export async function makeDue(
   db: Db,
   clientToken: string,
@@ -114,7 +121,7 @@ export async function makeDue(
 const recover = script('recover');
 
 /**
- * Makes owed again what ended as failed in that time and was not followed by a newer notification of its asset; the caller
+ * Makes notifications owed again that ended as failed in that time, unless their asset has a newer one. The caller
  * wakes catch-up. `dryRun` only counts.
  */
 export async function recoverFailed(
@@ -123,7 +130,7 @@ export async function recoverFailed(
   range: { since: number; until: number; dryRun: boolean },
 ): Promise<{ count: number }> {
   let count = 0;
-  // From here on the sweep knows of this client, also if the rest fails.
+  // From here on the sweep knows this client, even if the rest fails.
   if (!range.dryRun) await announceClaims(db, [clientToken]);
   const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
   for (let i = 0; i < ids.length; i += 200) {
@@ -146,7 +153,7 @@ export async function recoverFailed(
   return { count };
 }
 
-/** Reads records, in the order of the ids; undefined where there is none (any more). */
+/** Reads records, in the order of the ids; undefined for an id without a record. */
 export async function readRecords(
   db: Db,
   clientToken: string,
@@ -165,7 +172,7 @@ export async function readRecords(
   return records;
 }
 
-/** Returns the ids of those that have failed. It reads their states alone: a record may hold many attempts. */
+/** Returns the ids of those that have failed. It reads only their states, as a record may hold many attempts. */
 async function failedAmong(db: Db, clientToken: string, ids: readonly string[]): Promise<string[]> {
   const commands = db.redis.pipeline();
   for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
@@ -191,6 +198,7 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRe
     if (url !== 1) return ['no_registration'];
     if (paused === '1' || held === '1') return ['paused'];
     if (state === 'suspended') return ['suspended'];
+    if (dueAt >= parkedAt) return ['run_paused'];
     const notBeforeAt = Number(notBefore ?? 0);
     if (state === 'failing') return ['failing', Math.max(now, Number(probeAt ?? 0), notBeforeAt)];
     if (notBeforeAt > Math.max(now, dueAt)) return ['not_before', notBeforeAt];
@@ -226,6 +234,7 @@ function recordOf(
     ...(f.ended_at === undefined ? {} : { endedAt: Number(f.ended_at) }),
     ...(f.by === undefined ? {} : { by: f.by }),
     ...(f.reason === undefined ? {} : { reason: f.reason }),
+    ...(f.run === undefined ? {} : { runId: f.run }),
     attempts: f.attempts ? f.attempts.split('\n').map((line) => JSON.parse(line) as AttemptRecord) : [],
   };
 }

@@ -1,9 +1,9 @@
-/** Reads a sorted set page by page while members come and go: a page begins behind a place, not at a position. */
+/** Reads a sorted set page by page while members come and go: a page begins after a place, not at a position. */
 import type { Db } from '../connection/db.js';
 import { runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 
-/** A score and a member that has it, there or not; `member` '' stands in front of every member of that score. */
+/** A score and a member, which need not exist; `member` '' comes before every member of that score. */
 export interface Place {
   score: number;
   member: string;
@@ -11,7 +11,7 @@ export interface Place {
 
 export type Direction = 'rising' | 'falling';
 
-/** Returns the place in front of every member. */
+/** Returns the place before every member. */
 export function startOf(direction: Direction): Place {
   return {
     score: direction === 'rising' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY,
@@ -19,7 +19,7 @@ export function startOf(direction: Direction): Place {
   };
 }
 
-/** Tells whether a member is behind a place where scores fall, in the order of the sorted set. */
+/** Returns whether a member comes after a place by falling score, in the order of the sorted set. */
 export function isBehind(one: Place, place: Place): boolean {
   if (one.score !== place.score) return one.score < place.score;
   return place.member === '' || Buffer.compare(Buffer.from(one.member), Buffer.from(place.member)) < 0;
@@ -30,7 +30,7 @@ export function byFallingScore(a: Place, b: Place): number {
   return isBehind(a, b) ? 1 : isBehind(b, a) ? -1 : 0;
 }
 
-/** Returns a place as `page_behind` of shared/place.lua takes it. */
+/** Returns a place in the form that `page_behind` of shared/place.lua expects. */
 export function placeArguments({ score, member }: Place): [score: string, member: string] {
   return [Number.isFinite(score) ? String(score) : score < 0 ? '-inf' : '+inf', member];
 }
@@ -49,7 +49,7 @@ export async function pageBehind(
   return placesOf((await runTable(db, page, clientToken, q)) as string[]);
 }
 
-/** Reads members and scores in turn, as a script answers them. */
+/** Reads alternating members and scores from a script's answer. */
 export function placesOf(flat: readonly (Buffer | string)[]): Place[] {
   const places: Place[] = [];
   for (let i = 0; i + 1 < flat.length; i += 2) {

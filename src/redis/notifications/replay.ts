@@ -1,4 +1,4 @@
-/** Makes what was delivered in a time owed again: for a receiver that has lost it. */
+/** Makes assets delivered in a span of time owed again, for a receiver that has lost them. */
 import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
@@ -6,9 +6,9 @@ import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owed.js';
 import { type Place, placeArguments, startOf } from './place.js';
 
-/** Looked at together in one script, and made owed together in another: a few milliseconds at most. */
-const atOnce = 100;
-/** As many notifications of a client are listed (`trim_list`). */
+/** Read in one script, and made owed in another: a few milliseconds at most. */
+const entriesPerScript = 100;
+/** The most notifications of a client that are listed (`trim_list`). */
 const listedAtMost = 10_000;
 
 const deliveredPage = script('deliveredPage');
@@ -17,29 +17,29 @@ const replay = script('replay');
 export interface Replayed {
   /** Assets that are owed again (or would be). */
   count: number;
-  /** Set where deliveries of that time may be forgotten: the client's list is full, and begins with this acceptance, ms. */
+  /** Set if deliveries of that time may be missing: the client's list is full, and begins with this acceptance, ms. */
   listedSince?: number;
 }
 
 /**
- * Makes each asset of which a notification was delivered in that time owed again by its newest one, unless it is owed, or
+ * Makes each asset with a notification delivered in that time owed again by its newest one, unless it is owed or
  * was delivered after that time. The caller wakes catch-up. `dryRun` only counts.
- * @param range.until counts up to now at most, so that what this call itself has delivered is not owed once more
+ * @param range.until is at most now, so that assets delivered because of this call are not owed once more
  */
 export async function replayDelivered(
   db: Db,
   clientToken: string,
   range: { since: number; until: number; dryRun: boolean },
 ): Promise<Replayed> {
-  // Whatever breaks off below, the sweep knows of this client.
+  // From here on the sweep knows this client, even if the rest fails.
   if (!range.dryRun) await announceClaims(db, [clientToken]);
   const until = Math.min(range.until, await redisNow(db));
   const seen = new Set<string>();
   let place: Place = startOf('falling');
-  let [count, listed, looked] = [0, 0, atOnce];
-  while (looked === atOnce) {
+  let [count, listed, looked] = [0, 0, entriesPerScript];
+  while (looked === entriesPerScript) {
     const [score, member] = placeArguments(place);
-    const q = { score, member, count: atOnce, since: range.since, latest: until };
+    const q = { score, member, count: entriesPerScript, since: range.since, latest: until };
     const answer = (await runTable(db, deliveredPage, clientToken, q)) as [number, string, string, string[]];
     looked = answer[0];
     listed += looked;
@@ -51,7 +51,7 @@ export async function replayDelivered(
   return { count, ...(isShort && { listedSince: place.score }) };
 }
 
-/** Returns the assets that were not seen before, each with the newest of its notifications among these. */
+/** Returns the assets that were not seen before, each with the newest of its notifications here. */
 function newAmong(
   flat: readonly string[],
   seen: Set<string>,
@@ -79,7 +79,7 @@ async function makeOwed(
   return Number(await runTable(db, replay, clientToken, { latest: until, dry_run: dryRun, assets }, fields));
 }
 
-/** Returns the time as the scripts see it, ms: the clock by which ends are written. */
+/** Returns the scripts' time, ms: the clock by which ends are written. */
 async function redisNow(db: Db): Promise<number> {
   const [seconds, microseconds] = await db.redis.time();
   return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + db.clockOffsetMs();

@@ -1,4 +1,4 @@
-/** Runs the attempts of one client, a turn at a time: settles those that have ended, then takes the next, in one step. */
+/** Runs one turn of a client's attempts: settles those that have ended, then takes the next ones, in one script. */
 import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
@@ -18,13 +18,13 @@ export interface Wanted {
   platformId: string;
   notificationId: string;
   mode: TakeMode;
-  /** The claim's number where the caller knows it. */
+  /** The claim's number, if the caller knows it. */
   claim?: number;
-  /** Backfill whose turn it is: it may have any place of the client's. */
+  /** Backfill whose turn has come: it may have any place of the client. */
   share?: boolean;
 }
 
-/** What an attempt holds. */
+/** The lease of an attempt. */
 export interface Lease {
   platformId: string;
   token: string;
@@ -32,12 +32,12 @@ export interface Lease {
 
 export interface Turn {
   verdicts?: readonly Verdict[];
-  /** Taken and never attempted, for a reason of this process's own: due again after `inMs`, and nothing is counted. */
+  /** Taken but not attempted, because of an own failure: due again after `inMs`, and nothing is counted. */
   givenBack?: readonly (Lease & { inMs: number })[];
   /** Leases to extend by their whole length. */
   extended?: readonly Lease[];
   wanted?: readonly Wanted[];
-  /** New for each turn; a turn whose answer was lost is repeated with the same one. */
+  /** New for each turn; a turn whose answer was lost is repeated with the same nonce. */
   nonce: string;
 }
 
@@ -46,15 +46,15 @@ export interface Turned {
   /** Whether each extended lease was still held. */
   extended: boolean[];
   takes: Take[];
-  /** True where something is owed that only catch-up will send: the caller wakes it. */
+  /** True if something is owed that only catch-up will send: the caller wakes it. */
   wakeCatchUp: boolean;
 }
 
 const turn = script('turn');
-/** Runs where nothing is wanted: it makes a third of the functions less. */
+/** Used if nothing is to be taken: it creates a third fewer functions. */
 const settle = script('settle');
 
-/** Settles, gives back, extends and takes in one step. @throws what Redis throws; the same turn again loses nothing */
+/** Settles, gives back, extends and takes in one script. @throws errors of Redis; repeating the same turn loses nothing */
 export async function turnAttempts(
   db: Db,
   clientToken: string,

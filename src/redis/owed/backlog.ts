@@ -2,30 +2,30 @@ import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 
-/** The reason why a client is sent nothing now; `none` where it is. */
+/** Why nothing is sent to a client now; `none` if something may be sent. */
 export type Hold = 'none' | 'no_url' | 'paused' | 'held' | 'suspended' | 'failing' | 'not_before';
 
-/** How far a client's deliveries are behind, and what bounds them. Times are ms by Redis' clock. */
+/** How far a client's deliveries are behind, and their bounds. Times are ms by Redis' clock. */
 export interface Backlog {
   now: number;
   hold: Hold;
   /**
-   * Since when the next attempt could have been made, or from when on it can be. While nothing may be sent: when what
-   * is owed ends as failed. Undefined where nothing waits.
+   * Since when the next attempt could have been made, or when it can be made. While nothing may be sent: when the owed
+   * assets end as failed. Undefined if nothing waits.
    */
   dueAt?: number;
-  /** Assets that wait and were due before `overdueBefore`. */
+  /** Waiting assets that were due before `overdueBefore`. */
   overdue: number;
   overdueBefore: number;
   /** Attempts under way. */
   inFlight: number;
-  /** The most attempts that may be under way at once. */
+  /** The most attempts that may be under way at the same time. */
   places: number;
-  /** The lowest rate that holds for the oldest of what waits, per second; undefined where none does. */
+  /** The lowest rate that bounds the oldest waiting asset, per second; undefined if there is none. */
   perSecond?: number;
   /** When that rate allows the next attempt. */
   nextPlaceAt?: number;
-  /** Each asset that waits has one time since when it is owed and one at which it is due, and nothing else has one. */
+  /** Whether exactly the waiting assets have an owed-since and a due time. */
   isConsistent: boolean;
 }
 
@@ -39,8 +39,8 @@ export interface BacklogBounds {
 
 /**
  * Reads a client's backlog and changes nothing.
- * @param overdueMs counts an asset as overdue that was due so long ago
- * @param overdueBefore takes the place of `overdueMs`: the time that an earlier answer used, to compare the two
+ * @param overdueMs an asset is overdue if it was due this long ago
+ * @param overdueBefore used instead of `overdueMs`: the time of an earlier answer, to compare the two
  */
 export async function readBacklog(
   db: Db,

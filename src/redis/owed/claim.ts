@@ -3,6 +3,7 @@ import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
+import { announceRuns } from '../runs/announce.js';
 import { type Bounds, fieldsOf, type Take, takeOf } from './take.js';
 
 /** An event as it arrives. */
@@ -13,15 +14,17 @@ export interface ArrivedEvent {
   segments: readonly string[];
   notificationId: string;
   priority: 'live' | 'backfill';
-  /** False: its segments are recorded as had, and nothing is sent. */
+  /** False: its segments are recorded as known, and nothing is sent. */
   notify: boolean;
   /** ms */
   acceptedAt: number;
-  /** Names the workflow that it will share with others; absent: it has one of its own. */
+  /** The analysis run of the event. */
+  runId?: string;
+  /** The name of the workflow that it will share with others; absent: it has its own. */
   group?: string;
 }
 
-/** Stands for the group of an event that has no workflow. */
+/** The group of an event that has no workflow. */
 export const withoutWorkflow = '-';
 
 /** An event whose asset is owed, as its workflow carries it. */
@@ -30,7 +33,7 @@ export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   claim: number;
 }
 
-/** An event that is claimed again: with the asset's claim number before the claim that may be lost. */
+/** An event that is claimed again, with the asset's claim number before the claim that may be lost. */
 export interface ClaimableEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   lookedUpClaim: number;
 }
@@ -39,13 +42,14 @@ export type Held = 'paused' | 'suspended';
 
 export type Claim =
   | { kind: 'unknown_client' }
+  | { kind: 'run_cancelled' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /**
-   * The asset is owed by this notification; `again`: it was before. `supersedes`: an older one of its asset was owed, and
-   * has ended. `take`: may it be sent now, where that was asked.
+   * The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and
+   * has ended. `take`: whether it may be sent now, if that was asked.
    */
   | { kind: 'claimed'; claim: number; again: boolean; supersedes?: true; held?: Held; take?: Take }
-  /** It was claimed, and has ended since or a newer one took its place. */
+  /** It was claimed, and has ended since, or a newer one took its place. */
   | { kind: 'ended'; state: string; held?: Held }
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed'; by?: string };
@@ -55,13 +59,13 @@ const claim = script('claim');
 export interface Claims {
   /** One for each event, in order. */
   claims: Claim[];
-  /** True where something is owed that only catch-up will send: the caller wakes it. */
+  /** True if something is owed that only catch-up will send: the caller wakes it. */
   wakeCatchUp: boolean;
 }
 
 /**
- * Claims events of one client in one step; where `take` is given, takes at once what may be sent.
- * @param take.nonce new for each call; a call whose answer was lost is repeated with the same
+ * Claims events of one client in one script. With `take` it also takes the assets that may be sent now.
+ * @param take.nonce new for each call; a call whose answer was lost is repeated with the same nonce
  */
 export async function claimEvents(
   db: Db,
@@ -86,6 +90,7 @@ export async function claimEvents(
 
 /** Claims an event again that may have been claimed before. */
 export async function claimAgain(db: Db, event: ClaimableEvent): Promise<Claim> {
+  await announceRuns(db, event.clientToken, [event]);
   const { claims } = await claimEvents(db, event.clientToken, [event]);
   return claims[0] as Claim;
 }
@@ -101,15 +106,16 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     event.platformId,
     event.eventId,
     event.priority === 'live' ? 'L' : 'B',
-    // As text: Redis keeps it so.
+    // As text, because Redis stores text.
     String(event.acceptedAt),
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
     'lookedUpClaim' in event ? event.lookedUpClaim : -1,
+    ...(event.runId === undefined ? [] : [event.runId]),
   ];
 }
 
-/** Kind, what goes with it, hold, take, whether it supersedes another. */
+/** Kind, its value, hold, take, whether it supersedes another. */
 type Answer = [string, unknown, string?, (readonly unknown[] | null)?, (1 | null)?];
 
 function claimOf(
@@ -120,6 +126,7 @@ function claimOf(
   const holds = held === 'paused' || held === 'suspended' ? { held: held as Held } : {};
   switch (kind) {
     case 'unknown_client':
+    case 'run_cancelled':
       return { kind };
     case 'none':
       return { kind, reason: second as 'no_new_segments' | 'not_registered' | 'silent' };

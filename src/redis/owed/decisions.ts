@@ -8,7 +8,7 @@ export type Decision = (typeof decisions)[number];
 
 export interface AssetExplanation {
   platformId: string;
-  /** The last event of which a decision is kept (14 days), at ms. */
+  /** The last event with a kept decision (14 days), at ms. */
   lastEvent?: {
     eventId: string;
     at: number;
@@ -16,7 +16,7 @@ export interface AssetExplanation {
   };
   /** The last notification of this asset, while its record is kept. */
   lastNotification?: NotificationRecord;
-  /** Segments known of this asset. */
+  /** The number of known segments of this asset. */
   knownSegments: number;
 }
 

@@ -2,10 +2,10 @@ import type { Db } from '../connection/db.js';
 import { pageBehind, startOf } from '../notifications/place.js';
 
 const count = 500;
-/** A backfill of a million assets may be older than the oldest live one: the look for it is bounded. */
+/** Bounds the search: a million backfill assets may be older than the oldest live one. */
 const pages = 20;
 
-/** Since when the oldest live notification that waits is owed, ms; undefined where none is (among the oldest 10,000). */
+/** Returns since when the oldest waiting live notification is owed, ms; undefined if the oldest 10,000 have none. */
 export async function oldestLiveOwedAt(db: Db, clientToken: string): Promise<number | undefined> {
   const direction = 'rising';
   let place = startOf(direction);

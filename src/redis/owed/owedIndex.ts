@@ -1,6 +1,6 @@
 /**
- * Keeps the index of clients that are owed something. One Redis has one sorted set; in a cluster there are 256, each in a
- * slot beside those of its clients, so that a node that is away delays only its own clients, and no key takes every claim.
+ * Keeps the index of clients that are owed something. One Redis has one sorted set; a cluster has 256, each in a
+ * slot beside those of its clients, so that an unavailable node delays only its own clients, and no key takes every claim.
  */
 import type { Db } from '../connection/db.js';
 import { evaluate } from '../connection/runScript.js';
@@ -34,13 +34,13 @@ async function* membersOf(db: Db, key: string): AsyncGenerator<string[]> {
   } while (cursor !== '0');
 }
 
-/** Whether the sweep knows that this client may be owed something. */
+/** Returns whether the sweep knows that this client may be owed something. */
 export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
   const scores = await Promise.all(whereFor(db, clientToken).map((key) => db.redis.zscore(key, clientToken)));
   return scores.some((score) => score !== null);
 }
 
-/** Takes a client off, unless a claim announced itself since `beforeMs`. */
+/** Removes a client, unless a claim was announced since `beforeMs`. */
 export async function dropFromIndex(db: Db, clientToken: string, beforeMs: number): Promise<void> {
   for (const key of whereFor(db, clientToken)) await evaluate(db, forget, [key], [clientToken, beforeMs]);
 }
@@ -52,7 +52,7 @@ function keyOf(db: Db, clientToken: string): string {
   return db.global.owedClientsBeside(tagBeside(slotOf(db.client(clientToken).base)));
 }
 
-/** A cluster that took over the keys of one Redis has its index too. */
+/** A cluster with the keys of a former single Redis has its index too. */
 function whereFor(db: Db, clientToken: string): string[] {
   return [...new Set([keyOf(db, clientToken), db.global.owedClients])];
 }

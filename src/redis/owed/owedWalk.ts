@@ -1,4 +1,4 @@
-/** Reads everything that a client is owed or was notified of, in pieces: for accounting, not for a read path. */
+/** Reads all owed assets and listed notifications of a client, in pieces: for accounting, not for a read path. */
 import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/runScript.js';
@@ -11,7 +11,7 @@ export interface OwedAsset {
 
 const pageSize = 500;
 
-/** Pages of what a client is owed; an asset that moves meanwhile may be met twice. */
+/** Reads a client's owed assets page by page; an asset that changes meanwhile may appear twice. */
 export async function* owedAssets(db: Db, clientToken: string): AsyncGenerator<OwedAsset[]> {
   let cursor = '0';
   do {
@@ -21,7 +21,7 @@ export async function* owedAssets(db: Db, clientToken: string): AsyncGenerator<O
   } while (cursor !== '0');
 }
 
-/** At most `count` of what a client is owed, drawn at random. */
+/** Draws at most `count` of a client's owed assets at random. */
 export async function someOwedAssets(db: Db, clientToken: string, count: number): Promise<OwedAsset[]> {
   return pairsOf((await db.redis.hrandfield(db.client(clientToken).owed, count, 'WITHVALUES')) as string[]);
 }
@@ -34,7 +34,7 @@ function pairsOf(flat: readonly string[]): OwedAsset[] {
   return pairs;
 }
 
-/** Assets that are due, or have a time since when they are owed, and are not owed; with who claimed them last. */
+/** Lists assets with a due time or an owed-since that are not owed, with the notification that claimed last. */
 export async function strayAssets(
   db: Db,
   clientToken: string,
@@ -64,16 +64,16 @@ export async function strayAssets(
   );
 }
 
-/** Sizes of what a client is owed, all read in one moment. */
+/** Sizes of a client's owed assets, all read at the same moment. */
 export interface OwedSizes {
   owed: number;
   since: number;
   due: number;
-  /** Until the last place in flight is free again, ms. */
+  /** Time until the last place in flight is free again, ms. */
   longestLeaseMs: number;
-  /** In the list of notifications. */
+  /** Entries in the list of notifications. */
   listed: number;
-  /** When the oldest of them was accepted (ms); 0 where there is none. */
+  /** When the oldest of them was accepted (ms); 0 if there is none. */
   oldestListedAt: number;
 }
 
@@ -91,7 +91,7 @@ export interface ListedNotification {
   acceptedAt: number;
 }
 
-/** What is listed and was accepted since then: at most 10,000. */
+/** Reads the listed notifications accepted since then: at most 10,000. */
 export async function listedSince(
   db: Db,
   clientToken: string,
@@ -101,7 +101,7 @@ export async function listedSince(
   return listedOf(await db.redis.zrangebyscore(key, sinceMs, '+inf', 'WITHSCORES'));
 }
 
-/** At most `count` of what is listed, drawn at random. */
+/** Draws at most `count` listed notifications at random. */
 export async function someListed(db: Db, clientToken: string, count: number): Promise<ListedNotification[]> {
   const key = db.client(clientToken).notifications;
   return listedOf((await db.redis.zrandmember(key, count, 'WITHSCORES')) as string[]);

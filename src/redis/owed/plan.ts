@@ -6,23 +6,24 @@ export type WaitReason =
   | 'no_registration'
   | 'paused'
   | 'suspended'
+  | 'run_paused'
   | 'failing'
   | 'not_before'
   | 'in_flight'
   | 'retry';
 
 export interface Plan {
-  /** Assets owed that no attempt holds. */
+  /** Owed assets that no attempt holds. */
   owed: number;
-  /** Since when the oldest is owed, ms; 0 when nothing is. */
+  /** Since when the oldest is owed, ms; 0 if nothing is owed. */
   oldestAt: number;
-  /** What may be attempted now, oldest first; `probe` where the endpoint is failing. */
+  /** Assets that may be attempted now, oldest first; `probe` if the endpoint is failing. */
   mode: 'drain' | 'probe';
   items: { platformId: string; notificationId: string; priority: 'live' | 'backfill' }[];
-  /** With no items: when to look again, and why not before. With items: until more is due; -1: not known. */
+  /** Without items: when to plan again, and why not before. With items: until more is due; -1: unknown. */
   inMs: number;
   reason: WaitReason;
-  /** The client's own bound of attempts at once. */
+  /** The client's own bound of attempts in flight. */
   maxInFlight?: number;
   /** Notifications that ended as failed by this call, because they had been owed for too long. */
   expired: number;
@@ -30,7 +31,7 @@ export interface Plan {
 
 const plan = script('plan');
 
-/** Plans what catch-up does next for a client, or until when it sleeps; ends what has been owed for too long. */
+/** Plans catch-up's next attempts for a client, or how long it sleeps; ends notifications owed for too long. */
 export async function planCatchUp(
   db: Db,
   clientToken: string,

@@ -1,6 +1,6 @@
-/** Says what an attempt's verdict is, and what it has changed: scripts/shared/settle.lua settles it. */
+/** The verdict of an attempt and the changes that it made: scripts/shared/settle.lua settles it. */
 
-/** Times of the attempts that follow a failed one, and of the probes of a failing endpoint. */
+/** Times of attempts after a failed one, and of the probes of a failing endpoint. */
 export interface DeliverySchedule {
   retryScheduleMs: readonly number[];
   retryWindowMs: number;
@@ -33,26 +33,28 @@ export interface Verdict {
   redeliver?: boolean;
 }
 
-/** An endpoint's state without the pause that may lie over it. */
+/** An endpoint's state without a pause that may hide it. */
 export type EndpointHealth = 'active' | 'failing' | 'suspended';
 
 export interface Settled {
   outcome: 'delivered' | 'retry' | 'failed' | 'gone';
-  /** Until the next attempt of this notification, where it is still owed. */
+  /** Time until the next attempt of this notification, if it is still owed. */
   inMs: number;
   /** Failed attempts of this notification so far. */
   failures: number;
-  /** The change of the endpoint's health by this verdict. */
+  /** The change of the endpoint's state by this verdict. */
   change?: { from: EndpointHealth; to: EndpointHealth; why: string };
-  /** The newer notification of the asset, which has waited for this attempt's end. */
+  /** The newer notification of the asset, which waited for the end of this attempt. */
   next?: string;
-  /** When its event was accepted, ms; absent where its record is gone. */
+  /** When its event was accepted, ms; absent if its record is gone. */
   acceptedAt?: number;
   /** No attempt of this notification has ended before. */
   isFirst: boolean;
+  /** Of the record before this verdict; absent while it is owed, and where its record is gone. */
+  state?: string;
 }
 
-/** Returns a verdict as `settle_attempt` takes it. */
+/** Returns a verdict in the form that `settle_attempt` expects. */
 export function settleArguments(verdict: Verdict): unknown[] {
   return [
     verdict.platformId,
@@ -70,7 +72,7 @@ export function settleArguments(verdict: Verdict): unknown[] {
   ];
 }
 
-/** Returns the schedule as `settle_attempt` reads it. */
+/** Returns the schedule in the form that `settle_attempt` expects. */
 export function scheduleArguments(schedule: DeliverySchedule): object {
   return {
     retry: schedule.retryScheduleMs,
@@ -92,11 +94,12 @@ type Answer = [
   string | null,
   string | null,
   number | null,
+  string | null,
 ];
 
 /** Reads an answer of `settle_attempt`. */
 export function settledOf(answer: unknown): Settled {
-  const [outcome, inMs, failures, to, from, why, next, acceptedAt, isFirst] = answer as Answer;
+  const [outcome, inMs, failures, to, from, why, next, acceptedAt, isFirst, state] = answer as Answer;
   return {
     outcome,
     inMs,
@@ -105,5 +108,6 @@ export function settledOf(answer: unknown): Settled {
     ...(next === null || next === '!' ? {} : { next }),
     ...(acceptedAt === null ? {} : { acceptedAt: Number(acceptedAt) }),
     isFirst: isFirst === 1,
+    ...(state === null ? {} : { state }),
   };
 }

@@ -4,28 +4,28 @@ import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import type { NotificationState } from '../notifications/notifications.js';
 
-/** A notification's record beside what is owed of its asset, read in one moment. Times are ms. */
+/** A notification's record and the owed state of its asset, read at the same moment. Times are ms. */
 export interface Standing {
   notificationId: string;
-  /** From the record or as it was asked for; undefined where neither says it. */
+  /** From the record, or from the question; undefined if neither has it. */
   platformId?: string;
-  /** Of its record; undefined where there is none. */
+  /** Of its record; undefined if there is none. */
   state?: NotificationState;
   acceptedAt?: number;
-  /** In the client's list of notifications. */
+  /** Whether it is in the client's list of notifications. */
   listed: boolean;
-  /** Its asset is owed by this very notification. */
+  /** Whether its asset is owed by this notification. */
   owed: boolean;
   owedSince?: number;
   due?: number;
-  /** The asset's claim number; 0 where the asset was not given. */
+  /** The asset's claim number; 0 if the asset was not given. */
   claim: number;
-  /** The asset was claimed last by this notification; false where the asset was not given. */
+  /** Whether this notification claimed the asset last; false if the asset was not given. */
   lastClaim: boolean;
 }
 
-/** Notifications that one call asks for: it holds up Redis for less than 1 ms. */
-const atOnce = 100;
+/** Notifications in one call, which blocks Redis for less than 1 ms. */
+const notificationsPerCall = 100;
 
 const standing = script('standing');
 
@@ -37,8 +37,8 @@ export async function standingsOf(
 ): Promise<{ standings: Standing[]; now: number }> {
   const standings: Standing[] = [];
   let now = 0;
-  for (let i = 0; i < asked.length; i += atOnce) {
-    const chunk = asked.slice(i, i + atOnce);
+  for (let i = 0; i < asked.length; i += notificationsPerCall) {
+    const chunk = asked.slice(i, i + notificationsPerCall);
     const bytes: Buffer[] = [];
     const q = {
       asked: chunk.map(({ notificationId, platformId }) => {
@@ -57,7 +57,7 @@ export async function standingsOf(
   return { standings, now };
 }
 
-/** Fills up an id that is not of this service: the script reads 16 bytes of each. */
+/** Pads an id that the service did not make: the script reads 16 bytes of each. */
 function sixteen(bytes: Buffer): Buffer {
   return Buffer.concat([bytes, Buffer.alloc(16)], 16);
 }

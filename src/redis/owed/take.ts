@@ -1,9 +1,9 @@
-/** Reads the answers of the one gate before every POST, scripts/shared/take.lua: a lease, or why there is none. */
+/** Reads the answers of the gate before every POST, scripts/shared/take.lua: a lease, or why there is none. */
 
 /**
- * Who asks for the attempt: `first` ignores the entry's due time, `retry`, `drain` and `probe` keep to it; `drain` is
- * also held to the drain rate for what waits since before an outage ended, `probe` is the only one that a failing
- * endpoint admits, `redeliver` sends what has ended, whatever is newer.
+ * The kind of attempt. `first` ignores the entry's due time; `retry`, `drain` and `probe` respect it. `drain` is
+ * also bounded by the drain rate, for assets that became owed before an outage ended. `probe` is the only kind that a
+ * failing endpoint admits. `redeliver` sends an ended notification, even if there is a newer one.
  */
 export type TakeMode = 'first' | 'retry' | 'drain' | 'probe' | 'redeliver';
 
@@ -11,6 +11,7 @@ export type RefusedReason =
   | 'no_registration'
   | 'paused'
   | 'suspended'
+  | 'run_paused'
   | 'failing'
   | 'leased'
   | 'not_before'
@@ -21,7 +22,7 @@ export type RefusedReason =
 /** An attempt that may be made, under a lease. */
 export interface Taken {
   kind: 'taken';
-  /** Names this attempt among all attempts of its asset. */
+  /** Identifies this attempt among all attempts of its asset. */
   token: string;
   generation: number;
   epoch: number;
@@ -30,7 +31,7 @@ export interface Taken {
   secrets: Record<string, string>;
 }
 
-/** How an earlier attempt ended, where a notification is found ended. */
+/** How an earlier attempt ended, if the notification has already ended. */
 export interface EndedAttempt {
   status?: number;
   error?: string;
@@ -40,24 +41,24 @@ export interface EndedAttempt {
 export type Take =
   | Taken
   /**
-   * `inMs`: when to ask again; -1 where only a change from outside helps. `failures`, `last`: the failed attempts so far and
-   * the last of them, where it is not due.
+   * `inMs`: when to ask again; -1 if it waits for a change from outside. `failures`, `last`: the number of failed attempts
+   * and the last of them, if the notification is not due.
    */
   | { kind: 'refused'; reason: RefusedReason; inMs: number; failures?: number; last?: EndedAttempt }
-  /** Nothing to do any more: delivered, superseded or ended some other way, which `state` says while its record is kept. */
+  /** Nothing is left to do: it was delivered, superseded or ended otherwise; `state` says how, while its record is kept. */
   | { kind: 'gone'; state?: string; last?: EndedAttempt }
-  /** Redis has gone back to a moment before this claim: claim again. */
+  /** Redis has lost this claim: claim again. */
   | { kind: 'reclaim' };
 
 export interface Bounds {
-  /** Longer than any attempt takes. */
+  /** Longer than any attempt can take. */
   leaseMs: number;
-  /** Attempts at once of a client that has no bound of its own. */
+  /** Attempts in flight of a client without its own bound. */
   maxInFlight: number;
   drainPerSecond: number;
 }
 
-/** Reads an answer of `take_attempt`; `url` and `secrets` count only where the asset was taken. */
+/** Reads an answer of `take_attempt`; `url` and `secrets` are used only if the asset was taken. */
 export function takeOf(answer: readonly unknown[], url: string, secrets: Record<string, string>): Take {
   const [kind, second, third, fourth] = answer as [string, ...unknown[]];
   switch (kind) {
@@ -94,7 +95,7 @@ function endedAttemptOf(line: string): EndedAttempt {
   return { milliseconds, ...(status !== undefined && { status }), ...(error !== undefined && { error }) };
 }
 
-/** Reads the fields of a hash as a script answers them. */
+/** Reads the fields of a hash from a script's answer. */
 export function fieldsOf(flat: readonly string[]): Record<string, string> {
   const fields: Record<string, string> = {};
   for (let i = 0; i + 1 < flat.length; i += 2) fields[flat[i] as string] = flat[i + 1] as string;

@@ -1,4 +1,4 @@
-/** Reads what a client is owed, waiting or in flight, page by page. */
+/** Reads a client's owed notifications, waiting or in flight, page by page. */
 import type { Db } from '../connection/db.js';
 import { runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -6,7 +6,7 @@ import { byFallingScore, isBehind, type Place, placeArguments, placesOf } from '
 
 /** A notification that waits or is in flight. */
 export interface Waiting {
-  /** The time since which its asset is owed (ms), and the asset: both stay while an attempt begins or ends. */
+  /** The time since which its asset is owed (ms), and the asset: neither changes when an attempt begins or ends. */
   place: Place;
   notificationId: string;
   acceptedAt: number;
@@ -17,8 +17,8 @@ const page = script('waitingPage');
 type Entry = [asset: Buffer, id: Buffer, since: Buffer, acceptedAt: Buffer];
 
 /**
- * Reads what is owed since before a place, the latest first, each once; an asset in flight stands where it would wait. A
- * page has at least `count` entries where there are as many, and `end` where there may be more.
+ * Reads the owed assets after a place, the latest first, each once; an asset in flight has the place where it would wait.
+ * A page has at least `count` entries if there are as many, and `end` if there may be more.
  */
 export async function pageOfWaiting(
   db: Db,

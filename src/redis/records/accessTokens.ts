@@ -1,7 +1,7 @@
 /**
  * Access tokens. Redis holds only a token's SHA-256, with a TTL, the scopes and the generation of the account
- * it was minted under. The token starts with the id of its account, so that token and account are read together,
- * and its key has the account's hash tag, so that a script may touch both.
+ * under which it was minted. The token starts with the id of its account, so that token and account are read together.
+ * Its key has the account's hash tag, so that a script may touch both.
  */
 import { hash } from 'node:crypto';
 import type { AccountId } from '../../ids.js';
@@ -15,9 +15,9 @@ import { randomSecret } from './randomSecret.js';
 export interface AccessToken {
   accountId: AccountId;
   scopes: string[];
-  /** Of its account, as it is and as it was when the token was minted. */
+  /** Generations of its account: now, and when the token was minted. */
   generation: number;
-  /** The beginning of its SHA-256, which names it in the audit and is worth nothing to anybody. */
+  /** The beginning of its SHA-256, which identifies it in the audit and cannot be used as a token. */
   fingerprint: string;
 }
 
@@ -34,7 +34,7 @@ export type Minted =
 
 /**
  * Mints a token for an account's credentials; older ones stay valid. An unknown client id, a wrong secret and a disabled
- * account take the same time.
+ * account take the same time to refuse.
  */
 export async function mintAccessToken(
   db: Db,
@@ -62,7 +62,7 @@ export async function mintAccessToken(
 
 const mintScript = script('mintToken');
 
-/** Returns the account of a token; undefined where it is unknown, expired, or its account's tokens have ended. */
+/** Returns the account of a token; undefined if it is unknown or expired, or its account's tokens have ended. */
 export async function findAccessToken(db: Db, token: string): Promise<AccessToken | undefined> {
   if (token.length <= secretLength || token.length > 256) return undefined;
   const accountId = (idPrefix + token.slice(0, -secretLength)) as AccountId;

@@ -1,6 +1,6 @@
 /**
- * Accounts, their credentials, and what ends them. The client id follows from the account id, so that a
- * known and an unknown one cost the same single look-up.
+ * Accounts, their credentials, and the changes that end them. The client id is derived from the account id, so that a
+ * known and an unknown client id both cost a single look-up.
  */
 import { hash } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
@@ -20,7 +20,7 @@ export interface Account {
   clientId: ClientId;
   scopes: string[];
   disabled: boolean;
-  /** Raised by whatever ends all tokens; each token carries the one it was minted under. */
+  /** Raised to end all tokens; each token carries the generation under which it was minted. */
   generation: number;
   createdAtMs: number;
 }
@@ -37,12 +37,12 @@ export interface CreatedAccount {
 export const previousSecretMs = 24 * 3600 * 1000;
 
 export const defaultScopes: readonly string[] = ['push_notifications'];
-/** Opens the publishing of enrichment events. */
+/** Allows publishing enrichment events. */
 export const platformScope = 'enrichments';
-/** Where an account has it, only tokens with it read and rotate signing secrets. */
+/** If an account has this scope, only tokens with it read and rotate signing secrets, and set request headers. */
 export const signingSecretsScope = 'signing_secrets';
 
-/** Makes an account. Its secret (256 bits) is in the answer and nowhere else: only its hash is kept. */
+/** Creates an account. Its secret (256 bits) is only in the answer: Redis keeps its hash. */
 export async function createAccount(
   db: Db,
   wanted: { name: string; scopes?: readonly string[]; platform?: boolean },
@@ -74,7 +74,7 @@ export async function getAccount(db: Db, accountId: string): Promise<Account | u
   return toAccount(accountId, await db.redis.hgetall(db.global.account(accountId)));
 }
 
-/** Lists every account, oldest first; never a secret. */
+/** Lists every account, oldest first, without secrets. */
 export async function listAccounts(db: Db): Promise<Account[]> {
   const ids = await db.redis.smembers(db.global.accounts);
   const commands = db.redis.pipeline();
@@ -86,7 +86,7 @@ export async function listAccounts(db: Db): Promise<Account[]> {
 }
 
 /**
- * Gives an account a new secret. The old one stays valid for 24 h; with `now` it, earlier ones and every token end at once.
+ * Gives an account a new secret. The old one stays valid for 24 h; with `now` all old ones and every token end immediately.
  * @throws UnknownAccount
  */
 export async function rotateSecret(
@@ -118,8 +118,8 @@ export async function setDisabled(db: Db, accountId: string, disabled: boolean):
 const disable = script('setDisabled');
 
 /**
- * Gives an account these scopes in the place of those it has. Tokens go on with what they have, unless a scope is taken
- * away: then every token ends.
+ * Replaces the scopes of an account. Tokens keep their scopes, unless a scope is removed from the account: then every
+ * token ends.
  * @throws UnknownAccount
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
@@ -129,14 +129,14 @@ export async function setScopes(db: Db, accountId: string, scopes: readonly stri
 
 const replaceScopes = script('setScopes');
 
-/** SHA-256 is enough: the secret has 256 random bits, there is nothing to guess. */
+/** SHA-256 is enough: the secret has 256 random bits and cannot be guessed. */
 export const secretHash = (secret: string): string => hash('sha256', secret);
 
 export const clientIdOf = (accountId: string): ClientId => accountId.replace(/^acc_/, 'cid_') as ClientId;
-/** A client id that cannot be one belongs to no account. */
+/** A malformed client id belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
   isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
-/** Tells whether a text has the form of a client id. */
+/** Returns whether a text has the form of a client id. */
 export const isClientId = (text: string): boolean => clientIdPattern.test(text);
 const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
 

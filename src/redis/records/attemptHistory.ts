@@ -1,8 +1,8 @@
 /**
- * What the attempts of a client came to over the last day, in steps of 5 minutes: for people to look at. Each process
- * counts in its memory and adds it to Redis every few seconds, so that an attempt costs Redis nothing. A hash for each
- * hour, `{T}:attempts-by:<hour>`, whose fields are `<step>:<what>`: `d` delivered, `f.<error>` failed, `l<i>` attempts
- * that took up to `latencyBoundsMs[i]`.
+ * The results of a client's attempts over the last day, in steps of 5 minutes, for the console. Each process
+ * counts in its memory and adds the counts to Redis every few seconds, so that an attempt costs Redis nothing. There is
+ * a hash for each hour, `{T}:attempts-by:<hour>`, whose fields are `<step>:<what>`: `d` delivered, `f.<error>` failed,
+ * `l<i>` attempts that took up to `latencyBoundsMs[i]`.
  */
 import type { Logger } from '../../log.js';
 import type { Db } from '../connection/db.js';
@@ -12,7 +12,7 @@ export const stepMs = 5 * 60_000;
 const hourMs = 3_600_000;
 const hoursRead = 25;
 const keptSeconds = 26 * 3600;
-/** The last class has what took longer. */
+/** The last class has the attempts that took longer. */
 export const latencyBoundsMs = [10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000];
 
 export interface AttemptStep {
@@ -21,23 +21,23 @@ export interface AttemptStep {
   delivered: number;
   /** By error class. */
   failed: Record<string, number>;
-  /** Attempts by how long they took: one number more than `latencyBoundsMs`. */
+  /** Attempts by duration: one number more than `latencyBoundsMs`. */
   latency: number[];
 }
 
 export interface AttemptHistory {
   count(clientToken: string, result: { ok: boolean; error?: string }, milliseconds: number): void;
-  /** Writes what is counted and not yet written. */
+  /** Writes the counts that are not yet written. */
   flush(): Promise<void>;
-  /** The same, and counts nothing more. */
+  /** The same, and stops counting. */
   close(): Promise<void>;
 }
 
 const flushEveryMs = 5_000;
-const clientsAtOnce = 500;
+const keysPerStep = 500;
 
 export function countAttempts(db: Db, log: Logger): AttemptHistory {
-  /** By key, what is to be added to each field. */
+  /** By key: the number to add to each field. */
   let counted = new Map<string, Map<string, number>>();
   const timer = setInterval(() => void flush(), flushEveryMs);
   timer.unref();
@@ -45,16 +45,16 @@ export function countAttempts(db: Db, log: Logger): AttemptHistory {
   async function flush(): Promise<void> {
     const keys = [...counted];
     counted = new Map();
-    for (let start = 0; start < keys.length; start += clientsAtOnce) {
+    for (let start = 0; start < keys.length; start += keysPerStep) {
       const commands = db.redis.pipeline();
-      for (const [key, fields] of keys.slice(start, start + clientsAtOnce)) {
+      for (const [key, fields] of keys.slice(start, start + keysPerStep)) {
         for (const [field, by] of fields) commands.hincrby(key, field, by);
         commands.expire(key, keptSeconds);
       }
       try {
         await runPipeline(commands);
       } catch (err) {
-        // Whether they were added is unknown: a few attempts that no plot shows are better than some shown twice.
+        // Whether they were added is unknown: missing a few attempts in a plot is better than showing some twice.
         const reason = err instanceof Error ? err.message : 'unknown';
         log.debug({ reason }, 'counts of attempts were not written');
       }
@@ -85,7 +85,7 @@ function latencyClass(milliseconds: number): number {
   return found < 0 ? latencyBoundsMs.length : found;
 }
 
-/** The last day, oldest first, every step of it. */
+/** Returns every step of the last day, oldest first. */
 export async function readAttempts(db: Db, clientToken: string): Promise<AttemptStep[]> {
   const nowMs = Date.now() + db.clockOffsetMs();
   const lastHour = Math.floor(nowMs / hourMs);
@@ -115,7 +115,7 @@ function stepsOf(hourAtMs: number, fields: Record<string, string>): AttemptStep[
   return steps;
 }
 
-/** A time that so much of the attempts took at most, ms: within a class, as if they were spread evenly. undefined: none. */
+/** Returns a quantile of the durations, ms, assuming an even spread within a class; undefined without attempts. */
 export function quantileMs(latency: readonly number[], share: number): number | undefined {
   const total = latency.reduce((sum, n) => sum + n, 0);
   if (total === 0) return undefined;

@@ -1,14 +1,14 @@
-/** The record of what operators changed: a stream, the newest 100,000 entries kept. */
+/** The audit of operators' changes: a stream of the newest 100,000 entries. */
 import type { Db } from '../connection/db.js';
 
 export interface Change {
-  /** The person, as their operating system names them. */
+  /** The operator's name. */
   who: string;
   /** The command, such as `registration reset`. */
   what: string;
-  /** What it was done to: an account id, a client token, a notification id. */
+  /** The target: an account id, a client token or a notification id. */
   target: string;
-  /** What was so before and is so after; never a secret, never the query of a URL. */
+  /** The values before and after; never a secret, never the query of a URL. */
   before: unknown;
   after: unknown;
 }
@@ -23,7 +23,7 @@ const kept = 100_000;
 const page = 1000;
 const secretName = /(secret|password|access_token|authorization|signing_key)/i;
 
-/** Writes one change. What is named like a secret is left out, whoever hands it in. */
+/** Writes one change. Values named like a secret are always left out. */
 export async function recordChange(db: Db, change: Change): Promise<void> {
   await db.redis.xadd(
     db.global.audit,
@@ -44,7 +44,7 @@ export async function recordChange(db: Db, change: Change): Promise<void> {
   );
 }
 
-/** The changes since a time (ms), the oldest first. */
+/** Returns the changes since a time (ms), the oldest first. */
 export async function listChanges(db: Db, options: { since?: number } = {}): Promise<RecordedChange[]> {
   const changes: RecordedChange[] = [];
   let from = options.since === undefined ? '-' : String(Math.max(0, Math.floor(options.since)));
@@ -57,12 +57,12 @@ export async function listChanges(db: Db, options: { since?: number } = {}): Pro
   }
 }
 
-/** The first changes after an entry, the oldest first. */
+/** Returns the first changes after an entry, the oldest first. */
 export function changesSince(db: Db, id: string): Promise<RecordedChange[]> {
   return onePage(db, `(${id}`);
 }
 
-/** The last entry that is in the service's log. */
+/** Returns the last entry that is in the service's log. */
 export async function toldUntil(db: Db): Promise<string> {
   return (await db.redis.get(db.global.auditTold)) ?? '0-0';
 }

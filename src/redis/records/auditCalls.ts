@@ -1,6 +1,6 @@
 /**
- * The record of what callers of the API did: who read or changed a secret or a registration, or had something sent. One
- * stream for each account, so that whoever calls a lot pushes out nothing but their own. The service's log has the same.
+ * The audit of API calls: who read or changed a secret or a registration, or had something sent. Each account has its
+ * own stream, so that a frequent caller displaces only its own entries. The service's log has the same entries.
  */
 import { hash } from 'node:crypto';
 import type { Db } from '../connection/db.js';
@@ -10,15 +10,16 @@ import { script } from '../connection/script.js';
 
 export interface AuditedCall {
   accountId: string;
+  /** Empty for a call about the account. */
   clientToken: string;
   /** The call in words, such as `signing secret read`. */
   what: string;
-  /** Where it came from, as far as the proxies that are trusted say. */
+  /** The caller's address, as reported by trusted proxies. */
   address: string;
   /** The beginning of the access token's SHA-256. */
   tokenFingerprint: string;
   requestId: string;
-  /** What it was about; never a secret, never the query of a URL. */
+  /** The subject of the call; never a secret, never the query of a URL. */
   about: Readonly<Record<string, unknown>>;
 }
 
@@ -28,9 +29,9 @@ export interface RecordedCall extends AuditedCall {
 }
 
 const keptOfAnAccount = 2000;
-/** After the account's last one. */
+/** Time after the account's last entry. */
 const keptMs = 90 * 86_400_000;
-/** Of calls that change nothing: in this time the same by the same token from the same address is one entry. */
+/** Calls that change nothing: repeats with the same token from the same address within this time are one entry. */
 const readOnceMs = 60_000;
 
 /** Records a call. @returns false for a reading call (`isRead`) that repeats an entry of the last minute */
@@ -53,8 +54,8 @@ export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}):
   const from = String(Math.max(0, Math.floor(since)));
   const accountIds = await db.redis.smembers(db.global.accounts);
   const found: RecordedCall[] = [];
-  for (let start = 0; start < accountIds.length; start += accountsAtOnce) {
-    const page = accountIds.slice(start, start + accountsAtOnce);
+  for (let start = 0; start < accountIds.length; start += accountsPerStep) {
+    const page = accountIds.slice(start, start + accountsPerStep);
     const commands = db.redis.pipeline();
     for (const accountId of page) commands.xrange(db.global.accountCalls(accountId), from, '+');
     const streams = (await runPipeline(commands)) as [string, string[]][][];
@@ -66,7 +67,7 @@ export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}):
 }
 
 /** Bounds each answer of Redis: a full stream has about 600 kB. */
-const accountsAtOnce = 10;
+const accountsPerStep = 10;
 
 function recordedCall(accountId: string, id: string, entry: string): RecordedCall {
   const said = JSON.parse(entry) as Omit<AuditedCall, 'accountId'>;

@@ -18,7 +18,7 @@ export interface Client {
 }
 
 /**
- * Makes a client. A client token is never given out twice, also not after its client was deleted.
+ * Creates a client. A client token is never given out twice, not even after its client was deleted.
  * @throws UnknownAccount, ClientTokenTaken, RangeError for a malformed token
  */
 export async function createClient(
@@ -47,13 +47,13 @@ export async function createClient(
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name, createdAtMs };
 }
 
-/** undefined for a client that never was or was deleted. */
+/** Returns a client; undefined if it never existed or was deleted. */
 export async function getClient(db: Db, clientToken: string): Promise<Client | undefined> {
   if (!isClientToken(clientToken)) return undefined;
   return toClient(clientToken, await db.redis.hgetall(db.client(clientToken).client));
 }
 
-/** The clients of one account, or all; by client token. */
+/** Lists the clients of one account, or all, by client token. */
 export async function listClients(db: Db, accountId?: string): Promise<Client[]> {
   const key = accountId === undefined ? db.global.clients : db.global.accountClients(accountId);
   const tokens = (await db.redis.smembers(key)).sort();
@@ -64,7 +64,7 @@ export async function listClients(db: Db, accountId?: string): Promise<Client[]>
   return clients;
 }
 
-/** At most `limit` clients of an account, by client token, those behind `after`; `next` where there are more. */
+/** Lists at most `limit` clients of an account after `after`, by client token; `next` if there are more. */
 export async function pageOfClients(
   db: Db,
   accountId: string,
@@ -78,8 +78,8 @@ export async function pageOfClients(
 }
 
 /**
- * The first members of a set behind one, in order. In pieces, and without sorting what is not shown: 100,000 members are
- * gone through in 80 ms (2 cores), of which nobody waits for more than a piece.
+ * Returns the first members of a set after a given one, in order. It reads in pieces and sorts only the members shown:
+ * 100,000 members take 80 ms (2 cores), but other commands wait only for one piece.
  */
 async function firstBehind(db: Db, key: string, after: string, atMost: number): Promise<string[]> {
   const first: string[] = [];
@@ -90,7 +90,7 @@ async function firstBehind(db: Db, key: string, after: string, atMost: number): 
     for (const member of members) {
       const last = first.at(atMost - 1);
       if (member <= after || (last !== undefined && member >= last)) continue;
-      // A scan may show a member twice.
+      // A scan may return a member twice.
       const at = first.findIndex((other) => other >= member);
       if (first[at] === member) continue;
       first.splice(at < 0 ? first.length : at, 0, member);
@@ -107,7 +107,7 @@ async function readClients(db: Db, tokens: readonly string[]): Promise<Client[]>
   return records.flatMap((record, i) => toClient(tokens[i] ?? '', record) ?? []);
 }
 
-/** Every client token ever given out, in pages; deleted clients may still be owed something. */
+/** Lists every client token ever given out, in pages; deleted clients may still be owed something. */
 export async function* clientTokens(db: Db): AsyncGenerator<string[]> {
   let cursor = '0';
   do {
@@ -117,10 +117,10 @@ export async function* clientTokens(db: Db): AsyncGenerator<string[]> {
   } while (cursor !== '0');
 }
 
-/** Bounds each answer of Redis, so that a long list delays nobody else's command. */
+/** Bounds each answer of Redis, so that a long list delays no other command. */
 const pageSize = 500;
 
-/** Changes a client's bounds; null takes one away (the service's default holds again). @throws UnknownClient */
+/** Changes a client's bounds; null removes one (the service's default applies again). @throws UnknownClient */
 export async function setClient(
   db: Db,
   clientToken: string,
@@ -143,8 +143,8 @@ export async function setClient(
 }
 
 /**
- * Ends a client: its URL and its secrets go, its token stays taken for ever, and it is owed nothing any more. The rest of
- * its keys is for `clearDeletedClient`, by the caller or the sweep. @throws UnknownClient
+ * Deletes a client: removes its URL and its secrets, and keeps its token taken for good. `clearDeletedClient`, called by
+ * the caller or the sweep, clears its other keys and cancels what it is owed. @throws UnknownClient
  */
 export async function deleteClient(db: Db, clientToken: string): Promise<Client> {
   const client = await getClient(db, clientToken);

@@ -1,7 +1,7 @@
 /**
- * Who looks at an account in the console: links that open it once, and the sessions they open. A link's token and a
- * session's secret have 256 random bits and nothing else: neither shows the account's id, from which its client id
- * follows. Redis holds their SHA-256 only, with a TTL and the account's generation, which is compared on every use.
+ * Console links, each of which opens one session, and the sessions. A link's token and a
+ * session's secret have 256 random bits and nothing else: neither reveals the account's id, from which its client id
+ * is derived. Redis holds only their SHA-256, with a TTL and the account's generation, which is compared on every use.
  */
 import { hash } from 'node:crypto';
 import type { AccountId } from '../../ids.js';
@@ -14,28 +14,28 @@ export type ConsoleAccess = (typeof consoleAccesses)[number];
 export const consoleLinkMs = 15 * 60_000;
 export const consoleSessionMs = 8 * 3_600_000;
 
-/** For whom a link is made. */
+/** The account and rights of a link. */
 export interface ConsoleGrant {
   accountId: AccountId;
-  /** The account's own, of the moment in which its caller was known. */
+  /** The account's generation when its caller was authenticated. */
   generation: number;
   access: ConsoleAccess;
-  /** Those of the token that asked for the link; of an operator's link the account's. */
+  /** The scopes of the token that asked for the link; for an operator's link, those of the account. */
   scopes: string[];
 }
 
 export interface ConsoleSession extends ConsoleGrant {
   accountName: string;
-  /** The beginning of its secret's SHA-256, which names it in the audit and is worth nothing to anybody. */
+  /** The beginning of its secret's SHA-256, which identifies it in the audit and cannot be used as a secret. */
   fingerprint: string;
 }
 
 /** 48 bits, in hex. */
 const fingerprintLength = 12;
-/** What `randomSecret` makes, and nothing else, becomes part of a key. */
+/** Only a value in the form of `randomSecret` becomes part of a key. */
 const secretPattern = /^[A-Za-z0-9_-]{43}$/;
 
-/** A token that opens the console once, within 15 minutes. */
+/** Makes a token that opens the console once, within 15 minutes. */
 export async function createConsoleLink(
   db: Db,
   grant: ConsoleGrant,
@@ -47,7 +47,7 @@ export async function createConsoleLink(
   return { token, expiresAtMs: Date.now() + consoleLinkMs };
 }
 
-/** Uses a link up. undefined where it is unknown, used, expired, or the account's tokens have ended since. */
+/** Uses a link; undefined if it is unknown, used or expired, or the account's tokens have ended since. */
 export async function openConsoleLink(db: Db, token: string): Promise<string | undefined> {
   if (!secretPattern.test(token)) return undefined;
   const value = await db.redis.getdel(db.global.consoleLink(hash('sha256', token)));
@@ -57,7 +57,7 @@ export async function openConsoleLink(db: Db, token: string): Promise<string | u
   return secret;
 }
 
-/** undefined where it is unknown, has ended, or the account's tokens have ended since its link was made. */
+/** Returns a session; undefined if it is unknown or ended, or the account's tokens have ended since its link was made. */
 export async function findConsoleSession(db: Db, secret: string): Promise<ConsoleSession | undefined> {
   if (!secretPattern.test(secret)) return undefined;
   const sha256 = hash('sha256', secret);
@@ -75,7 +75,7 @@ export async function endConsoleSession(db: Db, secret: string): Promise<void> {
 
 const grantOf = (value: string): ConsoleGrant => JSON.parse(value) as ConsoleGrant;
 
-/** undefined where the account is disabled, gone, or has ended its tokens since. */
+/** undefined if the account is disabled or deleted, or its tokens have ended since. */
 async function accountNameOf(db: Db, grant: ConsoleGrant): Promise<string | undefined> {
   const key = db.global.account(grant.accountId);
   const [generation, disabled, name] = await db.redis.hmget(key, 'generation', 'disabled', 'name');

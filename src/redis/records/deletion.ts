@@ -1,7 +1,7 @@
 /**
- * Clears a deleted client's keys in bounded steps, each safe to repeat: none holds up Redis for others, and the sweep goes
- * on after a failure. Owed notifications end as `cancelled`; known segments go at once; records, decisions, their list and
- * changes of state expire 14 days later at most.
+ * Clears a deleted client's keys in bounded steps, each safe to repeat: none delays Redis for others, and the sweep
+ * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; records,
+ * decisions, their list and changes of state expire at most 14 days later.
  */
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
@@ -9,21 +9,21 @@ import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { resetRegistration } from './registrations.js';
 
-/** As long as the record of a notification that has ended. */
+/** The same as for the record of an ended notification. */
 const keptSeconds = 14 * 86_400;
-/** Keys of one step. */
-const atOnce = 500;
-/** Assets of one script: some milliseconds of a busy Redis. */
-const assetsAtOnce = 100;
+/** Keys deleted in one step. */
+const keysPerStep = 500;
+/** Assets in one script: some milliseconds of a busy Redis. */
+const assetsPerScript = 100;
 /** `assetSlot` in ids.ts. */
 const buckets = 0x4000;
 
-/** Has the sweep clear a client's keys from now on; call it before the client is marked as deleted. */
+/** Makes the sweep clear a client's keys from now on; call it before the client is marked as deleted. */
 export async function announceDeletion(db: Db, clientToken: string): Promise<void> {
   await db.redis.zadd(db.global.deletedClients, Date.now() + db.clockOffsetMs(), clientToken);
 }
 
-/** Has the sweep clear the keys of a client that an earlier release deleted. */
+/** Makes the sweep clear the keys of a client that an earlier release deleted. */
 export async function announceOldDeletion(db: Db, clientToken: string): Promise<void> {
   const [deleted, cleared] = await db.redis.hmget(db.client(clientToken).client, 'deleted', 'cleared');
   if (!deleted || cleared) return;
@@ -39,7 +39,7 @@ export async function deletionsUnderWay(
   return flat.flatMap((clientToken, i) => (i % 2 === 0 ? { clientToken, at: Number(flat[i + 1]) } : []));
 }
 
-/** Marks a client as cleared: nothing writes for it any more. */
+/** Marks a client as cleared: no more keys are written for it. */
 export async function endDeletion(db: Db, clientToken: string): Promise<void> {
   const { client } = db.client(clientToken);
   if (await db.redis.hexists(client, 'deleted')) await db.redis.hset(client, 'cleared', 1);
@@ -59,24 +59,26 @@ export async function clearDeletedClient(
   const keys = db.client(clientToken);
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await resetRegistration(db, clientToken);
-  await db.redis.unlink(keys.signingSecrets);
+  await db.redis.unlink(keys.signingSecrets, keys.updates);
   const cancelled = await repeat(db, cancelOwed, clientToken, onStep);
   await repeat(db, unlinkBeside, clientToken, onStep);
-  for (let from = 0; from < buckets; from += atOnce) {
+  for (let from = 0; from < buckets; from += keysPerStep) {
     onStep();
-    const some = Array.from({ length: Math.min(atOnce, buckets - from) }, (_, i) => (from + i).toString(36));
+    const some = Array.from({ length: Math.min(keysPerStep, buckets - from) }, (_, i) =>
+      (from + i).toString(36),
+    );
     await db.redis.unlink(...some.map(keys.known));
   }
   await expireRecords(db, clientToken, onStep);
   const expiring = db.redis.pipeline();
-  for (const key of [keys.notifications, keys.stateChanges, keys.endpoint]) {
+  for (const key of [keys.notifications, keys.stateChanges, keys.endpoint, keys.heldRuns]) {
     expiring.expire(key, keptSeconds, 'NX');
   }
   await runPipeline(expiring);
   return { cancelled };
 }
 
-/** Runs a step until there is no more. @returns the sum of what the steps did */
+/** Runs a step until nothing is left. @returns the sum of the steps' results */
 async function repeat(
   db: Db,
   step: typeof cancelOwed,
@@ -85,7 +87,7 @@ async function repeat(
 ): Promise<number> {
   for (let sum = 0; ; ) {
     onStep();
-    const [done, hasMore] = (await runScript(db, step, clientToken, [assetsAtOnce])) as [number, number];
+    const [done, hasMore] = (await runScript(db, step, clientToken, [assetsPerScript])) as [number, number];
     sum += done;
     if (hasMore === 0) return sum;
   }
@@ -95,12 +97,12 @@ const cancelOwed = script('cancelDeleted');
 
 const unlinkBeside = script('unlinkBeside');
 
-/** Has the records expire that do not yet: those of ended notifications do. */
+/** Sets an expiry on records without one: those of ended notifications already have one. */
 async function expireRecords(db: Db, clientToken: string, onStep: () => void): Promise<void> {
   const keys = db.client(clientToken);
-  for (let from = 0; ; from += atOnce) {
+  for (let from = 0; ; from += keysPerStep) {
     onStep();
-    const ids = await db.redis.zrange(keys.notifications, String(from), String(from + atOnce - 1));
+    const ids = await db.redis.zrange(keys.notifications, String(from), String(from + keysPerStep - 1));
     if (ids.length === 0) return;
     const expiring = db.redis.pipeline();
     for (const id of ids) expiring.expire(keys.notification(id), keptSeconds, 'NX');

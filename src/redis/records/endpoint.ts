@@ -1,16 +1,17 @@
-/** Reads an endpoint's health as people see it, and makes the changes that operators and publishers may ask for. */
+/** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { ChainableCommander } from 'ioredis';
 import type { Db } from '../connection/db.js';
 import type { FieldOf, HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
+import { parkedAt } from '../runs/runs.js';
 import { type EndpointState, type StateChange, stateChangeOf } from './stateChanges.js';
 
 /** Times are ms since the epoch. */
 export interface Endpoint {
   state: EndpointState;
-  /** The account is disabled: nothing is tried. */
+  /** The account is disabled: nothing is sent. */
   held: boolean;
   owed: number;
   inFlight: number;
@@ -47,9 +48,9 @@ export async function getEndpoints(db: Db, clientTokens: readonly string[]): Pro
   return endpoints;
 }
 
-/** Bounds each answer of Redis, so that a long list delays nobody else's command. */
+/** Bounds each answer of Redis, so that a long list delays no other command. */
 const pageSize = 500;
-/** How many commands `ask` sends. */
+/** The number of commands that `ask` sends. */
 const asked = 8;
 
 function ask(commands: ChainableCommander, db: Db, clientToken: string): void {
@@ -78,7 +79,8 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
   const underWay = value<number>(5);
   const owed = value<number>(1) + underWay;
   const oldest = value<string[]>(2)[1];
-  const due = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
+  const firstDue = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
+  const due = firstDue.filter((at) => at < parkedAt);
   const now = Date.now() + db.clockOffsetMs();
   let nextAttemptAt: number | undefined;
   if (due.length > 0 && (state === 'active' || state === 'failing')) {
@@ -107,7 +109,7 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
 
 const stop = script('stopEndpoint');
 
-/** Holds all deliveries of a client until `unpauseEndpoint`. @returns whether that changed anything */
+/** Pauses all deliveries of a client until `unpauseEndpoint`. @returns whether that changed anything */
 export async function pauseEndpoint(db: Db, clientToken: string): Promise<boolean> {
   return (await runScript(db, stop, clientToken, ['paused', 1, 'paused'])) === 1;
 }
@@ -117,7 +119,7 @@ export async function unpauseEndpoint(db: Db, clientToken: string): Promise<bool
   return (await runScript(db, stop, clientToken, ['paused', 0, 'resumed'])) === 1;
 }
 
-/** Holds a disabled account's client like a paused one, or no longer. @returns whether that changed anything */
+/** Holds a disabled account's client like a paused one, or ends the hold. @returns whether that changed anything */
 export async function setHeld(db: Db, clientToken: string, held: boolean): Promise<boolean> {
   const why = held ? 'its account was disabled' : 'its account was enabled';
   return (await runScript(db, stop, clientToken, ['held', held ? 1 : 0, why])) === 1;
@@ -126,8 +128,8 @@ export async function setHeld(db: Db, clientToken: string, held: boolean): Promi
 const resume = script('resumeEndpoint');
 
 /**
- * Has a suspended or failing endpoint probed at once, and drained when that succeeds; the caller wakes catch-up.
- * @returns false for an active one: there is nothing to resume
+ * Makes a suspended or failing endpoint due for a probe now; the caller wakes catch-up. When the probe succeeds, it drains.
+ * @returns false for an active endpoint: there is nothing to resume
  */
 export async function resumeEndpoint(
   db: Db,

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 
 const secretBytes = 32;
-/** Asking the generator costs as much for 64 secrets as for one. */
+/** The generator takes as long for 64 secrets as for one. */
 const pool = Buffer.alloc(64 * secretBytes);
 let used = pool.length;
 

@@ -1,4 +1,4 @@
-/** Refuses what was asked of an account's or a client's record. */
+/** Errors of changes to an account's or a client's record. */
 export class UnknownAccount extends Error {
   override name = 'UnknownAccount';
 }

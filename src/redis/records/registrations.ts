@@ -1,7 +1,7 @@
 /**
- * The one URL of a client. Storing it has two phases: a script stores it, unanswered; once the caller's 200 is out
- * it is marked answered. A call that ended without an answer can so be told from one that was answered, and its
- * repeat gets the 200 that it never saw.
+ * The one URL of a client. It is stored in two phases: a script stores it as unanswered; once the caller's 200 is sent
+ * it is marked as answered. This distinguishes a call that ended without an answer, whose
+ * repeat then gets the 200 that it never saw.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,25 +20,25 @@ export interface Registration {
   generation: number;
   registeredAtMs: number;
   accountId: AccountId;
-  /** False while no caller has been told 200 for it. */
+  /** False while no caller has been answered 200 for it. */
   answered: boolean;
 }
 
 export type RegisterResult =
-  /** Stored by this call, sent to Redis at `storingSinceMs`; `markAnswered` with the nonce once the 200 is out. */
+  /** Stored by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the nonce once the 200 is sent. */
   | { outcome: 'stored'; nonce: string; storingSinceMs: number; wakeCatchUp: boolean }
-  /** The client has a URL. */
+  /** The client already has a URL. */
   | { outcome: 'taken' };
 
-/** A call that runs no longer than this may answer 200. */
+/** A call may answer 200 only if it has run for less than this. */
 export const answerWithinMs = 2000;
-/** From then on an unanswered registration may be taken over by a repeat: the first call can no longer be running. */
+/** After this time a repeat may take over an unanswered registration: the first call can no longer be running. */
 export const takeOverAfterMs = answerWithinMs + 500;
 const pollMs = 50;
 
 /**
- * Stores the URL when the client has none, and makes the client's signing secret when it has none. While an equal
- * unanswered call may still be running it waits for that one's end, 2.5 s at most.
+ * Stores the URL if the client has none, and makes the client's signing secret if it has none. While an equal
+ * unanswered call may still be running it waits for that call's end, at most 2.5 s.
  */
 export async function register(
   db: Db,
@@ -60,7 +60,7 @@ export async function register(
 
 const registerScript = script('register');
 
-/** Notes that the 200 is out: from now on a repeat is refused. Changes nothing where another call took it over. */
+/** Notes that the 200 was sent: from now on a repeat is refused. Changes nothing if another call took it over. */
 export async function markAnswered(db: Db, clientToken: string, nonce: string): Promise<void> {
   await runScript(db, answeredScript, clientToken, [nonce]);
 }
@@ -85,10 +85,10 @@ export async function listRegistrations(db: Db): Promise<Registration[]> {
   return found;
 }
 
-/** Bounds each answer of Redis, so that a long list delays nobody else's command. */
+/** Bounds each answer of Redis, so that a long list delays no other command. */
 const pageSize = 500;
 
-/** Takes the URL away; what is owed stays owed. @returns undefined where there was none */
+/** Removes the URL; owed assets stay owed. @returns undefined if there was none */
 export async function resetRegistration(
   db: Db,
   clientToken: string,
@@ -102,8 +102,8 @@ export async function resetRegistration(
 const resetScript = script('resetRegistration');
 
 /**
- * Puts another URL in the place of the present one, without a gap: its health starts anew and all that is owed is due. The
- * caller wakes catch-up where `wakeCatchUp`. @returns undefined where nothing is registered
+ * Replaces the present URL without a gap: its state starts again and all owed assets are due. The
+ * caller wakes catch-up if `wakeCatchUp`. @returns undefined if nothing is registered
  */
 export async function changeRegistration(
   db: Db,

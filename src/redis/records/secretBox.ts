@@ -1,17 +1,17 @@
 /**
  * Encrypts secrets at rest: AES-256-GCM, `<key id>:<base64 of nonce, tag, ciphertext>`. The first key of
- * `SECRETS_KEY` encrypts, every key decrypts. Without a key a secret is stored as it is, marked `plain:`.
+ * `SECRETS_KEY` encrypts, every key decrypts. Without a key a secret is stored in plain text, marked `plain:`.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Config } from '../../config.js';
 
 export interface SecretBox {
-  /** False: no key is set and secrets are stored as they are. */
+  /** False: no key is set and secrets are stored in plain text. */
   encrypts: boolean;
   seal(secret: string): string;
-  /** Not under the key that encrypts: the key it lies under is still needed. */
+  /** Whether another key than the first encrypted it: that key is still needed. */
   isOutdated(sealed: string): boolean;
-  /** @throws SecretUnreadable when its key is not among the given ones */
+  /** @throws SecretUnreadable if its key is missing */
   open(sealed: string): string;
 }
 
@@ -21,7 +21,7 @@ export class SecretUnreadable extends Error {
 
 const nonceBytes = 12;
 const tagBytes = 16;
-/** Opened secrets are kept for the hot path (one per attempt); bounded, oldest out first. */
+/** Decrypted secrets are cached, as every attempt needs one; the cache is bounded and drops the oldest first. */
 const keptSecrets = 10_000;
 
 export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
@@ -33,7 +33,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
     const id = sealed.slice(0, colon);
     if (id === 'plain') return sealed.slice(colon + 1);
     const key = keys?.find((k) => k.id === id);
-    if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", under which a secret was stored`);
+    if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", which encrypted a secret`);
     const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
     const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
     decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
@@ -42,7 +42,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
         decipher.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + decipher.final('utf8')
       );
     } catch {
-      throw new SecretUnreadable(`key "${id}" of SECRETS_KEY does not open a secret stored under that name`);
+      throw new SecretUnreadable(`key "${id}" of SECRETS_KEY does not decrypt a secret stored under that id`);
     }
   }
 

@@ -10,8 +10,8 @@ const takeSend = script('takeSend');
 
 /**
  * Counts a call of the client that sends something, over all such calls and all processes.
- * @param sends so many at once, all or none: 1, or the whole burst. A bucket that gets one every 25 s and holds one is
- * the same as all 5 of a bucket that gets one every 5 s.
+ * @param sends how many to count together, all or none: 1, or the whole burst. A bucket that gets one every 25 s and
+ * holds one is equivalent to all 5 of a bucket that gets one every 5 s.
  * @returns 0, or how long the caller must wait, ms
  */
 export async function takeSendCall(db: Db, clientToken: string, sends: 1 | 5 = 1): Promise<number> {

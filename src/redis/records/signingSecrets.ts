@@ -1,7 +1,9 @@
 /**
- * A client's signing secrets (`whsec_`), encrypted at rest. The hash `{T}:signing-secrets`:
+ * A client's signing secrets (`whsec_`), or those of an account's notices (`toldAccount` in the place of a client token),
+ * encrypted at rest. The hash `{T}:signing-secrets`:
  *   current                  the sealed secret
- *   previous:<until>:<n>     a sealed earlier one that signs along until then (ms)
+ *   previous:<until>:<n>     a sealed previous one that still signs until then (ms)
+ *   header:<name>            a sealed request header (requestHeaders.ts)
  */
 import { randomBytes } from 'node:crypto';
 import type { Db } from '../connection/db.js';
@@ -9,19 +11,19 @@ import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import type { SecretBox } from './secretBox.js';
 
-/** How long a previous secret signs along. */
+/** How long a previous secret still signs. */
 export const previousSigningSecretMs = 24 * 3600 * 1000;
 
-/** Each adds a signature to every notification: a header must not grow without end. */
+/** A bound, because each secret adds a signature to the header of every notification. */
 export const previousSigningSecretsAtMost = 10;
 
-/** Reads the current secret, then the previous ones that still sign along, newest first; none before one was made. */
+/** Reads the current secret, then the previous ones that still sign, newest first; empty before one was made. */
 export async function signingSecrets(db: Db, box: SecretBox, clientToken: string): Promise<string[]> {
   const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
   return decodeSigningSecrets(box, fields, Date.now() + db.clockOffsetMs());
 }
 
-/** Until when each previous one signs along, ms, the latest first. */
+/** Returns until when each previous one still signs, ms, the latest first. */
 export async function previousSigningSecretsUntil(db: Db, clientToken: string): Promise<number[]> {
   const nowMs = Date.now() + db.clockOffsetMs();
   return (await db.redis.hkeys(db.client(clientToken).signingSecrets))
@@ -47,7 +49,7 @@ export function decodeSigningSecrets(
   return [current, ...previous.map((secret) => secret.sealed)].map((sealed) => box.open(sealed));
 }
 
-/** Returns the client's current secret, and makes it where there is none. Any number of callers at once get the same one. */
+/** Returns the client's current secret, and makes it if there is none. Concurrent callers get the same one. */
 export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
   const sealed = text(await runScript(db, createScript, clientToken, [box.seal(newSigningSecret())]));
   return box.open(sealed);
@@ -57,12 +59,12 @@ const createScript = script('createSigningSecret');
 
 export type Rotated =
   | { outcome: 'rotated'; signingSecret: string; previousValidUntilMs: number | undefined }
-  /** As many sign along as may; the oldest ends after `waitMs`. */
+  /** The most previous secrets still sign; the oldest ends after `waitMs`. */
   | { outcome: 'too_many'; waitMs: number };
 
 /**
- * Makes a new secret. The one until now signs along for 24 h, as each earlier one does for its own 24 h. It refuses while
- * ten sign along, so that no secret that a receiver still checks with ends before its time.
+ * Makes a new secret. The former one still signs for 24 h, like each earlier one for its own 24 h. It refuses while
+ * ten still sign, so that no secret that a receiver still uses ends early.
  */
 export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<Rotated> {
   const signingSecret = newSigningSecret();
@@ -72,7 +74,7 @@ export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: s
   return { outcome: 'rotated', signingSecret, previousValidUntilMs: number ?? undefined };
 }
 
-/** Returns how long until the secret may be rotated, ms; 0 where it may be now. */
+/** Returns how long until the secret may be rotated, ms; 0 if it may be rotated now. */
 export async function rotationWaitMs(db: Db, clientToken: string): Promise<number> {
   const q = { only_ask: true, ...alongLimits };
   const [may, waitMs] = (await runTable(db, rotateScript, clientToken, q)) as [number, number];
@@ -82,7 +84,7 @@ export async function rotationWaitMs(db: Db, clientToken: string): Promise<numbe
 const rotateScript = script('rotateSigningSecret');
 const alongLimits = { along_ms: previousSigningSecretMs, max_along: previousSigningSecretsAtMost };
 
-/** Makes a new secret and ends every earlier one at once: for a secret that somebody else has seen. */
+/** Makes a new secret and ends every earlier one immediately: for a secret that somebody else has seen. */
 export async function replaceSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<void> {
   await runScript(db, replaceScript, clientToken, [box.seal(newSigningSecret())]);
 }

@@ -1,4 +1,4 @@
-/** What became of each registration's state: written by the scripts that change it, the last 20 of each client. */
+/** The changes of each registration's state, written by the scripts that make them: the last 20 of each client. */
 import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
@@ -16,9 +16,9 @@ export interface StateChange {
 }
 
 /**
- * The changes of every client since a time (ms), the oldest first.
- * @param options `onBroken` is told of each client whose changes cannot be read
- * @throws where Redis is away
+ * Returns the changes of every client since a time (ms), the oldest first.
+ * @param options `onBroken` is called for each client whose changes cannot be read
+ * @throws if Redis is unavailable
  */
 export async function listStateChanges(
   db: Db,
@@ -47,13 +47,13 @@ export async function listStateChanges(
   return found.filter((change) => change.atMs >= since).sort((a, b) => a.atMs - b.atMs);
 }
 
-/** The last 20 of one client, the newest first. */
+/** Returns the last 20 of one client, the newest first. */
 export async function stateChangesOf(db: Db, clientToken: string): Promise<StateChange[]> {
   const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
   return lines.map((line) => stateChangeOf(clientToken, line));
 }
 
-/** Bounds each answer of Redis, so that a long list delays nobody else's command. */
+/** Bounds each answer of Redis, so that a long list delays no other command. */
 const pageSize = 500;
 
 export function stateChangeOf(clientToken: string, line: string): StateChange {

@@ -1,9 +1,10 @@
 /**
- * What makes a service: its accounts, clients, registrations and secrets, as they are stored. Secrets leave
- * only in that form: an account's hashed, a signing secret encrypted where there is a `SECRETS_KEY`.
- * What happened (known segments, what is owed, notifications) does not belong to it.
+ * Exports and imports a service's accounts, clients, registrations, notices URLs and secrets, as they are stored. Secrets leave
+ * only in that form: an account's hashed, a signing secret encrypted if there is a `SECRETS_KEY`.
+ * The history (known segments, owed assets, notifications) is not included.
  */
 import type { Db } from '../connection/db.js';
+import { toldAccount } from '../connection/keys.js';
 import { evaluate, runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 
@@ -11,6 +12,7 @@ type Fields = Record<string, string>;
 
 export type Fact =
   | { type: 'account'; account_id: string; fields: Fields }
+  | { type: 'notices'; account_id: string; fields: Fields; signing_secrets: Fields }
   | {
       type: 'client';
       client_token: string;
@@ -24,16 +26,23 @@ export type Fact =
       endpoint: Fields;
     };
 
-/** Of an endpoint, only what somebody decided; its health is found out anew. */
+/** The fields of a notices URL that the account set; the results of its receiver start again. */
+const setOfNotices = ['url', 'set_at'];
+/** The fields of an endpoint that somebody decided; its health starts again. */
 const decided = ['generation', 'paused', 'held'];
 
-/** Accounts, then clients, then registrations: in the order in which they are taken in. */
+/** Accounts with their notices URLs, then clients, then registrations: the order of an import. */
 export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   const accounts = (await db.redis.smembers(db.global.accounts)).sort();
   const clients = (await db.redis.smembers(db.global.clients)).sort();
   for (const id of accounts) {
     const fields = await readFields(db, db.global.account(id));
     if (Object.keys(fields).length > 0) yield { type: 'account', account_id: id, fields };
+    const told = db.client(toldAccount(id));
+    const notices = setOf(await readFields(db, told.notices));
+    if (notices.url === undefined) continue;
+    const signing_secrets = await readFields(db, told.signingSecrets);
+    yield { type: 'notices', account_id: id, fields: notices, signing_secrets };
   }
   for (const token of clients) {
     yield {
@@ -52,13 +61,13 @@ export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   }
 }
 
-/** In an order that is always the same: two exports can be compared. */
+/** Always in the same order, so that two exports can be compared. */
 async function readFields(db: Db, key: string): Promise<Fields> {
   const fields = Object.entries(await db.redis.hgetall(key));
   return Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** `new`: not there yet; `same`: nothing to do; `different`: something else has its name. */
+/** `new`: does not exist yet; `same`: nothing to do; `different`: exists in another form. */
 export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
   switch (fact.type) {
     case 'account': {
@@ -66,9 +75,12 @@ export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 
       if (owner !== null && owner !== fact.account_id) return 'different';
       return compare(await db.redis.hgetall(db.global.account(fact.account_id)), fact.fields);
     }
+    case 'notices':
     case 'client': {
-      const keys = db.client(fact.client_token);
-      const found = compare(await db.redis.hgetall(keys.client), fact.fields);
+      const isClient = fact.type === 'client';
+      const keys = db.client(isClient ? fact.client_token : toldAccount(fact.account_id));
+      const stored = await db.redis.hgetall(isClient ? keys.client : keys.notices);
+      const found = compare(isClient ? stored : setOf(stored), fact.fields);
       if (found !== 'same') return found;
       const secrets = compare(await db.redis.hgetall(keys.signingSecrets), fact.signing_secrets);
       return secrets === 'new' ? 'different' : secrets;
@@ -82,11 +94,13 @@ export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 
   }
 }
 
-/** Whether the client or account that a fact belongs to is there. */
+/** Returns whether the client or account of a fact exists. */
 export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
   switch (fact.type) {
     case 'account':
       return true;
+    case 'notices':
+      return (await db.redis.exists(db.global.account(fact.account_id))) === 1;
     case 'client':
       return (await db.redis.exists(db.global.account(fact.fields.account_id ?? ''))) === 1;
     case 'registration':
@@ -94,10 +108,14 @@ export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
   }
 }
 
-/** Of an endpoint what somebody decided. */
-function decisionsOf(endpoint: Fields): Fields {
+/** Returns the fields of an endpoint that somebody decided. */
+const decisionsOf = (endpoint: Fields): Fields => only(decided, endpoint);
+/** Returns the fields of a notices URL that the account set. */
+const setOf = (notices: Fields): Fields => only(setOfNotices, notices);
+
+function only(names: readonly string[], fields: Fields): Fields {
   return Object.fromEntries(
-    Object.entries(endpoint).filter(([name, value]) => decided.includes(name) && value !== ''),
+    Object.entries(fields).filter(([name, value]) => names.includes(name) && value !== ''),
   );
 }
 
@@ -107,14 +125,18 @@ const prefixed = (registration: Fields, endpoint: Fields): Fields => ({
 });
 
 /**
- * Writes a fact where nothing is there under its name, and completes what an import that was cut short began. Each is
- * compared once more by the script that writes it: what came meanwhile (a registration, a rotated secret) is left alone.
- * @returns what `compareFact` would; `different`: nothing was written
+ * Writes a fact if nothing exists under its name, and completes an interrupted import. The script that writes compares
+ * once more: a change made meanwhile (a registration, a rotated secret) is left alone.
+ * @returns the same as `compareFact`; `different`: nothing was written
  */
 export async function importFact(db: Db, fact: Fact): Promise<'new' | 'same' | 'different'> {
   switch (fact.type) {
     case 'account':
       return await importAccount(db, fact);
+    case 'notices': {
+      const args = [JSON.stringify(fact.fields), JSON.stringify(fact.signing_secrets)];
+      return outcomeOf(await runScript(db, importNoticesScript, toldAccount(fact.account_id), args));
+    }
     case 'client':
       return await importClient(db, fact);
     case 'registration':
@@ -158,6 +180,7 @@ const outcomeOf = (answer: unknown) => text(answer) as 'new' | 'same' | 'differe
 
 const importAccountScript = script('importAccount');
 const importClientScript = script('importClient');
+const importNoticesScript = script('importNotices');
 const importRegistrationScript = script('importRegistration');
 
 function compare(stored: Fields, given: Fields): 'new' | 'same' | 'different' {

@@ -2,7 +2,7 @@
 -- include: client, notification, known
 -- KEYS: the client's base
 -- Arguments: id (where it begins), count (how many at most)
--- Answer: {{accepted at, state, bytes of the id before} of each, 1 where the last one's predecessor has no record any more}
+-- Answer: {{accepted at, state, bytes of the previous id} of each, 1 if the predecessor of the last one has no record}
 -- Repeat: safe: it changes nothing
 
 local id, count = ARGV[2], tonumber(ARGV[3])

@@ -1,12 +1,12 @@
--- Reads how far a client's deliveries are behind, and what bounds them.
+-- Reads how far a client's deliveries are behind, and their bounds.
 -- include: client, table, notification, endpoint
 -- KEYS: the client's base
 -- Arguments, in q:
 --   retention: how long something is owed at most, ms
---   places: attempts at once of a client without a bound of its own
+--   places: attempts in flight of a client without its own bound
 --   drain: the drain rate, per second
---   overdue: what was due so many ms ago is overdue
---   overdue_before: the time to use in its place, ms; 0: none
+--   overdue: an asset is overdue if it was due this many ms ago
+--   overdue_before: the time to use instead, ms; 0: none
 -- Answer: {now, hold, due at or -1, overdue, overdue before, in flight, places, rate per second (text, '0': none), time of
 --   the next place, whether owed and due agree}
 -- Repeat: safe: it changes nothing

@@ -2,8 +2,8 @@
 -- include: client, notification
 -- KEYS: the client's base
 -- Arguments: id
--- Answer: 1, or 0 where it does not wait (any more)
--- Repeat: safe: a second call finds nothing that waits
+-- Answer: 1, or 0 if it does not wait (any more)
+-- Repeat: safe: a second call finds that it does not wait
 
 local id = ARGV[2]
 local asset = redis.call('HGET', record(id), 'asset')

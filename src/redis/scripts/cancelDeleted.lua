@@ -1,8 +1,8 @@
--- Cancels some of what a deleted client is still owed. An attempt under way settles nothing any more.
+-- Cancels some of the notifications that a deleted client is still owed. An attempt under way settles nothing any more.
 -- include: client, notification
 -- KEYS: the client's base
 -- Arguments: count
--- Answer: {how many were cancelled, 1 where there is more}
+-- Answer: {how many were cancelled, 1 if there are more}
 -- Repeat: safe: each is cancelled once
 
 local count = ARGV[2]

@@ -1,8 +1,8 @@
--- Puts another URL in the place of a client's present one.
+-- Replaces a client's URL.
 -- include: client, endpoint, dueNow
 -- KEYS: the client's base
 -- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it)
--- Answer: {the URL before, '1' where catch-up must be woken}, or nil where there is none
+-- Answer: {the previous URL, '1' if catch-up must be woken}, or nil if there is none
 -- Repeat: safe: the same URL is stored again, as another generation
 
 local url, nonce = ARGV[2], ARGV[3]

@@ -1,51 +1,93 @@
--- Claims events of one client, and takes at once what may be sent (rule 1 of docs/architecture.md). Each event is decided
--- once: whether it makes a notification, and by which its asset is owed.
+-- Claims events of one client, and takes the assets that may be sent now (rule 1 of docs/architecture.md). It decides once
+-- for each event whether it makes a notification, and by which notification its asset is owed.
 -- include: client, table, endpoint, notification, known, take
 -- KEYS: the client's base
 -- Arguments, in q:
 --   lease, bound, drain, nonce: see shared/take.lua
---   take: whether to take what is claimed
+--   take: whether to take the claimed assets
 --   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
---     none), looked-up claim number (-1: not claimed before)
+--     none), looked-up claim number (-1: not claimed before), run (absent: none)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
 -- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
---   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 where it superseded another}, {'ended', state, held}, {'not_needed', by}
--- Repeat: safe: an event that claimed its asset last finds it so, and the nonce finds what it has taken
+--   {'run_cancelled'}, {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held}, {'not_needed', by}
+-- Repeat: safe: an event recognises that it claimed its asset last, and the nonce finds the assets that it has taken
 
 local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
+-- Counts an event of a run, with the segments that it is the first to bring. new: their fingerprints; id: that of its
+-- notification, nil if it made none; before: the id of the notification that it superseded. Returns the superseded
+-- notifications of which one is owed again if the run is cancelled: a line for each, the newest first, of id, acceptance,
+-- event and run.
+local function add_to_run(e, new, id, before)
+  local run = e[11]
+  redis.call('HINCRBY', base .. 'run:' .. run, 'accepted', 1)
+  if new ~= '' then redis.call('RPUSH', base .. 'run-known:' .. run, e[1] .. ':' .. e.slot .. new) end
+  if id then redis.call('SADD', base .. 'run-owed:' .. run, id)
+  else redis.call('HINCRBY', base .. 'run:' .. run, 'none', 1) end
+  local owed = redis.call('SCARD', base .. 'run-owed:' .. run)
+  for _, key in ipairs({'run:', 'run-known:'}) do
+    if owed == 0 then redis.call('EXPIRE', base .. key .. run, KEEP_SECONDS)
+    elseif owed == 1 then redis.call('PERSIST', base .. key .. run) end
+  end
+  if not before then return nil end
+  local r = redis.call('HMGET', record(before), 'run', 'keeps', 'accepted_at', 'event')
+  local its_run, keeps, accepted_at, event = unpack(r)
+  if its_run == run or not event then return keeps end
+  local line = before .. ' ' .. accepted_at .. ' ' .. event
+  if not its_run then return line end
+  line = line .. ' ' .. its_run
+  return keeps and #keeps < 4096 and line .. '\n' .. keeps or line
+end
+-- Adds an update to the feed that its readers would not find in the list (src/redis/notifications/updates.ts).
+local function tell(id, asset)
+  redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
+end
 local has_listed = false
--- last: the id of the asset's claim before, as bytes
-local function write_claim(e, claimed, last, segments)
-  local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
+-- last: the id of the asset's previous claim, as bytes
+local function write_claim(e, claimed, last, segments, new)
+  local bucket, _, id, asset, event, lane, accepted_at, _, group, _, run = unpack(e)
   local replaces
   lane, replaces = owe(asset, id, lane)
-  write_known(bucket, e.slot, claimed, e.id_bytes, segments)
+  write_known(bucket, e.slot, claimed, e.id_bytes, segments .. new)
   local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
   if claimed > 1 then fields[#fields + 1], fields[#fields + 2] = 'before', last end
+  if run then
+    local keeps = add_to_run(e, new, id, replaces)
+    fields[#fields + 1], fields[#fields + 2] = 'run', run
+    if keeps then fields[#fields + 1], fields[#fields + 2] = 'keeps', keeps end
+  end
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
-  return {'claimed', claimed, held(), false, replaces}
+  if tonumber(accepted_at) <= updates_until then tell(id, asset) end
+  return {'claimed', claimed, held(), false, replaces and 1}
 end
 local function claim_again(e, claimed, last, segments, new)
-  local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
+  local _, _, id, asset, event, _, accepted_at, _, _, looked_up, run = unpack(e)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
-  if common().is_deleted then
-    -- The deletion cancels what is owed; an event that nothing had claimed ends here.
-    if not state then
-      close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'cancelled', nil, 'client_deleted')
+  local function end_unclaimed(as, by, reason)
+    local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
+    if run then
+      fields[7], fields[8] = 'run', run
+      add_to_run(e, '', id)
     end
+    close(id, fields, as, by, reason, run)
+  end
+  local c = common()
+  local hold = run and held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold')
+  if c.is_deleted or hold == 'cancelled' then
+    -- The deletion, or the run's workflow, cancels owed notifications; an unclaimed event ends here.
+    if not state then end_unclaimed('cancelled', nil, c.is_deleted and 'client_deleted' or 'run_cancelled') end
     return {'ended', 'cancelled', ''}
   end
   if last == e.id_bytes then return {'mine', claimed, held()} end
-  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments .. new) end
-  close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, 'not_needed', id_text(last))
+  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments, new) end
+  end_unclaimed('not_needed', id_text(last))
   keep_beside(asset, id)
   list(id, accepted_at)
   has_listed = true
@@ -53,31 +95,37 @@ local function claim_again(e, claimed, last, segments, new)
   return {'not_needed', id_text(last) or false}
 end
 local function claim_event(e)
-  local bucket, length, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
+  local bucket, length, id, asset, event, _, _, is_silent, _, looked_up, run = unpack(e)
   e.slot, e.id_bytes = bytes(8), bytes(16)
   local claimed, last, segments = read_known(bucket, e.slot)
   local new = missing(bucket, e.slot, segments, bytes(length))
   if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   local c = common()
   if not c.is_known then return {'unknown_client'} end
+  if run and held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold') == 'cancelled' then
+    return {'run_cancelled'}
+  end
   if last == e.id_bytes and not is_silent then
     local state = state_of(id) or 'ended'
     if state == 'waiting' then return {'mine', claimed, held()} end
     return {'ended', state, held()}
   end
   if not is_silent and c.url and new ~= '' then
-    -- The event comes once more, after some of its segments were forgotten.
-    local before = #segments >= PACKED_BYTES and state_of(id)
+    -- The event arrives again, after some of its segments were forgotten, at random or with a cancelled run.
+    local before = (#segments >= PACKED_BYTES or held_runs) and state_of(id)
     if before then return {'ended', before, held()} end
-    return write_claim(e, claimed + 1, last, segments .. new)
+    return write_claim(e, claimed + 1, last, segments, new)
   end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
+  if run then add_to_run(e, new) end
+  -- A client without a URL may ask for updates.
+  if new ~= '' and not is_silent then tell(id, asset) end
   decide(asset, event, reason)
   return {'none', reason}
 end
 
--- All are claimed before one is taken: of two events of one asset only the newer is sent.
+-- All are claimed before any is taken, so that only the newer of two events of one asset is sent.
 local answers, has_taken = {}, false
 local done, failure = pcall(function()
   local flights = redis.call('HLEN', base .. 'flight')
@@ -93,7 +141,7 @@ local done, failure = pcall(function()
     end
   end
 end)
--- Also after a failure above: an owed asset without a due time would wait for ever.
+-- This runs also after a failure above: an owed asset without a due time would wait for ever.
 write_waiting()
 if not done then error(failure) end
 if has_listed then trim_list() end

@@ -1,9 +1,9 @@
--- Reads a page of the list of notifications, the newest first, and keeps those that were delivered in a time.
+-- Reads a page of the list of notifications, the newest first, and returns those delivered in a span of time.
 -- include: client, table, notification, place
 -- KEYS: the client's base
 -- Arguments, in q:
---   score, member: the place behind which the page begins
---   count: how many to look at
+--   score, member: the place after which the page begins
+--   count: how many to read
 --   since, latest: delivered in this time, ms
 -- Answer: {how many there were, the last of them and its score, {asset and id of each that was delivered then, in turn}}
 -- Repeat: safe: it changes nothing

@@ -1,8 +1,8 @@
--- Takes a client that is owed nothing off the index, unless a claim announced itself lately.
+-- Removes a client that is owed nothing from the index, unless a claim was announced recently.
 -- KEYS: the index of owed clients
 -- Arguments: client_token, before (ms): an announcement since then counts
--- Answer: 1 where it was taken off, else 0
--- Repeat: safe: it is taken off once
+-- Answer: 1 if it was removed, else 0
+-- Repeat: safe: it is removed once
 
 local client_token, before = ARGV[1], tonumber(ARGV[2])
 local at = redis.call('ZSCORE', KEYS[1], client_token)

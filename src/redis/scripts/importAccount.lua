@@ -1,4 +1,4 @@
--- Imports an account where nothing is there under its id.
+-- Imports an account if nothing exists under its id.
 -- include: compare
 -- KEYS: the account
 -- Arguments: fields (JSON)

@@ -1,4 +1,4 @@
--- Imports a client and its signing secrets where nothing is there under its token.
+-- Imports a client and its signing secrets if nothing exists under its token.
 -- include: client, compare
 -- KEYS: the client's base
 -- Arguments: fields, secrets (JSON)

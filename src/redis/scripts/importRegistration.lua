@@ -1,4 +1,4 @@
--- Imports a registration and what was decided about its endpoint. The client's clock starts to run with the URL.
+-- Imports a registration and the decided fields of its endpoint. The client's clock starts with the URL.
 -- include: client, endpoint, compare
 -- KEYS: the client's base
 -- Arguments: registration, endpoint, decided (which fields of the endpoint count; all JSON)

@@ -1,11 +1,11 @@
--- Reads a page of the list of notifications, the newest first, and keeps those that match.
+-- Reads a page of the list of notifications, the newest first, and returns those that match.
 -- include: client, table, notification, place
 -- KEYS: the client's base
 -- Arguments, in q:
---   score, member: the place behind which the page begins
---   count: how many to look at
+--   score, member: the place after which the page begins
+--   count: how many to read
 --   state, asset: '' for any
--- Answer: {id and score of the last one looked at ({}: no more), {id, score of each match in turn}}
+-- Answer: {id and score of the last one read ({}: no more), {id, score of each match in turn}}
 -- Repeat: safe: it changes nothing
 
 local matching = {}

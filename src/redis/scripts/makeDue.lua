@@ -1,8 +1,8 @@
--- Makes a waiting notification due at once.
+-- Makes a waiting notification due now.
 -- include: client, notification
 -- KEYS: the client's base
 -- Arguments: id
--- Answer: 'due', 'ended', or 'unknown' where there is no record
+-- Answer: 'due', 'ended', or 'unknown' if there is no record
 -- Repeat: safe: it is due again
 
 local id = ARGV[2]

@@ -1,6 +1,6 @@
--- Mints an access token for an account's credentials. Account and token are read and written in one step: no token is
--- minted under an account that is being disabled or rotated. It does the same work for an unknown account, a wrong secret
--- and a disabled account; Lua interns strings, so that a comparison takes the same time whatever they hold.
+-- Mints an access token for an account's credentials. Account and token are read and written in one step, so that no token
+-- is minted under an account that is being disabled or rotated. It does the same work for an unknown account, a wrong
+-- secret and a disabled account. Lua interns strings, so the time of a comparison does not depend on their content.
 -- KEYS: the account, the token
 -- Arguments: secret_hash, now_ms, scopes (asked for), ttl_ms
 -- Answer: 'minted', 'invalid_client' or 'invalid_scope'

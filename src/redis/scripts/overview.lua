@@ -1,4 +1,4 @@
--- Reads what a client is owed and when the next attempt can be made, after it has ended the holds whose lease is over.
+-- Reads a client's owed assets and when the next attempt can be made, after ending holds whose lease is over.
 -- include: client, notification, endpoint
 -- KEYS: the client's base
 -- Arguments: retention_ms
@@ -20,7 +20,7 @@ for _, lane in ipairs({'due:live', 'due:backfill'}) do
   local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
   if first[2] then next_at = math.min(next_at, tonumber(first[2])) end
 end
--- All of it is in flight: the next thing that happens is the end of a lease.
+-- All assets are in flight: the next event is the end of a lease.
 if next_at == math.huge then return {owed, -1, 0, in_flight, 0, consistent} end
 local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
 local expires = oldest + retention_ms

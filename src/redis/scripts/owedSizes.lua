@@ -1,4 +1,4 @@
--- Reads the sizes of what a client is owed, all in one moment.
+-- Reads the sizes of a client's owed assets, all at the same moment.
 -- include: client
 -- KEYS: the client's base
 -- Arguments: none

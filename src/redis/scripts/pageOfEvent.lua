@@ -1,9 +1,9 @@
--- Looks for the notification of an event in a page of the list of notifications, the newest first.
+-- Searches a page of the list of notifications, the newest first, for the notification of an event.
 -- include: client, table, notification, place
 -- KEYS: the client's base
 -- Arguments, in q:
---   score, member: the place behind which the page begins
---   count: how many to look at
+--   score, member: the place after which the page begins
+--   count: how many to read
 --   event: its id
 -- Answer: {id of the first that names the event}, or {'', how many there were, the last of them and its score}
 -- Repeat: safe: it changes nothing

@@ -1,10 +1,10 @@
--- Plans catch-up: answers what it does next for a client, and ends what has been owed for too long. Where there is nothing
--- to do, it notes in the same moment until when catch-up sleeps, so that a claim in between knows whether to wake it.
+-- Plans catch-up: answers its next attempts for a client, and ends notifications owed for too long. If there is nothing
+-- to do, it also notes until when catch-up sleeps, so that a later claim knows whether to wake it.
 -- include: client, notification, endpoint
 -- KEYS: the client's base
 -- Arguments: wanted (how many at most), retention_ms
 -- Answer: {owed, oldest owed since, mode, {asset, id, lane of each in turn}, in ms, reason, expired, the client's own bound}
--- Repeat: safe: what has expired ends once, and the rest is read anew
+-- Repeat: safe: an expired notification ends once, and the rest is read again
 
 local wanted, retention_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 land_expired()
@@ -19,7 +19,7 @@ for _, asset in ipairs(too_old) do
   else redis.call('ZREM', base .. 'owed-since', asset) end
   expired = expired + 1
 end
--- Attempts under way see to their own assets.
+-- Attempts under way settle their own assets.
 local owed = redis.call('HLEN', base .. 'owed')
 if owed == 0 then
   redis.call('HDEL', E, 'catch_up_until')
@@ -51,12 +51,12 @@ if state() == 'failing' then
   if number('probe_at') > now then return sleep(number('probe_at'), 'failing') end
   local lease = probe_end(field('probe'))
   if lease then return sleep(lease, 'failing') end
-  -- Each probe takes another asset: after a failure it goes behind the others.
-  local live = redis.call('ZRANGE', base .. 'due:live', 0, 0)
+  -- Each probe takes another asset: after a failure the asset goes behind the others.
+  local live = redis.call('ZRANGEBYSCORE', base .. 'due:live', '-inf', '(' .. PARKED, 'LIMIT', 0, 1)
   if live[1] then return work('probe', live, 1, -1) end
-  local backfill = redis.call('ZRANGE', base .. 'due:backfill', 0, 0)
+  local backfill = redis.call('ZRANGEBYSCORE', base .. 'due:backfill', '-inf', '(' .. PARKED, 'LIMIT', 0, 1)
   if backfill[1] then return work('probe', backfill, 0, -1) end
-  return sleep(now + 1000, 'in_flight')
+  return sleep(patience, 'run_paused')
 end
 local assets = redis.call('ZRANGEBYSCORE', base .. 'due:live', '-inf', now, 'LIMIT', 0, wanted)
 local live = #assets
@@ -72,5 +72,6 @@ for _, lane in ipairs({'due:live', 'due:backfill'}) do
   next_at = math.min(next_at, tonumber(later[2]) or math.huge)
 end
 if #assets > 0 then return work('drain', assets, live, next_at < math.huge and next_at - now or -1) end
+if next_at == PARKED then return sleep(patience, 'run_paused') end
 if next_at == math.huge then next_at = now + 1000 end
 return sleep(next_at, in_flight() > 0 and 'in_flight' or 'retry')

@@ -1,4 +1,4 @@
--- Makes a notification that has failed owed again, unless a newer one of its asset followed.
+-- Makes a failed notification owed again, unless its asset has a newer one.
 -- include: client, table, notification
 -- KEYS: the client's base
 -- Arguments, in q:
@@ -6,8 +6,8 @@
 --   dry_run: true: changes nothing
 --   bucket: of its asset
 -- Bytes: its asset's field in the bucket (8), its id (16)
--- Answer: 1 where it is owed again (or would be), else 0
--- Repeat: safe: it is failed no more
+-- Answer: 1 if it is owed again (or would be), else 0
+-- Repeat: safe: it is no longer failed
 
 local key, slot, id_bytes = record(q.id), bytes(8), bytes(16)
 local r = redis.call('HMGET', key, 'state', 'asset', 'priority')
@@ -20,6 +20,6 @@ if packed and string.sub(packed, 5, 20) ~= id_bytes then return 0 end
 if q.dry_run then return 1 end
 owe(asset, q.id, r[3] == 'backfill' and 'B' or 'L')
 write_waiting()
-redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since')
+redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since', 'run', 'keeps')
 redis.call('PERSIST', key)
 return 1

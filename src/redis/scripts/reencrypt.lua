@@ -1,8 +1,8 @@
--- Puts a signing secret in the place of the same one under another key, unless it was renewed or has gone meanwhile.
+-- Replaces a signing secret or request header with the same one encrypted with another key, unless it changed or ended meanwhile.
 -- include: client
--- KEYS: the client's base
+-- KEYS: the client's base, or that of a recipient of notices
 -- Arguments: name (of the field), before, after (sealed)
--- Answer: 1 where it was replaced, else 0
+-- Answer: 1 if it was replaced, else 0
 -- Repeat: safe: it is replaced once
 
 local name, before, after = ARGV[2], ARGV[3], ARGV[4]

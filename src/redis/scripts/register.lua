@@ -1,12 +1,12 @@
--- Stores a client's URL, unanswered, where it has none; takes an equal one over that no call can be answering any more.
+-- Stores a client's URL, unanswered, if it has none; takes over an equal one that no call can be answering any more.
 -- include: client, table, endpoint, dueNow
 -- KEYS: the client's base
 -- Arguments, in q:
 --   url, account_id
---   nonce: names this call
+--   nonce: identifies this call
 --   take_over_after: age (ms) from which an unanswered one is taken over
--- Answer: {'stored', '1' where catch-up must be woken}, {'taken'} or {'pending'}
--- Repeat: safe: the nonce finds what it has stored
+-- Answer: {'stored', '1' if catch-up must be woken}, {'taken'} or {'pending'}
+-- Repeat: safe: the nonce finds the URL that it has stored
 
 local R = base .. 'registration'
 local url, account, answered, since, nonce =

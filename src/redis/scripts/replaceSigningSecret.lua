@@ -1,11 +1,18 @@
 -- Stores another signing secret and ends every earlier one now.
--- include: client
--- KEYS: the client's base
+-- include: client, endpoint, notice
+-- KEYS: the client's base, or that of a recipient of notices
 -- Arguments: sealed
 -- Answer: 1
 -- Repeat: safe: the same secret is stored again
 
 local sealed = ARGV[2]
-redis.call('DEL', base .. 'signing-secrets')
-redis.call('HSET', base .. 'signing-secrets', 'current', sealed)
+local S = base .. 'signing-secrets'
+-- Request headers are in the same hash and stay.
+for _, name in ipairs(redis.call('HKEYS', S)) do
+  if string.find(name, '^previous:') then redis.call('HDEL', S, name) end
+end
+redis.call('HSET', S, 'current', sealed)
+if redis.call('EXISTS', base .. 'client') == 1 then
+  owe_notice('secret_notice', 'secret.rotated', 'the signing secret was rotated, earlier ones have ended', failed_so_far(now))
+end
 return 1

@@ -1,4 +1,4 @@
--- Makes assets owed by their newest notifications, unless they are owed, or were delivered after a time.
+-- Makes assets owed by their newest notifications, unless they are owed or were delivered after a time.
 -- include: client, table, notification, known
 -- KEYS: the client's base
 -- Arguments, in q:
@@ -7,7 +7,7 @@
 --   assets: of each its id, the id of a notification that was delivered, its bucket
 -- Bytes: of each asset its field in the bucket (8)
 -- Answer: how many are owed again (or would be)
--- Repeat: safe: what is owed is left as it is
+-- Repeat: safe: owed assets are left as they are
 
 is_empty.flight = redis.call('HLEN', base .. 'flight') == 0
 is_empty.waiting = redis.call('HLEN', base .. 'owed') == 0
@@ -29,7 +29,7 @@ if q.dry_run then return #chosen end
 for _, c in ipairs(chosen) do owe(c[1], c[2], 'B') end
 write_waiting()
 for _, c in ipairs(chosen) do
-  redis.call('HDEL', record(c[2]), 'state', 'ended_at', 'reason', 'failures', 'clock_since')
+  redis.call('HDEL', record(c[2]), 'state', 'ended_at', 'reason', 'failures', 'clock_since', 'run', 'keeps')
   redis.call('HSET', record(c[2]), 'priority', 'backfill')
   redis.call('PERSIST', record(c[2]))
 end

@@ -1,8 +1,8 @@
--- Takes a client's URL away; what is owed stays owed.
+-- Removes a client's URL; owed assets stay owed.
 -- include: client, endpoint
 -- KEYS: the client's base
 -- Arguments: none
--- Answer: {the URL, how many assets are owed}, or nil where there was none
+-- Answer: {the URL, how many assets are owed}, or nil if there was none
 -- Repeat: safe: a second call finds none
 
 local R = base .. 'registration'

@@ -1,8 +1,8 @@
--- Gives an account another client secret. The old one stays valid for a while, or it, earlier ones and every token end now.
+-- Gives an account another client secret. The old one stays valid for a while, or all old ones and every token end now.
 -- KEYS: the account
 -- Arguments: hash (of the new secret), until_ms (how long the old one is valid), is_at_once ('1': all end now), now_ms
--- Answer: 1, or 0 where there is no such account
--- Repeat: the new secret stands among the previous ones too, which lets nobody else in
+-- Answer: 1, or 0 if there is no such account
+-- Repeat: the new secret is also listed among the previous ones, which gives nobody else access
 
 local hash, until_ms, is_at_once, now_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local A = KEYS[1]

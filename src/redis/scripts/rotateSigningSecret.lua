@@ -1,14 +1,14 @@
--- Stores another signing secret; the one until now signs along for a while. Refused while as many sign along as may.
--- include: client, table
--- KEYS: the client's base
+-- Stores another signing secret; the former one still signs for a while. Refused while the most previous ones still sign.
+-- include: client, table, endpoint, notice
+-- KEYS: the client's base, or that of a recipient of notices
 -- Arguments, in q:
 --   sealed: the new secret
---   along_ms: how long the one until now signs along
---   name: tells secrets apart that end in the same millisecond
---   max_along: how many may sign along
+--   along_ms: how long the former one still signs
+--   name: distinguishes secrets that end in the same millisecond
+--   max_along: how many previous ones may still sign
 --   only_ask: true: changes nothing
--- Answer: {1, until when the last one signs along} ({1} where there was none), or {0, ms until there is room}
--- Repeat: the new secret signs along with itself, which no receiver notices
+-- Answer: {1, until when the former one still signs} ({1} if there was none), or {0, ms until a rotation is possible}
+-- Repeat: the new secret is also listed as a previous one, which no receiver notices
 
 local S = base .. 'signing-secrets'
 local old = redis.call('HGET', S, 'current')
@@ -25,6 +25,9 @@ end
 if old and signing >= q.max_along then return {0, first - now} end
 if q.only_ask then return {1} end
 redis.call('HSET', S, 'current', q.sealed)
+if redis.call('EXISTS', base .. 'client') == 1 then
+  owe_notice('secret_notice', 'secret.rotated', 'the signing secret was rotated', failed_so_far(now))
+end
 if not old then return {1} end
 local till = now + q.along_ms
 redis.call('HSET', S, string.format('previous:%d:%s', till, q.name), old)

@@ -1,7 +1,7 @@
--- Disables or enables an account, and ends every token of it.
+-- Disables or enables an account, and ends all of its tokens.
 -- KEYS: the account
 -- Arguments: disabled ('1' or '0')
--- Answer: 1, or 0 where there is no such account
+-- Answer: 1, or 0 if there is no such account
 -- Repeat: safe: tokens end once more
 
 local disabled = ARGV[1]

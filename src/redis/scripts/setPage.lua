@@ -4,7 +4,7 @@
 -- Arguments, in q:
 --   set: name of the sorted set
 --   direction: 'rising' or 'falling'
---   score, member: the place behind which the page begins
+--   score, member: the place after which the page begins
 --   count: how many at most
 -- Answer: members and scores in turn
 -- Repeat: safe: it changes nothing

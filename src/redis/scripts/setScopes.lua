@@ -1,8 +1,8 @@
--- Replaces an account's scopes, and ends every token of it where one is taken away.
+-- Replaces an account's scopes, and ends all of its tokens if one is removed.
 -- KEYS: the account
 -- Arguments: scopes
--- Answer: 1, or 0 where there is no such account
--- Repeat: safe: nothing more is taken away
+-- Answer: 1, or 0 if there is no such account
+-- Repeat: safe: nothing more is removed
 
 local scopes = ARGV[1]
 local before = redis.call('HGET', KEYS[1], 'scopes')

@@ -1,11 +1,11 @@
--- Reads how notifications stand: the record of each beside what is owed, in one moment.
+-- Reads the record of each notification and the owed state of its asset, at the same moment.
 -- include: client, table, notification, known
 -- KEYS: the client's base
 -- Arguments, in q:
---   asked: lists of id, asset, bucket; asset and bucket are '' where the asset is not known
+--   asked: lists of id, asset, bucket; asset and bucket are '' if the asset is unknown
 -- Bytes: of each asked with a bucket its asset's field in it (8), its id (16)
 -- Answer: {now, {asset, state, accepted at, listed, owed, owed since, due, claim number, whether it is the last claim} of
---   each}; '' and 0 where there is none
+--   each}; '' and 0 if there is none
 -- Repeat: safe: it changes nothing
 
 local found = {now}

@@ -1,9 +1,9 @@
--- Sets or ends what holds all deliveries of a client.
+-- Sets or ends a pause or a hold of all deliveries of a client.
 -- include: client, endpoint
 -- KEYS: the client's base
 -- Arguments: name ('paused' or 'held'), wanted ('1' or '0'), why
--- Answer: 1 where that changed anything, else 0
--- Repeat: safe: nothing changes any more
+-- Answer: 1 if that changed anything, else 0
+-- Repeat: safe: it changes nothing more
 
 local name, wanted, why = ARGV[2], ARGV[3], ARGV[4]
 local before, from = field(name) == '1' and '1' or '0', seen()

@@ -3,15 +3,15 @@
 -- KEYS: the client's base
 -- Arguments, in q; an empty list is left out:
 --   lease, bound, drain, nonce: see shared/take.lua
---   schedule: of retries and probes, where a verdict is a failure
+--   schedule: of retries and probes, if a verdict is a failure
 --   verdicts: see settle_attempt in shared/settle.lua
 --   given_back: lists of asset, token, in how many ms it is due
 --   extended: lists of asset, token
 --   wanted: lists of asset, id, mode, claim (0: not known), bucket, share
 -- Bytes: of each wanted its asset's field in the bucket (8)
--- Answer: {{answer of each verdict}, {1 where the lease was still held}, {answer of each wanted}, url, signing secrets,
+-- Answer: {{answer of each verdict}, {1 if the lease was still held}, {answer of each wanted}, url, signing secrets,
 --   wake catch-up}
--- Repeat: safe: a verdict counts once, with its token, and the nonce finds what it has taken
+-- Repeat: safe: a verdict counts once, by its token, and the nonce finds the assets that it has taken
 
 local settled, extended, takes, has_taken = {}, {}, {}, false
 local done, failure = pcall(function()
@@ -22,7 +22,7 @@ local done, failure = pcall(function()
     has_taken = has_taken or takes[i][1] == 'taken'
   end
 end)
--- Also after a failure above: an owed asset without a due time would wait for ever.
+-- This runs also after a failure above: an owed asset without a due time would wait for ever.
 write_waiting()
 if not done then error(failure) end
 return {settled, extended, takes, has_taken and common().url or '', has_taken and signing_secrets() or {}, needs_wake}

@@ -2,7 +2,7 @@
 -- include: client
 -- KEYS: the client's base
 -- Arguments: count
--- Answer: {how many were removed, 1 where there is more}
+-- Answer: {how many were removed, 1 if there are more}
 -- Repeat: safe: each is removed once
 
 local count = ARGV[2]

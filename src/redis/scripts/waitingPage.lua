@@ -1,8 +1,8 @@
--- Reads a page of what waits, the latest owed first, and all that is in flight.
+-- Reads a page of waiting assets, the latest owed first, and all assets in flight.
 -- include: client, notification, place
 -- KEYS: the client's base
--- Arguments: score, member (the place behind which the page begins), count
--- Answer: {asset and score of the last one looked at ({}: no more), {asset, id, owed since, accepted at} of each that
+-- Arguments: score, member (the place after which the page begins), count
+-- Answer: {asset and score of the last one read ({}: no more), {asset, id, owed since, accepted at} of each that
 --   waits, the same of each in flight}
 -- Repeat: safe: it changes nothing
 

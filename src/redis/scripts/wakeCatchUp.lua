@@ -1,9 +1,9 @@
--- Says whether catch-up must be woken for something that is due in a while, and if so notes that it will be awake by then.
+-- Answers whether catch-up must be woken for something due later, and if so notes that it will be awake by then.
 -- include: client, endpoint
 -- KEYS: the client's base
 -- Arguments: in_ms
--- Answer: 1 where it must be woken, else 0
--- Repeat: a second call answers 0; a wake-up that failed is forgotten first (forgetWakeUp)
+-- Answer: 1 if it must be woken, else 0
+-- Repeat: a second call answers 0; after a failed wake-up the note is removed first (forgetWakeUp)
 
 local in_ms = tonumber(ARGV[2])
 if redis.call('EXISTS', base .. 'owed', base .. 'flight') == 0 then return 0 end

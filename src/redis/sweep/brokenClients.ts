@@ -1,4 +1,4 @@
-/** Clients of whom the sweep could not read a key, or whose keys contradict each other, until a later look finds them in order. */
+/** Clients with a key that the sweep could not read, or whose keys contradict each other, until a later check finds them in order. */
 import type { Db } from '../connection/db.js';
 
 /** @returns whether it is new */

@@ -1,23 +1,23 @@
-/** What the last sweep counted, in one small hash: who asks how much there is reads this, and walks nothing. */
+/** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
 import type { Db } from '../connection/db.js';
 import type { EndpointState } from '../records/stateChanges.js';
 
 /** Over all clients whose keys can be read. */
 export interface Counted {
-  /** Assets owed. */
+  /** Owed assets. */
   owed: number;
   owedClients: number;
-  /** Clients that are owed what could have been sent more than 2 minutes before. */
+  /** Clients with owed assets that could have been sent more than 2 minutes ago. */
   overdueClients: number;
-  /** How long the client furthest behind could have been sent something, ms. Absent: an older release has counted. */
+  /** For how long something could have been sent to the client furthest behind, ms. Absent: an older release has counted. */
   oldestOverdueMs?: number;
-  /** Catch-up workflows that ran, and those that the sweep has started. */
+  /** Running catch-up workflows, and those that the sweep has started. */
   catchUps: number;
   /** Registrations by the state that people see. */
   endpoints: Record<EndpointState, number>;
 }
 
-/** What is known once a sweep has run to its end. */
+/** Known once a sweep has completed. */
 export interface SweepEnd {
   unaccounted: number;
   brokenClients: number;
@@ -34,7 +34,7 @@ export async function noteCounted(db: Db, counted: Counted): Promise<void> {
   await note(db, 'counted', counted);
 }
 
-/** Says that a sweep has run to its end, now. */
+/** Notes that a sweep has completed now. */
 export async function noteSweepEnd(db: Db, end: SweepEnd): Promise<void> {
   await note(db, 'ended', end);
 }

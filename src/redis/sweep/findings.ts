@@ -1,4 +1,4 @@
-/** What the sweep found unaccounted for, until it is found to be in order again; and which clients it looks at next. */
+/** The sweep's findings, each kept until it is in order again, and the clients that the sweep reads next. */
 import type { Db } from '../connection/db.js';
 
 export interface Finding {
@@ -8,7 +8,7 @@ export interface Finding {
   problem: string;
 }
 
-/** Beyond it there is nothing to learn from more. */
+/** More findings would add no information. */
 const findingsAtMost = 1000;
 
 const fieldOf = ({ clientToken, notificationId }: Finding): string => `${clientToken} ${notificationId}`;
@@ -28,7 +28,7 @@ export async function dropFinding(db: Db, finding: Finding): Promise<void> {
   await db.redis.hdel(db.global.unaccounted, fieldOf(finding));
 }
 
-/** What the metric says: findings, and workflows whose events could not be claimed. */
+/** The value of the metric: findings, and workflows whose events could not be claimed. */
 export async function unaccountedNow(db: Db): Promise<number> {
   const [kept, failed] = await Promise.all([
     db.redis.hlen(db.global.unaccounted),
@@ -37,7 +37,7 @@ export async function unaccountedNow(db: Db): Promise<number> {
   return kept + Number(failed ?? 0);
 }
 
-/** Some clients, others each time, until all had their turn. */
+/** Returns some clients, different ones each time, until all had their turn. */
 export async function nextClients(db: Db, count: number): Promise<string[]> {
   const cursor = (await db.redis.get(db.global.accountingCursor)) ?? '0';
   const [next, clientTokens] = await db.redis.sscan(db.global.clients, cursor, 'COUNT', count);

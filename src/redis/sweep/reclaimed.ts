@@ -1,14 +1,14 @@
-/** How far the sweep has looked for enrichment workflows that closed before their time. */
+/** How far the sweep has searched for enrichment workflows that closed too early. */
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 
-/** Every such workflow that closed before this (ms) has had its events claimed; undefined: none was looked for yet. */
+/** The events of every such workflow that closed before this time (ms) are claimed; undefined: no search was made yet. */
 export async function reclaimedUntil(db: Db): Promise<number | undefined> {
   const until = await db.redis.get(db.global.reclaimedUntil);
   return until === null ? undefined : Number(until);
 }
 
-/** Which of these runs' events have been claimed already. */
+/** Returns the runs whose events have already been claimed. */
 export async function reclaimedAmong(db: Db, runIds: readonly string[]): Promise<Set<string>> {
   if (runIds.length === 0) return new Set();
   const scores = await db.redis.zmscore(db.global.reclaimedRuns, ...runIds);
@@ -23,7 +23,7 @@ export async function noteReclaimed(
   await db.redis.zadd(db.global.reclaimedRuns, ...runs.flatMap((run) => [run.closedAt ?? 0, run.runId]));
 }
 
-/** The next look begins `overlapMs` before `untilMs`; what closed earlier need not be remembered. */
+/** The next search begins `overlapMs` before `untilMs`; workflows that closed earlier need not be remembered. */
 export async function reclaimedAllUntil(db: Db, untilMs: number, overlapMs: number): Promise<void> {
   await runPipeline(
     db.redis
@@ -33,7 +33,7 @@ export async function reclaimedAllUntil(db: Db, untilMs: number, overlapMs: numb
   );
 }
 
-/** Workflows whose events could not be claimed at the last look: each of them is unaccounted for. */
+/** Workflows whose events could not be claimed at the last try: each counts as unaccounted for. */
 export async function noteReclaimFailures(db: Db, failed: number): Promise<void> {
   await db.redis.set(db.global.reclaimFailed, failed);
 }

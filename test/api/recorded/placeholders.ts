@@ -1,4 +1,4 @@
-/** What a recorded request has in the place of an account's credentials: as long as those are. */
+/** The placeholders of an account's credentials in a recorded request, of the same length. */
 export const placeholders = {
   clientId: 'cid_RecordedUser',
   clientSecret: 'Recorded-Secret_Recorded-Secret_Recorded-Se',

@@ -7,7 +7,7 @@ import { openapi } from '../../../src/api/reference/openapi.js';
 
 export const collectionFile = join(import.meta.dirname, '../../../docs/reference/postman-collection.json');
 
-/** What a caller sets once for all calls. */
+/** The variables that a caller sets once for all calls. */
 const variables: Record<string, string> = {
   baseUrl: 'http://127.0.0.1:3000',
   client_id: '',
@@ -104,5 +104,5 @@ function bodyOf(type: string | undefined, { value }: { value: unknown }): unknow
   };
 }
 
-// `npx tsx test/api/reference/collection.ts` writes it anew.
+// `npx tsx test/api/reference/collection.ts` writes it again.
 if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(collectionFile, collection());

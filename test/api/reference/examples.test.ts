@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import type { Body, Operation } from '../../../src/api/reference/call.js';
+import { exampleNotice, noticeWebhooks } from '../../../src/api/reference/noticeWebhooks.js';
 import { openapi } from '../../../src/api/reference/openapi.js';
 import { exampleNotification, exampleSecret } from '../../../src/api/reference/webhook.js';
+import { noticeKinds } from '../../../src/redis/records/owedNotices.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../runningApi.js';
 import { assertFits } from './described.js';
 import { answersChecked, assertAllDescribed, watchAnswers } from './watchAnswers.js';
@@ -13,7 +15,7 @@ const operations = Object.entries(openapi.paths as Record<string, Record<string,
 );
 
 describe('the examples of the description', () => {
-  it('each call has an operationId of its own, a tag that is described, a description and every error’s example', () => {
+  it('each call has a unique operationId, a described tag, a description and an example of every error', () => {
     const ids = operations.map(({ operation }) => operation.operationId);
     assert.equal(new Set(ids).size, ids.length);
     const tags = openapi.tags.map(({ name }) => name);
@@ -70,10 +72,31 @@ describe('the examples of the description', () => {
   });
 });
 
+describe('the examples of the notices', () => {
+  for (const kind of noticeKinds) {
+    it(`${kind}: verifies with a public library, and fits its schema`, () => {
+      const { headers, body } = exampleNotice(kind);
+      const [, signature] = (headers['webhook-signature'] ?? '').split(',');
+      const sentAt = new Date('2026-01-31T12:00:00Z');
+      const signed = new Webhook(exampleSecret).sign(headers['webhook-id'] ?? '', sentAt, body);
+      assert.equal(`v1,${signature}`, signed);
+      const at = ['webhooks', kind, 'post'];
+      const { parameters, requestBody } = noticeWebhooks[kind]?.post ?? assert.fail();
+      parameters.forEach((parameter, i) => {
+        assert.equal(parameter.example, headers[String(parameter.name)]);
+        assertFits(parameter.example, [...at, 'parameters', String(i), 'schema'], String(parameter.name));
+      });
+      const { value } = requestBody.content['application/json'].examples.notice;
+      assert.deepEqual(value, JSON.parse(body));
+      assertFits(value, [...at, 'requestBody', 'content', 'application/json', 'schema'], kind);
+    });
+  }
+});
+
 describe('each example, sent to the service', () => {
   let api: RunningApi;
   let authorization: string;
-  /** What the examples name, and what has that name here. */
+  /** The names in the examples, and their values here. */
   let here: [example: string, real: string][];
 
   before(async () => {
@@ -88,6 +111,7 @@ describe('each example, sent to the service', () => {
       [example.client_secret ?? '', client_secret],
     ];
     assert.equal((await send('/register_push_notifications', 'post')).status, 200);
+    assert.equal((await send('/notices', 'put', bodyOf('/notices', 'put'))).status, 200);
     const event = bodyOf('/enrichments', 'post');
     const published = await send('/enrichments', 'post', event);
     const { notification_id: id } = (await published.json()) as { notification_id: string };
@@ -158,7 +182,7 @@ describe('each example, sent to the service', () => {
     }
   }
 
-  it('POST /register_push_notifications: was answered with success; again it is a 400 that is described', async () => {
+  it('POST /register_push_notifications: was answered with success, and a repeat with a described 400', async () => {
     const again = await send('/register_push_notifications', 'post');
     assert.equal(((await again.json()) as { code: string }).code, 'already_registered');
   });

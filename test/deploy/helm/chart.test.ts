@@ -19,7 +19,7 @@ const wrongService = 'apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: 
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
 const forcedAfterGraceMs = 10_000;
 
-/** What a volume would bring: the service looks whether a certificate can be read. */
+/** The files of a volume: the service checks whether a certificate can be read. */
 function withFiles(environment: Record<string, string>): Record<string, string> {
   const given = Object.entries(environment);
   return Object.fromEntries(
@@ -40,7 +40,7 @@ describe('the Helm chart', function () {
     for (const args of everyShape) await helm('lint', '--strict', '--quiet', chartDir, ...args);
   });
 
-  it('renders what the schemas of Kubernetes, of the Prometheus Operator and of KEDA allow', async () => {
+  it('renders objects that the schemas of Kubernetes, the Prometheus Operator and KEDA allow', async () => {
     const monitored = ['monitoring.serviceMonitor.enabled=true', 'monitoring.prometheusRule.enabled=true'];
     const set = monitored.flatMap((value) => ['--set', value]);
     const all = await Promise.all(
@@ -52,7 +52,7 @@ describe('the Helm chart', function () {
     }
   });
 
-  it('gives the service settings that it takes, secrets by reference only', async () => {
+  it('gives the service valid settings, and secrets by reference only', async () => {
     for (const args of everyShape) {
       for (const [role, { containers }] of podsOf(await rendered(...args))) {
         const environment = environmentOf(containers[0], secrets);
@@ -68,7 +68,7 @@ describe('the Helm chart', function () {
     }
   });
 
-  it('passes on a setting that it has never heard of, a large number as it stands', async () => {
+  it('passes on an unknown setting, and a large number unchanged', async () => {
     const pods = podsOf(
       await rendered('--set', 'config.A_NEW_SETTING=10000000', '--set', 'config.ANOTHER=a\\,b'),
     );
@@ -98,7 +98,7 @@ describe('the Helm chart', function () {
     }
   });
 
-  it('asks for health on ADMIN_PORT, and kills a Pod only after the service’s own forced end', async () => {
+  it('checks health on ADMIN_PORT, and kills a Pod only after the service’s own forced end', async () => {
     const slow = ['--set', 'config.ATTEMPT_TIMEOUT_SECONDS=45', '--set', 'config.SHUTDOWN_DELAY_SECONDS=2.5'];
     for (const args of [...everyShape, slow]) {
       for (const pod of podsOf(await rendered(...args)).values()) {
@@ -114,7 +114,7 @@ describe('the Helm chart', function () {
     await assert.rejects(rendered('--set', 'terminationGracePeriodSeconds=20'), /must be at least 50/);
   });
 
-  it('has two processes of `all` behind one Service, and in the shape apart APIs and workers', async () => {
+  it('has two processes of `all` behind one Service, or separate APIs and workers', async () => {
     const usual = await rendered();
     assert.deepEqual([...podsOf(usual).keys()], ['all']);
     assert.equal(ofKind(usual, 'Deployment')[0]?.spec.replicas, 2);
@@ -130,7 +130,7 @@ describe('the Helm chart', function () {
     );
   });
 
-  it('scales by one means at a time, and leaves the replicas to it', async () => {
+  it('scales by one method at a time, which sets the replicas', async () => {
     const keda = ['--set', 'shape=apart', '--set', 'keda.enabled=true'];
     const manifests = await rendered(...keda, '--set', 'config.TASK_QUEUE=news');
     const [scaled] = ofKind(manifests, 'ScaledObject');
@@ -151,7 +151,7 @@ describe('the Helm chart', function () {
     await assert.rejects(rendered(...keda, '--set', 'keda.minReplicas=0'), /minReplicas/);
   });
 
-  it('refuses a secret in config, a setting in two places and a value that it does not know', async () => {
+  it('refuses a secret in config, a setting in two places and an unknown value', async () => {
     const wrong = [
       ['config.SECRETS_KEY=k1:x', /SECRETS_KEY/],
       ['config.TEMPORAL_API_KEY=x', /TEMPORAL_API_KEY/],
@@ -165,7 +165,7 @@ describe('the Helm chart', function () {
     for (const [value, message] of wrong) await assert.rejects(rendered('--set', value), message, value);
   });
 
-  it('lets out to what an operator opened, and lets in whom they name', async () => {
+  it('allows connections to the addresses that an operator allowed, and from the peers that they name', async () => {
     const [policy] = ofKind(
       await rendered(
         ...['--set', 'config.ALLOWED_TARGET_CIDRS=10.1.0.0/16\\, 10.2.0.0/16'],

@@ -37,8 +37,8 @@ const special = [ipaddr.IPv4, ipaddr.IPv6].flatMap((kind) => {
   );
 });
 
-describe('the addresses that the chart’s NetworkPolicy calls public', () => {
-  it('are those that the service itself sends to, of IPv4', () => {
+describe('the public addresses of the chart’s NetworkPolicy', () => {
+  it('are those to which the service sends, in IPv4', () => {
     const octets = fc.tuple(...[0, 1, 2, 3].map(() => fc.integer({ min: 0, max: 255 })));
     fc.assert(
       fc.property(fc.oneof(octets, octets.map(nearARange)), (parts) => {
@@ -49,7 +49,7 @@ describe('the addresses that the chart’s NetworkPolicy calls public', () => {
     );
   });
 
-  it('are those that the service itself sends to, of IPv6; tunnels into IPv4 aside', () => {
+  it('are those to which the service sends, in IPv6, except tunnels into IPv4', () => {
     const words = fc.tuple(...Array.from({ length: 8 }, () => fc.integer({ min: 0, max: 0xffff })));
     fc.assert(
       fc.property(fc.oneof(words, words.map(global)), (parts) => {
@@ -62,7 +62,7 @@ describe('the addresses that the chart’s NetworkPolicy calls public', () => {
     );
   });
 
-  it('are those that the service itself sends to, at both ends of every special range and of every exception', () => {
+  it('are those to which the service sends, at both ends of every special range and of every exception', () => {
     const exceptions = blocks.flatMap(({ except }) => except);
     assert.ok(special.length > 20);
     for (const [network, bits] of [...special, ...exceptions]) {

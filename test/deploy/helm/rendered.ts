@@ -27,7 +27,7 @@ export interface PodSpec {
   topologySpreadConstraints: { topologyKey: string }[];
 }
 
-/** What the tests look at of a manifest; the schemas look at all of it. */
+/** The parts of a manifest that the tests check; the schemas check all of it. */
 export interface Manifest {
   kind: string;
   metadata: { name: string };

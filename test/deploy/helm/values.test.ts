@@ -39,7 +39,7 @@ describe('the values of the Helm chart', () => {
     for (const name of named) assert.ok(text.includes(`# TYPE ${name} gauge`), name);
   });
 
-  it('stand, every one, in the table of the chart’s README, and every example is linked there', () => {
+  it('are all in the table of the chart’s README, which links every example', () => {
     const readme = read('README.md');
     const rows = new Set(
       [...readme.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell = '']) =>

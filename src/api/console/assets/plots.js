@@ -70,6 +70,12 @@
     }
   }
 
+  const moment = uPlot.fmtDate('{YYYY}-{MM}-{DD} {HH}:{mm}');
+
+  function utc(seconds) {
+    return uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC');
+  }
+
   function draw() {
     for (const target of place.querySelectorAll('[data-plot]')) {
       drawn.get(target)?.destroy();
@@ -83,7 +89,7 @@
         width: target.clientWidth,
         height: heightPx,
         // UTC, as all times here.
-        tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
+        tzDate: utc,
         cursor: { drag: { x: false, y: false } },
         scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] } },
         axes: [
@@ -94,7 +100,7 @@
             values: (_, ticks) => ticks.map((n) => (Number.isInteger(n) ? n.toLocaleString('en') : '')),
           },
         ],
-        series: [{ label: 'from', value: '{YYYY}-{MM}-{DD} {HH}:{mm}' }, ...series],
+        series: [{ label: 'from', value: (_, at) => (at === null ? '' : moment(utc(at))) }, ...series],
       };
       drawn.set(target, new uPlot(options, data, target));
     }

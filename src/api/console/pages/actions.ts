@@ -10,8 +10,8 @@ import { sitePageSteps } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { count, exactly, stateWords } from './words.js';
 
-/** How far back a recovery may reach: records are kept for 14 days. */
-const recoverHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
+/** How far back a recovery or a replay may reach: records are kept for 14 days. */
+const spanHours = { '1 hour': 1, '6 hours': 6, '1 day': 24, '3 days': 72, '14 days': 336 };
 
 /** GET /console/sites/{site}/actions */
 export function actionsPage({ db, ...rest }: ApiDeps): Middleware[] {
@@ -33,8 +33,10 @@ export function actionsPage({ db, ...rest }: ApiDeps): Middleware[] {
           ? html`<div class="notice"><p>This session may look, and change or send nothing.</p></div>`
           : html`<div class="cards">
 ${card('Send a test', registration ? 'One notification with the asset “test”, now, to your URL. It counts for nothing else.' : 'One notification with the asset “test”, now, to a URL of yours: none is registered yet.', form('test', 'Send a test', registration ? undefined : urlField))}
+${card('Check your receiver', `Five test notifications, good and bad, ${registration ? 'to your URL' : 'to a URL of yours'}. They show whether it verifies the signature and the time, and accepts a repeat and a slow body. They count for nothing else. This takes some seconds.`, form('check', 'Check', registration ? undefined : checkUrlField))}
 ${registration && card('Resume', `Probes a suspended or failing endpoint now, then sends what is owed. It is ${stateWords[health.state]}.`, form('resume', 'Resume'))}
-${card('Recover', 'Has what ended as failed sent after all, unless a newer notification of the same asset followed. First it is only counted.', form('recover', 'Count', recoverFields))}
+${card('Recover', 'Has what ended as failed sent after all, unless a newer notification of the same asset followed. First it is only counted.', form('recover', 'Count', spanFields('hours')))}
+${card('Replay', 'For a receiver that has lost notifications, for instance after a restore from a backup. Sends once more each asset whose notification was delivered in that time. It shows the count first.', form('replay', 'How many?', spanFields('replay_hours')))}
 ${card('Signing secret', overlap(signAlongUntil), [form('signing_secret', 'Show it'), form('signing_secret/rotate', 'Make a new one')])}
 </div>`,
       ],
@@ -50,9 +52,15 @@ ${formTokenField(formToken)}${fields}<button>${label}</button></form>`;
 const card = (title: string, text: Piece, forms: Piece): Html =>
   html`<section class="card"><h2>${title}</h2><p>${text}</p>${forms}</section>`;
 
-const urlField = html`<div><label for="url">URL</label><input id="url" name="url" type="url" required maxlength="2048" placeholder="https://"></div>`;
+/** @param id unique on the page */
+const urlInput = (id: string): Html =>
+  html`<div><label for="${id}">URL</label><input id="${id}" name="url" type="url" required maxlength="2048" placeholder="https://"></div>`;
+const urlField = urlInput('url');
+const checkUrlField = urlInput('check_url');
 
-const recoverFields = html`<div><label for="hours">Of the last</label><select id="hours" name="hours">${Object.entries(recoverHours).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
+/** @param id unique on the page */
+const spanFields = (id: string): Html =>
+  html`<div><label for="${id}">Of the last</label><select id="${id}" name="hours">${Object.entries(spanHours).map(([name, hours]) => html`<option value="${hours}" ${hours === 24 && html`selected`}>${name}</option>`)}</select></div><input type="hidden" name="dry_run" value="true">`;
 
 function overlap(untilMs: readonly number[]): Html {
   const [last] = untilMs;

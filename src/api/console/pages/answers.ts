@@ -17,7 +17,7 @@ import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { actionForm } from './actions.js';
 import { count, exactly, stateWords } from './words.js';
 
-type Answer = Readonly<Record<string, unknown>>;
+export type Answer = Readonly<Record<string, unknown>>;
 
 interface FormAnswer<State> {
   title: string;
@@ -30,7 +30,7 @@ interface FormAnswer<State> {
 }
 
 /** A form's way: the session, its own form, what the form gives to the API's steps, and the page of their answer. */
-function answerForm<State extends FormState>(
+export function answerForm<State extends FormState>(
   deps: ApiDeps,
   { title, apiSteps, prepare, present, isGood = () => true }: FormAnswer<State>,
 ): Middleware[] {
@@ -62,28 +62,38 @@ export const answerTest = (deps: ApiDeps): Middleware[] =>
     title: 'Test',
     isGood: ({ error }) => error === undefined,
     apiSteps: testSteps(deps),
-    prepare: (ctx, next) => {
-      const url = ctx.state.form.get('url');
-      ctx.state.parameters = new Map(url ? [['url', { value: url, raw: encodeURIComponent(url) }]] : []);
-      return next();
-    },
+    prepare: takeUrl,
     present: (answer) => {
       const { status, error, milliseconds, request } = answer as Answer & TestAnswer;
-      const head = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`);
       const came =
         status === undefined
           ? html`<strong>No answer</strong> (${error})`
           : html`Your endpoint answered <strong>${status}</strong>`;
       return html`<p>${came} after ${milliseconds} ms. ${error !== undefined && 'A notification would be tried again.'}</p>
-<details><summary>What was sent</summary><pre class="wrap" tabindex="0">${[...head, '', request.body].join('\n')}</pre></details>`;
+<details><summary>What was sent</summary><pre class="wrap" tabindex="0">${asText(request)}</pre></details>`;
     },
   });
+
+/** Passes the URL of the form to a call that reads it as a parameter. */
+export const takeUrl: Step<FormState> = (ctx, next) => {
+  const url = ctx.state.form.get('url');
+  ctx.state.parameters = new Map(url ? [['url', { value: url, raw: encodeURIComponent(url) }]] : []);
+  return next();
+};
+
+export interface SentRequest {
+  headers: Record<string, string>;
+  body: string;
+}
+
+export const asText = ({ headers, body }: SentRequest): string =>
+  [...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), '', body].join('\n');
 
 interface TestAnswer {
   status?: number;
   error?: string;
   milliseconds: number;
-  request: { headers: Record<string, string>; body: string };
+  request: SentRequest;
 }
 
 export const answerResume = (deps: ApiDeps): Middleware[] =>
@@ -129,7 +139,7 @@ export const answerRecover = (deps: ApiDeps): Middleware[] =>
   });
 
 /** @throws ApiError 400 */
-function sinceOf(hours: string): string {
+export function sinceOf(hours: string): string {
   if (!/^\d{1,3}$/.test(hours)) throw badParameter('hours is not a number');
   return new Date(Date.now() - Number(hours) * 3_600_000).toISOString();
 }

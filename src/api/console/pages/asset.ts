@@ -46,7 +46,8 @@ ${
 /** In one sentence; what follows are its facts. */
 function verdict({ lastEvent, lastNotification: last }: AssetExplanation): Html | string {
   if (lastEvent !== undefined && lastEvent.decision !== 'queued') {
-    return `The last event was not for you to hear of: ${decisionInWords({ lastEvent } as AssetExplanation)}.`;
+    const why = decisionInWords({ lastEvent } as AssetExplanation).replace(/^nothing sent( for it)?: /, '');
+    return `The last event notified nobody: ${why}.`;
   }
   if (last === undefined) return 'Its last notification is older than what is kept.';
   const [attempt] = last.attempts.slice(-1);

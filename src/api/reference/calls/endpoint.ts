@@ -14,9 +14,9 @@ const at = '2026-01-31T12:00:00.000Z';
 const url = 'https://cms.example.com/hooks/assets';
 const consoleLink = 'https://notifications.example.com/console/open#dG9rZW4';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is taken.';
+const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.';
 const secretScope =
-  'Where the account has the scope `signing_secrets`, ask for a token with it; else any scope of the account is taken.';
+  'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.';
 
 const health = object({
   url: text(url),
@@ -48,15 +48,15 @@ export const endpointCalls = {
       operationId: 'listClients',
       tag: 'Endpoint',
       summary: 'List the clients of the account',
-      description: `Lists the account’s clients by client token, page by page. Counts into the account’s rate \`records\`. ${scope}`,
+      description: `Lists the account’s clients by client token, page by page. Counts towards the account’s rate \`records\`. ${scope}`,
       security: 'token',
       parameters: [
-        query('cursor', 'The next_cursor of the page before.', clientTokenText),
-        query('limit', 'At most so many.', limitNumber),
+        query('cursor', 'The next_cursor of the previous page.', clientTokenText),
+        query('limit', 'At most this many.', limitNumber),
       ],
       success: {
         '200': answer(
-          'One page; there are more while it has next_cursor.',
+          'One page. There are more if it has next_cursor.',
           object({ clients: listOf(oneClient), next_cursor: clientTokenText }, 'next_cursor'),
           { clients: [{ client_token: 'SITE0042', name: 'Example Site', state: 'active', url, owed: 0 }] },
           rateHeaders,
@@ -73,7 +73,7 @@ export const endpointCalls = {
       operationId: 'createConsoleSession',
       tag: 'Endpoint',
       summary: 'Make a link to the console',
-      description: `Makes a link that opens the account’s console in a browser, once, within 15 minutes. Counts into the account’s rate \`console\`. ${scope}`,
+      description: `Makes a link that opens the account’s console in a browser, once, within 15 minutes. Counts towards the account’s rate \`console\`. ${scope}`,
       security: 'token',
       parameters: [
         query('access', 'What the session may do.', { ...oneOf('full', 'read'), default: 'full' }),
@@ -96,7 +96,7 @@ export const endpointCalls = {
     get: publisherCall({
       operationId: 'getPushNotifications',
       tag: 'Endpoint',
-      summary: 'Show the registration and the health of its endpoint',
+      summary: 'Show the registration and the state of its endpoint',
       description: scope,
       success: {
         '200': answer('The registration.', health, {
@@ -119,7 +119,7 @@ export const endpointCalls = {
       operationId: 'getSigningSecret',
       tag: 'Endpoint',
       summary: 'Show the signing secret',
-      description: `Shows the secret that verifies a client’s notifications. It is there before a URL is. ${secretScope}`,
+      description: `Shows the secret that verifies a client’s notifications. It exists before a URL is registered. ${secretScope}`,
       success: {
         '200': answer('The secret.', object({ signing_secret: secretText }), { signing_secret: secret }),
       },
@@ -129,7 +129,7 @@ export const endpointCalls = {
       operationId: 'rotateSigningSecret',
       tag: 'Endpoint',
       summary: 'Make a new signing secret',
-      description: `Makes a new secret. Previous ones sign along for 24 h each, ten of them at most: while ten do, the answer is 429. ${secretScope}`,
+      description: `Makes a new secret. Previous ones still sign for 24 h each, at most ten of them: while ten do, the answer is 429. ${secretScope}`,
       success: {
         '200': answer(
           'The new secret.',
@@ -145,11 +145,11 @@ export const endpointCalls = {
       operationId: 'sendTestNotification',
       tag: 'Endpoint',
       summary: 'Send a test notification',
-      description: `Sends \`{"event":"test","platform_id":"test"}\` now, once, to the registered URL or, before there is one, to \`url\`, and tells how it went. One call in 5 s for each client, bursts of 5; counts into the account’s rate \`names\`. ${scope}`,
+      description: `Sends \`{"event":"test","platform_id":"test"}\` now, once, to the registered URL or, before there is one, to \`url\`, and answers the result. The values of your own request headers are shown as \`***\`. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`names\`. ${scope}`,
       parameters: [query('url', 'Where to send it; only before a URL is registered.', urlText)],
       success: {
         '200': answer(
-          'How it went.',
+          'The result.',
           object(
             {
               status: whole(204),
@@ -178,7 +178,7 @@ export const endpointCalls = {
       operationId: 'resumePushNotifications',
       tag: 'Endpoint',
       summary: 'Resume a suspended or failing endpoint',
-      description: `Has the endpoint probed now; once it answers, all that is owed drains. One call in 5 s for each client, bursts of 5. ${scope}`,
+      description: `Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5. ${scope}`,
       success: {
         '202': answer('Under way.', object({ state: endpointState, owed: whole(12) }), {
           state: 'failing',

@@ -37,20 +37,20 @@ const attempts = [
     remote_address: '198.51.100.7',
   },
 ];
-const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is taken.';
+const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.';
 const ofNotification = inPath('id', 'The notification.', notificationIdText);
 
 const range = schemaOf(recoverBody) as ObjectSchema;
-/** Describes the body of a call about what ended so in a time. */
+/** Describes the body of a call about notifications that ended so in a span of time. */
 const rangeOf = (ended: 'Failed' | 'Delivered') => ({
   ...range,
   properties: {
     since: { ...range.properties.since, ...time(`${ended} at this time or later.`) },
     until: {
       ...range.properties.until,
-      ...time(`${ended} at this time or earlier; now where it is absent.`),
+      ...time(`${ended} at this time or earlier; default: now.`),
     },
-    dry_run: { ...range.properties.dry_run, description: 'Counts and changes nothing.', examples: [true] },
+    dry_run: { ...range.properties.dry_run, description: 'Only counts; changes nothing.', examples: [true] },
   },
 });
 const rangeExamples = {
@@ -64,22 +64,22 @@ export const notificationCalls = {
       operationId: 'listNotifications',
       tag: 'Notifications',
       summary: 'List notifications',
-      description: `Lists a client’s notifications page by page, newest first by acceptance; with \`state=waiting\` and no \`platform_id\` by the time since which the asset is owed. Counts into the account’s rate \`records\`. ${scope}`,
+      description: `Lists a client’s notifications page by page, newest first by acceptance; with \`state=waiting\` and no \`platform_id\` by the time since which the asset is owed. Counts towards the account’s rate \`records\`. ${scope}`,
       parameters: [
-        query('state', 'Only these.', notificationState),
-        query('platform_id', 'Only of this asset.', platformIdText),
+        query('state', 'Only notifications in this state.', notificationState),
+        query('platform_id', 'Only notifications of this asset.', platformIdText),
         query('since', 'Accepted at this time or later.', time()),
         query('until', 'Accepted at this time or earlier.', time()),
         query(
           'cursor',
-          'The next_cursor of the page before, with the same state and platform_id.',
+          'The next_cursor of the previous page, with the same state and platform_id.',
           cursorText,
         ),
-        query('limit', 'At most so many.', limitNumber),
+        query('limit', 'At most this many.', limitNumber),
       ],
       success: {
         '200': answer(
-          'One page. There may be more while it has next_cursor, also where it is short or empty.',
+          'One page. There may be more if it has next_cursor, even if it is short or empty.',
           object({ notifications: listOf(ref('Notification')), next_cursor: cursorText }, 'next_cursor'),
           { notifications: [delivered] },
           rateHeaders,
@@ -106,7 +106,7 @@ export const notificationCalls = {
       operationId: 'redeliverNotification',
       tag: 'Notifications',
       summary: 'Send a notification again',
-      description: `Sends it again now, with the same id: a waiting one is due at once, an ended one gets one attempt and the short retries. One call in 5 s for each client, bursts of 5. ${scope}`,
+      description: `Sends it again now, under the same id: a waiting one is due immediately, an ended one gets one attempt and the short retries. One call in 5 s for each client, bursts of 5. ${scope}`,
       parameters: [ofNotification],
       success: {
         '202': answer(
@@ -123,10 +123,15 @@ export const notificationCalls = {
       operationId: 'recoverNotifications',
       tag: 'Notifications',
       summary: 'Recover failed notifications',
-      description: `Owes again what ended as failed in a time, where no newer notification of its asset followed. One call in 5 s for each client, bursts of 5; counts into the account’s rate \`records\`. ${scope}`,
+      description: `Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`records\`. ${scope}`,
       body: jsonBody(rangeOf('Failed'), rangeExamples),
       success: {
-        '200': answer('How many.', object({ count: whole(17) }), { count: 17 }, rateHeaders),
+        '200': answer(
+          'The number of notifications.',
+          object({ count: whole(17) }),
+          { count: 17 },
+          rateHeaders,
+        ),
       },
       codes: ['too_many_requests', 'body_too_long', 'unsupported_media_type'],
     }),
@@ -136,13 +141,13 @@ export const notificationCalls = {
       operationId: 'replayNotifications',
       tag: 'Notifications',
       summary: 'Replay delivered notifications',
-      description: `Owes again what was delivered in a time, for a receiver that has lost it: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5; counts into the account’s rate \`records\`. ${scope}`,
+      description: `Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`records\`. ${scope}`,
       body: jsonBody(rangeOf('Delivered'), rangeExamples),
       success: {
         '200': answer(
-          'How many assets; `listed_since` where older deliveries of that time may be missing.',
+          'The number of assets; `listed_since` if older deliveries of that time may be missing.',
           object(
-            { count: whole(17), listed_since: time('Where the list of kept notifications begins.') },
+            { count: whole(17), listed_since: time('When the oldest kept notification was accepted.') },
             'listed_since',
           ),
           { count: 17 },
@@ -156,8 +161,8 @@ export const notificationCalls = {
     get: publisherCall({
       operationId: 'explainEvent',
       tag: 'Notifications',
-      summary: 'Explain what became of an event',
-      description: `Shows the newest notification that names the event, of those that are kept. An event that made none is found by its asset alone. Counts into the account’s rate \`records\`. ${scope}`,
+      summary: 'Show the result of an event',
+      description: `Shows the newest kept notification that names the event. An event that made none is found by its asset only. Counts towards the account’s rate \`records\`. ${scope}`,
       parameters: [inPath('event_id', 'The event.', matching(eventIdPattern, 'an-7731'))],
       success: { '200': answer('The notification.', ref('Notification'), delivered, rateHeaders) },
       codes: ['unknown_event', 'too_many_requests'],
@@ -168,11 +173,11 @@ export const notificationCalls = {
       operationId: 'explainAsset',
       tag: 'Notifications',
       summary: 'Explain what was sent about an asset',
-      description: `Tells why something was or was not sent: the last event, what was decided, the last notification. ${scope}`,
+      description: `Says why something was or was not sent: the last event, the decision about it, the last notification. ${scope}`,
       parameters: [inPath('platform_id', 'The asset.', platformIdText)],
       success: {
         '200': answer(
-          'What is known.',
+          'The record of the asset.',
           object(
             {
               platform_id: platformIdText,

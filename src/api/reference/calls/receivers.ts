@@ -22,7 +22,7 @@ const check = object({
   advice: text('Nothing to do.', { description: 'What to change in the receiver.' }),
 });
 
-/** Shows the checks of a receiver that does all of it well. */
+/** The checks of a receiver that passes all of them. */
 const allWell = names.map((name) => {
   const answered = refused.includes(name)
     ? { status: 401, milliseconds: 31, error: 'http_status' }
@@ -54,11 +54,11 @@ export const receiverCalls = {
       tag: 'Endpoint',
       summary: 'Check a receiver',
       description:
-        'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and says what the receiver made of each. One call in 25 s for each client, which counts as 5 calls that send something; counts into the account’s rate `names`. Ask for a token with the scope `push_notifications`; any scope of the account is taken.',
+        'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something; counts towards the account’s rate `names`. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
       parameters: [query('url', 'Where to send them; only before a URL is registered.', urlText)],
       success: {
         '200': answer(
-          'What each came to.',
+          'The result of each check.',
           object({ checks: listOf(check) }),
           { checks: allWell },
           rateHeaders,

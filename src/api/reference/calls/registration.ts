@@ -11,7 +11,7 @@ export const registrationCalls = {
       tag: 'Registration',
       summary: 'Register the URL of a client',
       description:
-        'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. A call that ended in 503 or without an answer is repeated as it was: it then answers 200. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, never in both ways. Calls with a host name in the URL count into the account’s rate `names`.',
+        'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Repeat a call that ended in 503 or without an answer unchanged: it then answers 200. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',
       security: 'tokenAnywhere',
       parameters: [clientToken, query('url', 'An absolute https URL.', urlText, true)],
       success: {

@@ -12,8 +12,8 @@ export const serviceCalls = {
     get: call({
       operationId: 'getHealth',
       tag: 'Service',
-      summary: 'Tell whether this process is alive',
-      description: 'For whoever restarts processes.',
+      summary: 'Say whether this process is alive',
+      description: 'For a supervisor that restarts processes.',
       success: { '200': answer('Alive.', object({ status: text('ok') }), { status: 'ok' }) },
       codes: [],
     }),
@@ -22,9 +22,9 @@ export const serviceCalls = {
     get: call({
       operationId: 'getReadiness',
       tag: 'Service',
-      summary: 'Tell whether this process can do its work',
+      summary: 'Say whether this process can do its work',
       description:
-        'Ready while Redis is reachable and the process was not told to end. Temporal may be away meanwhile.',
+        'Ready while Redis is reachable and the process was not told to stop. Temporal may be unavailable.',
       success: {
         '200': answer('Ready.', ref('Readiness'), { status: 'ready', redis: true, temporal: true }),
         '503': answer('Not ready.', ref('Readiness'), { status: 'not ready', redis: false, temporal: true }),
@@ -47,7 +47,7 @@ export const serviceCalls = {
       operationId: 'getDocs',
       tag: 'Service',
       summary: 'Show this description as a page',
-      description: 'Its files lie below, at `/docs/`; it loads nothing from elsewhere.',
+      description: 'Its files are under `/docs/`; it loads nothing from elsewhere.',
       success: { '200': page('The page.', 'text/html') },
       codes: [],
     }),

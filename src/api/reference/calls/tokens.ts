@@ -5,7 +5,10 @@ const form = object({
   grant_type: oneOf('none'),
   client_id: text('cid_7Qd2mVx0', { minLength: 1 }),
   client_secret: text('cs_4f0Zc1Yt8mJr6Kq2', { minLength: 1 }),
-  scope: text('push_notifications', { minLength: 1, description: 'One or more, with spaces between.' }),
+  scope: text('push_notifications', {
+    minLength: 1,
+    description: 'One or more scopes, separated by spaces.',
+  }),
 });
 const fields = {
   grant_type: 'none',
@@ -22,7 +25,7 @@ export const tokenCalls = {
       tag: 'Tokens',
       summary: 'Create an access token',
       description:
-        'Trades the credentials of an account for an access token. A new token ends no earlier one. Ask for `push_notifications`; a platform asks for `enrichments`; an account that has `signing_secrets` needs it to read and rotate signing secrets.',
+        'Exchanges the credentials of an account for an access token. A new token ends no earlier one. Ask for `push_notifications`; a platform asks for `enrichments`; an account that has `signing_secrets` needs it to read and rotate signing secrets.',
       body: {
         required: true,
         content: {

@@ -3,7 +3,7 @@ import { ApiError, unreadableBody } from '../../apiError.js';
 /** US-ASCII is a part of both. */
 export type Charset = 'utf-8' | 'iso-8859-1';
 
-/** Returns the charset that a content type names; UTF-8 where it names none. @throws ApiError 415 */
+/** Returns the charset that a content type names; UTF-8 if it names none. @throws ApiError 415 */
 export function charsetOf(contentType: string, otherwise: Charset = 'utf-8'): Charset {
   const named = /;\s*charset\s*=\s*"?([^\s;"]*)/i.exec(contentType)?.[1]?.toLowerCase();
   if (named === undefined) return otherwise;
@@ -24,7 +24,7 @@ const charsets = new Map<string, Charset>([
   ['latin1', 'iso-8859-1'],
 ]);
 
-/** @throws ApiError 400 for bytes that are no such text */
+/** @throws ApiError 400 for bytes that are not valid in the charset */
 export function textOf(bytes: Uint8Array, charset: Charset): string {
   try {
     return charset === 'utf-8' ? utf8.decode(bytes) : Buffer.from(bytes).toString('latin1');
@@ -35,7 +35,7 @@ export function textOf(bytes: Uint8Array, charset: Charset): string {
 
 /**
  * Decodes a name or value of an urlencoded form.
- * @param encoded its bytes, each as the character of that number
+ * @param encoded its bytes, each as the character with that code
  * @throws ApiError 400
  */
 export function formDecoded(encoded: string, charset: Charset): string {

@@ -4,7 +4,7 @@ import { parametersAtMost, shown, tooManyParameters } from '../parameters.js';
 /** The fields of a form by name, trimmed, each given once. */
 export type Form = ReadonlyMap<string, string>;
 
-/** Collects fields; none may be given twice, also none that is ignored (RFC 6749, section 3.2). @throws ApiError 400 */
+/** Collects fields; none may be given twice, not even an ignored one (RFC 6749, section 3.2). @throws ApiError 400 */
 export function formOf(fields: Iterable<readonly [name: string, value: string]>): Form {
   const form = new Map<string, string>();
   for (const [name, value] of fields) {

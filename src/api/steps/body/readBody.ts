@@ -4,7 +4,7 @@ import { koaBody } from 'koa-body';
 import { unreadableBody } from '../../apiError.js';
 import type { Step } from '../../endpoint.js';
 
-/** Reads the body's bytes, unpacked, as state.body, of whatever content type, with koa-body. */
+/** Reads the body's decompressed bytes with koa-body, as state.body, for any content type. */
 export function readBody(atMostBytes: number): Step<{ body: Buffer }> {
   const read = bytesReader(atMostBytes);
   return async (ctx, next) => {
@@ -13,9 +13,9 @@ export function readBody(atMostBytes: number): Step<{ body: Buffer }> {
   };
 }
 
-/** @returns a reader of bodies; it throws with status 413 for what is too long, also once it is unpacked */
+/** @returns a reader of bodies; it throws with status 413 if a body is too long, compressed or decompressed */
 export function bytesReader(atMostBytes: number): (req: IncomingMessage) => Promise<Buffer> {
-  // koa-body answers with text: in latin1 a character is a byte.
+  // koa-body returns text: in latin1 a character is a byte.
   const parser = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
   return async (req) => {
     const body = await parsedBy(parser, req);
@@ -27,8 +27,8 @@ export function bytesReader(atMostBytes: number): (req: IncomingMessage) => Prom
 export const nothing = { json: false, text: false, urlencoded: false, multipart: false };
 
 /**
- * Has a koa-body of one kind read a request of that kind: it need not look at the content type again.
- * @throws ApiError 400 where the caller has hung up
+ * Makes a koa-body of one kind read a request of that kind, so that it need not check the content type again.
+ * @throws ApiError 400 if the caller has hung up
  */
 export async function parsedBy(parser: Middleware, req: IncomingMessage): Promise<Request['body']> {
   if (!req.readable) throw unreadableBody();

@@ -11,7 +11,7 @@ const formAtMostBytes = 16 * 1024;
 const urlencoded = 'application/x-www-form-urlencoded';
 const multipart = 'multipart/form-data';
 
-/** Reads the fields of the body, in either of the two encodings of a form, as state.form. @throws ApiError 400, 413, 415 */
+/** Reads the fields of the body, in one of the two encodings of a form, as state.form. @throws ApiError 400, 413, 415 */
 export const readForm: Step<{ form: Form }> = async (ctx, next) => {
   const contentType = ctx.req.headers['content-type'] ?? '';
   const type = contentType.split(';', 1)[0]?.trim().toLowerCase();

@@ -3,8 +3,8 @@ import { unreadableBody } from '../../apiError.js';
 import type { Step } from '../../endpoint.js';
 
 /**
- * Parses state.body as state.json; undefined where there is no body. RFC 8259, section 8.1: only UTF-8. Bytes that
- * are none would otherwise all become the same replacement character, and different names one name.
+ * Parses state.body as state.json; undefined if there is no body. RFC 8259, section 8.1: only UTF-8. Invalid bytes
+ * would otherwise all become the same replacement character, and different names would become equal.
  */
 export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next) => {
   const { body } = ctx.state;

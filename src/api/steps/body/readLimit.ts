@@ -3,7 +3,7 @@ import { badParameter } from '../../apiError.js';
 export const defaultLimit = 50;
 export const maxLimit = 200;
 
-/** Returns how many a page of a list may have, 50 where it is not said. @throws ApiError 400 */
+/** Returns the size of a page of a list, 50 by default. @throws ApiError 400 */
 export function readLimit(given: string | undefined): number {
   const limit = given === undefined ? defaultLimit : Number(given);
   if (!/^\d{1,3}$/.test(given ?? '1') || limit < 1 || limit > maxLimit) {
@@ -12,4 +12,4 @@ export function readLimit(given: string | undefined): number {
   return limit;
 }
 
-export const unknownCursor = () => badParameter('cursor is not one that this call has answered');
+export const unknownCursor = () => badParameter('cursor is not a next_cursor of this call');

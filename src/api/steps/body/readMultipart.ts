@@ -8,8 +8,8 @@ import { type Form, formOf } from './form.js';
 import { nothing, parsedBy } from './readBody.js';
 
 /**
- * Returns the fields of a multipart form, parsed by formidable, which koa-body brings. Every part is held in memory: left to
- * itself formidable writes a part that has a Content-Type (.NET and Java give each one) to a file, and one whose
+ * Returns the fields of a multipart form, parsed by formidable, which koa-body brings. Every part is held in memory: by
+ * default formidable writes a part with a Content-Type (.NET and Java always send one) to a file, and a part whose
  * Content-Transfer-Encoding is 7bit or 8bit ends the process.
  * @throws ApiError 400, 415
  */
@@ -19,7 +19,7 @@ export async function readMultipart(bytes: Buffer, contentType: string, charset:
     ...nothing,
     multipart: true,
     formidable: {
-      // Called within formidable, where nothing may be thrown.
+      // Called inside formidable, where it must not throw.
       onPart: (part) => {
         if (parts.length > parametersAtMost) return;
         const { name, headers = {} } = part as typeof part & Pick<Partial<Part>, 'headers'>;

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { ApiError, unreadableBody } from '../../apiError.js';
 
 /**
- * Reads the bytes of a body that is not packed: the form of a token call, which comes most often and costs least. Read by
- * koa-body it takes 3 to 9 % more of the service's CPU, parsed by it 12 to 26 % (docs/dependencies.md has the figures).
+ * Reads the bytes of an uncompressed body: the form of a token call, the most frequent and cheapest call. With koa-body
+ * reading takes 3 to 9 % more of the service's CPU, and parsing 12 to 26 % (docs/dependencies.md has the figures).
  * @throws ApiError 400, 413
  */
 export function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Buffer> {
@@ -26,7 +26,7 @@ export function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Bu
       isRead = true;
       resolve(held.subarray(0, bytes));
     };
-    // Every request is closed, also one that was read; taking listeners off costs more than to look.
+    // Every request is closed, also one that was read; removing listeners costs more than this check.
     const close = () => {
       if (!isRead) refuse(unreadableBody());
     };
@@ -38,7 +38,7 @@ export function readPlain(req: IncomingMessage, atMostBytes: number): Promise<Bu
 
 const tooLong = (): ApiError => new ApiError('body_too_long', 'The body is too long');
 
-/** Not a list of pieces: a body in chunks of one byte would cost a hundred times its size until its end. */
+/** Not a list of pieces: a body in chunks of one byte would need a hundred times its size until its end. */
 function appended(held: Buffer, heldBytes: number, chunk: Buffer): Buffer {
   const bytes = heldBytes + chunk.length;
   let whole = held;

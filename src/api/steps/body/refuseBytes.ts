@@ -5,8 +5,8 @@ import { ApiError } from '../../apiError.js';
 import { problemOf } from '../../problem.js';
 
 /**
- * Answers what the HTTP parser refuses, in the shape of every other error, and closes the connection.
- * @param answer the one under way on this connection, if any
+ * Answers requests that the HTTP parser refuses, in the form of every other error, and closes the connection.
+ * @param answer the answer under way on this connection, if any
  */
 export function refuseBytes(
   err: NodeJS.ErrnoException,
@@ -41,6 +41,6 @@ function refusalOf(code: string | undefined): ApiError {
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new ApiError('body_too_long', 'The body is too long');
     default:
-      return new ApiError('malformed_request', 'The request is not HTTP/1.1 as it should be');
+      return new ApiError('malformed_request', 'The request is not valid HTTP/1.1');
   }
 }

@@ -7,13 +7,13 @@ import { parseNotificationId, requireNotification } from './requireNotification.
 export function addCancel(notification: Command, operator: Operator): void {
   notification
     .command('cancel')
-    .description('give up a waiting notification')
+    .description('cancel a waiting notification')
     .argument('<id>', 'the notification', parseNotificationId)
     .action(async (id: string) => {
       const { clientToken, state, platformId } = await requireNotification(operator, id);
       if (!(await cancelNotification(await operator.db(), clientToken, id))) {
         const now = await requireNotification(operator, id);
-        throw new Refused(`${id} does not wait any more: it is ${now.state}.`);
+        throw new Refused(`${id} no longer waits: it is ${now.state}.`);
       }
       await operator.record({
         what: 'notification cancel',

@@ -1,7 +1,7 @@
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import { fromNow } from '../../terminal/moment.js';
 
-/** Says when the next attempt is made, and why not sooner where another rule than the retry delay decides it. */
+/** Describes when the next attempt is made, and the reason if another rule than the retry delay decides it. */
 export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecord): string | undefined {
   switch (waitingReason) {
     case undefined:
@@ -15,11 +15,13 @@ export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecor
     case 'failing':
       return `probe ${fromNow(nextAttemptAt)}: the endpoint is failing`;
     case 'not_before':
-      return `${fromNow(nextAttemptAt)}: the endpoint asked for it (Retry-After)`;
+      return `${fromNow(nextAttemptAt)}: the endpoint asked to wait (Retry-After)`;
     case 'paused':
     case 'suspended':
       return `not while it is ${waitingReason}`;
+    case 'run_paused':
+      return 'when its run is resumed';
     case 'no_registration':
-      return 'not before a URL is registered';
+      return 'once a URL is registered';
   }
 }

@@ -31,11 +31,11 @@ const concurrency = 50;
 export function addList(notification: Command, operator: Operator): void {
   notification
     .command('list')
-    .description('the newest notifications, of all clients or of one')
+    .description('list the newest notifications, of all clients or of one')
     .option('--client <token>', 'only of this client', parseClientToken)
     .addOption(new Option('--state <state>', 'only in this state').choices(notificationStates))
-    .option('--since <when>', 'accepted since a date, or so long ago (15m, 2h, 3d)', parseMoment)
-    .option('--limit <n>', 'at most so many', parseLimit, 50)
+    .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
+    .option('--limit <n>', 'at most this many', parseLimit, 50)
     .action(async (options: ListOptions) => {
       if (options.client !== undefined) await requireClient(operator, options.client);
       const found = await findNewest(operator, options);
@@ -97,7 +97,7 @@ function describe(found: readonly NotificationRecord[]): string {
       n.attempts.length,
       describeNext(n),
     ]),
-    'There are no such notifications.',
+    'No notifications match.',
   );
 }
 

@@ -8,10 +8,10 @@ import { moment, parseMoment } from '../../terminal/moment.js';
 export function addRecover(notification: Command, operator: Operator): void {
   notification
     .command('recover')
-    .description('owe failed notifications again, unless a newer one of the same asset followed')
+    .description('make failed notifications owed again, unless the same asset has a newer one')
     .argument('<token>', 'the client', parseClientToken)
-    .requiredOption('--since <when>', 'failed since a date, or so long ago (15m, 2h, 3d)', parseMoment)
-    .option('--until <when>', 'and until (default: now)', parseMoment)
+    .requiredOption('--since <when>', 'failed since this date, or this long ago (15m, 2h, 3d)', parseMoment)
+    .option('--until <when>', 'failed until then (default: now)', parseMoment)
     .option('--dry-run', 'only count')
     .action(async (token: ClientToken, options: { since: number; until?: number; dryRun?: boolean }) => {
       await requireClient(operator, token);

@@ -8,13 +8,13 @@ import { parseNotificationId, requireNotification, unrequireNotification } from 
 export function addRedeliver(notification: Command, operator: Operator): void {
   notification
     .command('redeliver')
-    .description('send it again now, with the same id: a waiting one is due at once')
+    .description('send a notification again now, under the same id; a waiting one becomes due now')
     .argument('<id>', 'the notification', parseNotificationId)
     .action(async (id: string) => {
       const { clientToken, platformId, state } = await requireNotification(operator, id);
       const db = await operator.db();
       if ((await getRegistration(db, clientToken)) === undefined) {
-        throw new Refused(`${clientToken} has no URL to send it to.`);
+        throw new Refused(`${clientToken} has no URL, so nothing can be sent.`);
       }
       const outcome = await makeDue(db, clientToken, id);
       switch (outcome) {

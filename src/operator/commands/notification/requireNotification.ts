@@ -7,11 +7,11 @@ import { Refused } from '../../refused.js';
 /** Reads a notification id as an argument. */
 export function parseNotificationId(text: string): string {
   if (!isNotificationId(text))
-    throw new InvalidArgumentError('A notification id is msg_ and 22 more characters.');
+    throw new InvalidArgumentError('A notification id is msg_ followed by 22 characters.');
   return text;
 }
 
-/** @throws Refused when there is no such notification */
+/** @throws Refused if there is no such notification */
 export async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {
   const found = await findNotification(await operator.db(), id);
   if (found === undefined) throw unrequireNotification(id);

@@ -10,7 +10,7 @@ import { parseNotificationId, requireNotification } from './requireNotification.
 export function addShow(notification: Command, operator: Operator): void {
   notification
     .command('show')
-    .description('one notification and its attempts')
+    .description('show one notification and its attempts')
     .argument('<id>', 'the notification', parseNotificationId)
     .action(async (id: string) => {
       const found = await requireNotification(operator, id);

@@ -1,4 +1,4 @@
--- Names the client: what stands before each of its keys, and Redis' clock in ms, to which the caller's ARGV[1] is added.
+-- Reads the prefix of the client's keys, and Redis' clock in ms, to which the caller's ARGV[1] is added.
 
 local base = KEYS[1]
 local time = redis.call('TIME')

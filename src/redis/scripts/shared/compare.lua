@@ -1,7 +1,7 @@
--- Compares a hash with what is to be imported.
+-- Compares a hash with the fields to import.
 
--- Answers 'new', 'same' or 'different'. only: the fields that count, all where it is nil. An empty hash is 'new', unless
--- nothing is given either.
+-- Answers 'new', 'same' or 'different'. only: the fields that count, all if it is nil. An empty hash is 'new', unless
+-- no fields are given either.
 local function compared(key, given, only)
   local stored, count = {}, 0
   local all = redis.call('HGETALL', key)

@@ -1,7 +1,7 @@
--- Makes all that waits due, for a new URL.
+-- Makes all waiting assets due, for a new URL.
 -- include: client, endpoint
 
--- Answers '1' where something waits, and catch-up must be woken for it.
+-- Answers '1' if something waits for which catch-up must be woken.
 local function due_now()
   if redis.call('HLEN', base .. 'owed') == 0 then return '0' end
   pull_forward()

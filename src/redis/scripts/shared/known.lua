@@ -1,7 +1,7 @@
 -- Reads and writes the known segments of an asset: its claim number (4 bytes), the id of its last claim (16), and the
 -- fingerprints (6 each) of its first 256 segments. A set beside them, `known:<bucket>:<field>`, holds those of further
--- ones. A claim asks it only for its own segments, and so costs the same however many are known (docs/benchmarks/studies/claims.md).
--- Beyond 100,000 segments of one asset others of the set make room, drawn at random: a forgotten segment is notified
+-- ones. A claim reads from it only its own segments, so its cost does not depend on their number (docs/benchmarks/studies/claims.md).
+-- Beyond 100,000 segments of one asset, random others of the set are removed: a forgotten segment is notified
 -- once more, and no new one is missed.
 -- include: client
 
@@ -13,7 +13,7 @@ local function read_known(bucket, slot)
   if not packed then return 0, '', '' end
   return struct.unpack('>I4', packed), string.sub(packed, 5, HEADER), string.sub(packed, HEADER + 1)
 end
--- Answers the notification id behind 16 bytes, as src/ids.ts writes it; nil where they are all zero.
+-- Returns the notification id for 16 bytes, as src/ids.ts writes it; nil if they are all zero.
 local BASE64URL = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 local function id_text(bytes)
   if bytes == '' or bytes == string.rep('\0', 16) then return nil end
@@ -39,7 +39,7 @@ local function write_beside(bucket, slot, packed)
   local over = redis.call('SCARD', key) + #list - BESIDE_AT_MOST
   if over > 0 then redis.call('SPOP', key, over) end
   for i = 1, #list, 1000 do redis.call('SADD', key, unpack(list, i, math.min(i + 999, #list))) end
-  -- A deletion finds the set by it.
+  -- A deletion finds the set through this entry.
   redis.call('SADD', base .. 'known-beside', bucket .. ':' .. slot)
 end
 local function write_known(bucket, slot, claim, id, segments)
@@ -64,7 +64,7 @@ local function is_packed(segments, fingerprint)
     from = at + 1
   end
 end
--- Answers those of the wanted fingerprints that are not known; segments: the ones that `read_known` answered.
+-- Returns those of the wanted fingerprints that are not known; segments: the result of `read_known`.
 local function missing(bucket, slot, segments, wanted)
   local new = {}
   for _, fingerprint in ipairs(fingerprints_of(wanted)) do

@@ -1,32 +1,39 @@
--- Writes notifications' records, and moves assets between the two places in which an owed one can be, never in both:
+-- Writes notifications' records, and moves owed assets between two places. Each owed asset is in exactly one of them:
 --   flight   while an attempt holds it: `<token> <lease end> <owed since> <L or B> <id> [<newer id>]`. A newer
---            notification of the asset waits there for the attempt's end; `!` in its place: nothing is owed any more.
+--            notification of the asset waits there for the attempt's end; `!` instead: the asset is no longer owed.
 --   waiting  otherwise: in `owed`, in `owed-since` and in one of `due:live` and `due:backfill`.
 -- include: client
 
--- As text: Lua would format a number in every call.
+-- As text, because Lua would format a number in every call.
 local KEEP_SECONDS = '1209600'
 local NOTHING = '!'
 local LANES = {L = 'due:live', B = 'due:backfill'}
 local function record(id) return base .. 'notification:' .. id end
--- Answers the state of a record; nil where there is none.
+-- Returns the state of a record; nil if there is none.
 local function state_of(id)
   local r = redis.call('HMGET', record(id), 'asset', 'state')
   return r[1] and (r[2] or 'waiting') or nil
 end
--- Ends a record, and writes `fields` (names and values in turn) in the same write.
-local function close(id, fields, state, by, reason)
+-- Ends a record, and writes `fields` (alternating names and values) in the same write. run: the run that counts this end
+local function close(id, fields, state, by, reason, run)
   local key, n = record(id), #fields
   fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
   if by then fields[n + 5], fields[n + 6] = 'by', by end
   if reason then fields[#fields + 1], fields[#fields + 2] = 'reason', reason end
   redis.call('HSET', key, unpack(fields))
   redis.call('EXPIRE', key, KEEP_SECONDS)
+  if not run then return end
+  redis.call('HINCRBY', base .. 'run:' .. run, state, 1)
+  redis.call('SREM', base .. 'run-owed:' .. run, id)
+  if redis.call('EXISTS', base .. 'run-owed:' .. run) == 1 then return end
+  redis.call('EXPIRE', base .. 'run:' .. run, KEEP_SECONDS)
+  redis.call('EXPIRE', base .. 'run-known:' .. run, KEEP_SECONDS)
 end
 local function finish(id, state, by, reason)
-  if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
+  local asset, run = unpack(redis.call('HMGET', record(id), 'asset', 'run'))
+  if asset then close(id, {}, state, by, reason, run) end
 end
--- Keeps the id of a notification that has ended now and to which the chain of later claims may not lead.
+-- Keeps the id of a notification that has just ended and that the chain of later claims may not reach.
 local function keep_beside(asset, id)
   local key = base .. 'beside:' .. asset
   redis.call('SADD', key, id)
@@ -46,9 +53,9 @@ local function trim_list()
   end
 end
 
--- A script that knows that nothing is in flight, or that nothing waits, says so here and saves the look for each asset.
+-- A script that knows that nothing is in flight, or that nothing waits, notes it here and saves a read for each asset.
 local is_empty = {}
--- Answers what the attempt of an asset holds; nil where there is none.
+-- Returns the entry of an asset's attempt; nil if there is none.
 local function flight_of(asset)
   if is_empty.flight then return nil end
   local packed = redis.call('HGET', base .. 'flight', asset)
@@ -62,7 +69,7 @@ local function write_flight(asset, f)
     f.newer and ' ' .. f.newer or ''))
 end
 
--- Assets that begin to wait in this script. `write_waiting` writes them, without those that were taken before it.
+-- Assets that begin to wait in this script. `write_waiting` writes them, except those taken before it.
 local to_wait = {}
 local function wait(asset, id, since, lane, due)
   to_wait[asset] = {id = id, since = tonumber(since), lane = lane, due = due}
@@ -91,7 +98,7 @@ end
 local function lane_of(asset)
   return redis.call('ZSCORE', base .. 'due:backfill', asset) and 'B' or 'L'
 end
--- Answers what waits of an asset; nil where it is in flight or not owed.
+-- Returns the waiting entry of an asset; nil if it is in flight or not owed.
 local function waiting_of(asset)
   if to_wait[asset] then return to_wait[asset] end
   if is_empty.waiting then return nil end
@@ -114,7 +121,7 @@ end
 local function make_due(asset, w, due)
   if to_wait[asset] then w.due = due else redis.call('ZADD', base .. LANES[w.lane], due, asset) end
 end
--- Answers the notification by which an asset is owed; nil where none is.
+-- Returns the notification by which an asset is owed; nil if there is none.
 local function owed_id(asset, f, w)
   if f then
     if f.newer == NOTHING then return nil end
@@ -122,7 +129,7 @@ local function owed_id(asset, f, w)
   end
   return w and w.id
 end
--- Ends an attempt's hold of an asset: what is owed of it waits until `due`.
+-- Ends an attempt's hold of an asset: if it is still owed, it waits until `due`.
 local function land(asset, f, due)
   redis.call('HDEL', base .. 'flight', asset)
   local id = owed_id(asset, f)
@@ -142,19 +149,20 @@ local function land_expired()
 end
 local function in_flight() return redis.call('HLEN', base .. 'flight') + redis.call('HLEN', base .. 'resends') end
 local function owed_count() return redis.call('HLEN', base .. 'owed') + redis.call('HLEN', base .. 'flight') end
--- Makes an asset owed by this notification. The one it replaces ends as superseded in the same moment and hands on its
--- "owed since". `write_waiting` must follow. Answers the lane, live where one of the two is, and
--- whether it replaced another.
+-- Makes an asset owed by this notification. A notification that it replaces ends as superseded at the same moment and
+-- passes on its "owed since". `write_waiting` must follow. Returns the lane, live if either of the two is, and
+-- the id of the notification that it replaced, false if there was none.
 local function owe(asset, id, lane)
   local f = not to_wait[asset] and flight_of(asset) or nil
   local w = not f and waiting_of(asset) or nil
   local before = owed_id(asset, f, w)
   if before and before ~= id then finish(before, 'superseded', id) end
   if before and (f or w).lane == 'L' then lane = 'L' end
-  -- An asset cancelled in flight is owed from now on.
+  -- An asset that was cancelled in flight is owed from now on.
   if f and not before then f.since = now end
   if f and f.lease > now then
-    f.newer, f.lane = id, lane
+    -- Owed again while an attempt of the same notification is under way: nothing newer waits for its end.
+    f.newer, f.lane = f.id ~= id and id or nil, lane
     write_flight(asset, f)
   elseif f then
     redis.call('HDEL', base .. 'flight', asset)
@@ -166,5 +174,5 @@ local function owe(asset, id, lane)
   else
     wait(asset, id, now, lane, now)
   end
-  return lane, before and before ~= id or false
+  return lane, before and before ~= id and before or false
 end

@@ -1,6 +1,6 @@
--- Reads a page of a sorted set behind a place: n lookups for a set of 2^n, however many members share a score.
+-- Reads a page of a sorted set after a place: n lookups for a set of 2^n, even if many members share a score.
 
--- Compares by bytes, as the sorted set does: Lua's own < goes by the server's locale.
+-- Compares by bytes, as the sorted set does: Lua's own < uses the server's locale.
 local function is_less(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -8,7 +8,7 @@ local function is_less(a, b)
   end
   return #a < #b
 end
--- Answers members and scores in turn.
+-- Returns alternating members and scores.
 local function page_behind(key, direction, score, member, count)
   local is_rising = direction == 'rising'
   local read, low, high = is_rising and 'ZRANGE' or 'ZREVRANGE', nil, nil

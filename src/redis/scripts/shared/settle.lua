@@ -1,6 +1,6 @@
--- Settles verdicts: what an attempt's end changes of its notification, of what is owed, of its endpoint's health.
--- Reads q.lease, q.verdicts, q.given_back and q.extended, and q.schedule where a verdict is a failure.
--- include: client, table, endpoint, notification
+-- Settles verdicts: writes the result of an attempt to its notification, its owed asset and its endpoint's health.
+-- Reads q.lease, q.verdicts, q.given_back and q.extended, and q.schedule if a verdict is a failure.
+-- include: client, table, endpoint, notice, notification
 
 -- Reads the endpoint's health, once for all verdicts until one changes it.
 local health_read
@@ -14,19 +14,21 @@ local function read_health()
   end
   return health_read
 end
--- Answers a step of a schedule, ms, lengthened by up to a tenth at random.
+-- Returns a step of a schedule, ms, lengthened by up to a tenth at random.
 local function delay_of(list, step, random)
   return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * random))
 end
--- Changes the endpoint's state; says: the verdict's answer about the change.
+local notice_of = {failing = 'endpoint.failing', suspended = 'endpoint.suspended', active = 'endpoint.recovered'}
+-- Changes the endpoint's state, and owes the notice of that; says: the verdict's answer about the change.
 local function become(says, name, reason)
-  local from = seen()
+  local from, since, attempts_failed = seen(), failed_so_far(field('last_failure_at') or now)
   says.entered, says.left, says.why = name, state(), reason
   enter(name)
   note_change(from, reason, 'service')
+  owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
 end
 local function settle_success(says, h, same_epoch, probe, redeliver)
-  -- Its readers need it to the second: a busy endpoint saves most of these writes.
+  -- Readers need it only to the second, so a busy endpoint saves most of these writes.
   if now - h.last_success_at >= 1000 then
     redis.call('HSET', E, 'last_success_at', now)
     h.last_success_at = now
@@ -48,7 +50,7 @@ local function settle_failure(says, h, same_epoch, probe, status, reason_failed,
   if retry_after > 0 then
     redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + retry_after))
   end
-  -- A failure from before a recovery must not count toward the next suspension.
+  -- A failure from before a recovery must not count towards the next suspension.
   if not same_epoch then return end
   local in_a_row = redis.call('HINCRBY', E, 'failures', 1)
   local failed_attempts = redis.call('HINCRBY', E, 'attempts_failed', 1)
@@ -78,20 +80,20 @@ end
 local function answer(outcome, in_ms, id, changed, failures, says, newer)
   if #changed > 0 then redis.call('HSET', record(id), unpack(changed)) end
   if says.has_recovered then
-    -- First those that an earlier verdict of this call has put off.
+    -- First the writes that an earlier verdict of this call has deferred.
     write_waiting()
     pull_forward()
   end
   return {
     outcome, in_ms, failures, says.entered or '', says.left or '', says.why or '', newer or false,
-    says.accepted_at, says.is_first,
+    says.accepted_at, says.is_first, says.state,
   }
 end
--- Settles one verdict. It counts once, with its token, and so it is safe to repeat. `write_waiting` must follow.
+-- Settles one verdict. It counts once, by its token, so it is safe to repeat. `write_waiting` must follow.
 -- v: asset, id, token, generation, epoch, ok, status, error, Retry-After ms, attempt's JSON, random number from 0 to 1,
 -- redeliver.
--- Answers {outcome, in how many ms it is due, failures, state entered, state left, why, newer id, accepted_at, is_first}:
--- accepted_at is that of the record, is_first whether no attempt of it has ended before.
+-- Answers {outcome, in how many ms it is due, failures, state entered, state left, why, newer id, accepted_at, is_first,
+-- state}: accepted_at and state are those of the record before, is_first whether no attempt of it has ended before.
 local function settle_attempt(v)
   local asset, id, token, generation, epoch, ok, status, reason_failed, retry_after, line, random, redeliver = unpack(v)
   local f = not to_wait[asset] and flight_of(asset) or nil
@@ -101,11 +103,11 @@ local function settle_attempt(v)
   local w = not f and waiting_of(asset) or nil
   local current = owed_id(asset, f, w) == id
   local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures',
-    'state')
+    'state', 'run')
   local exists, failures = r[4], tonumber(r[2] or '0')
-  local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1]}
+  local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1], state = r[6]}
   if counted and exists then
-    -- 64 KiB hold the attempts of many days; the oldest go first.
+    -- 64 KiB hold the attempts of many days; the oldest are removed first.
     local lines = r[1] and (r[1] .. '\n' .. line) or line
     while #lines > 65536 do
       local cut = string.find(lines, '\n', 1, true)
@@ -130,7 +132,7 @@ local function settle_attempt(v)
       local times = tonumber(r[5] or '0') + 1
       change(changed, 'redeliver_failures', times)
       local answered = answer('retry', delay_of(q.schedule.retry, times, random), id, changed, failures, says)
-      -- The record of one that is owed again meanwhile stays for as long as it is.
+      -- If it is owed again meanwhile, its record stays as long as it is owed.
       if not current then
         redis.call('EXPIRE', record(id), KEEP_SECONDS)
         if exists then keep_beside(asset, id) end
@@ -140,11 +142,11 @@ local function settle_attempt(v)
   elseif not current then
     local newer
     if counted then
-      -- A newer notification took its place while it was under way; it is due now.
+      -- A newer notification took its place during the attempt; the newer one is due now.
       newer = owed_id(asset, f)
       land(asset, f, math.min(now, tonumber(f.since)))
     end
-    -- It was settled before (the answer was lost), or by another attempt.
+    -- It was already settled (the answer was lost), or settled by another attempt.
     local was_delivered = ok and r[6] == 'delivered'
     return answer(was_delivered and 'delivered' or 'gone', -1, id, changed, failures, says, newer)
   elseif ok and same_url then
@@ -177,8 +179,8 @@ local function settle_attempt(v)
   elseif f and current then redis.call('HDEL', base .. 'flight', asset)
   elseif current then stop_waiting(asset, w) end
   if exists then
-    close(id, changed, outcome, nil, reason)
-    -- A redelivered one ends anew, and outlives the ones that followed it.
+    close(id, changed, outcome, nil, reason, not r[6] and r[7])
+    -- A redelivered notification ends again, later than those that followed it.
     if redeliver then keep_beside(asset, id) end
     changed = {}
   end
@@ -189,7 +191,7 @@ local function give_back(asset, token, due)
   local f = flight_of(asset)
   if f and f.token == token then land(asset, f, due) end
 end
--- Extends the lease of an attempt that has not begun yet. Answers 1 where it was still held.
+-- Extends the lease of an attempt that has not begun yet. Returns 1 if it was still held.
 local function extend_lease(asset, token)
   local f = flight_of(asset)
   if not f or f.token ~= token then return 0 end
@@ -197,7 +199,7 @@ local function extend_lease(asset, token)
   write_flight(asset, f)
   return 1
 end
--- Settles, gives back and extends what `q` names, and fills the two lists of answers.
+-- Settles, gives back and extends the entries of `q`, and fills the two lists of answers.
 local function settle_turn(settled, extended)
   for i, v in ipairs(q.verdicts or {}) do settled[i] = settle_attempt(v) end
   for _, g in ipairs(q.given_back or {}) do

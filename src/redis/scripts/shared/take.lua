@@ -1,16 +1,17 @@
 -- Takes assets: the one gate before every POST. Reads q.lease, q.bound, q.drain and q.nonce.
--- The nonce names the attempts that a call takes: the same call, repeated after a lost answer, finds them its own.
+-- The nonce identifies the attempts that a call takes: the same call, repeated after a lost answer, recognises its own.
 -- `write_waiting` must follow.
 -- include: client, table, endpoint, notification, known
 
 local needs_wake = 0
--- Reads the facts that all events and attempts of the client share, once in a script.
-local common_facts
+-- Reads the facts that all events and attempts of the client share, once in a script. `held_runs` and
+-- `updates_until` are variables of their own: one more field would double their table.
+local common_facts, held_runs, updates_until
 local function common()
   if common_facts then return common_facts end
   local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at')
+    'rate_at', 'drain_at', 'recovered_at', 'held_runs', 'updates_until')
   common_facts = {
     is_known = client[1] and not client[2], is_deleted = client[2],
     bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
@@ -19,28 +20,27 @@ local function common()
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = e[9], drain_at = e[10], recovered_at = tonumber(e[11] or '0'),
   }
+  held_runs, updates_until = e[12], tonumber(e[13] or '-1')
   return common_facts
 end
--- Answers the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
--- Places that were not used are kept for `kept_ms`: a burst may be that long.
+-- Returns the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
+-- Unused places are kept for `kept_ms`: a burst may be that long.
 local function place(at, rate, kept_ms)
   local next_at = math.max(tonumber(at or '0'), now - kept_ms)
   if next_at > now then return nil, math.ceil(next_at - now) end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
--- Lies behind any time until which catch-up sleeps.
-local ANY_TIME = 8640000000000000
--- Refuses an attempt of a client that may be sent nothing now. Catch-up goes on with it: at a known time, or after a
+-- Refuses an attempt of a client to which nothing may be sent now. Catch-up continues with it: at a known time, or after a
 -- change from outside.
 local function refuse_all(mode, reason, in_ms)
   if mode == 'first' or mode == 'retry' then
-    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and ANY_TIME or now + in_ms))
+    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and PARKED or now + in_ms))
   end
   return {reason, in_ms}
 end
--- Ids that this call has taken: a second wish for one of them is refused.
+-- Ids that this call has taken: a second request for one of them is refused.
 local held_here = {}
--- Takes one asset. claim: its number, 0 where it is not known; share: backfill whose turn it is may use every place.
+-- Takes one asset. claim: its number, 0 if unknown; share: backfill whose turn has come may use every place.
 local function take_attempt(asset, id, mode, claim, bucket, slot, share)
   local redeliver, token = mode == 'redeliver', q.nonce
   local resend = redeliver and token .. ' ' .. id
@@ -63,6 +63,11 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
     end
   end
   local c = common()
+  local run = held_runs and held_runs ~= '0' and w and redis.call('HGET', record(id), 'run')
+  if run and redis.call('HEXISTS', base .. 'run:' .. run, 'hold') == 1 then
+    make_due(asset, w, PARKED)
+    return {'run_paused', -1}
+  end
   if not c.url then return refuse_all(mode, 'no_registration', -1) end
   if c.is_paused then return refuse_all(mode, 'paused', -1) end
   if c.state == 'suspended' then return refuse_all(mode, 'suspended', -1) end
@@ -116,7 +121,7 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
       end
     end
   end
-  -- A lease of its own begins anew: a repeated call has not begun the attempt yet.
+  -- Its own lease begins again: a repeated call has not begun the attempt yet.
   if redeliver then redis.call('HSET', base .. 'resends', resend, now + q.lease)
   else
     f.lease = now + q.lease

@@ -1,0 +1,130 @@
+#!/usr/bin/env node
+/** `asset-update-listen`: reads the options and runs the server. Requests go to stdout, everything else to stderr. */
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { createReceiver } from './receiver.mjs';
+import { createVerifier } from './signature.mjs';
+import { inWords } from './words.mjs';
+
+const exit = { done: 0, failed: 1, wrongUsage: 2 };
+
+const program = new Command('asset-update-listen')
+  .description('Shows each notification that reaches this machine, and whether its signature is valid.')
+  .option('--port <number>', 'port to listen on; 0: a free one', between(0, 65_535), 4000)
+  .option('--host <address>', 'address to listen on', '127.0.0.1')
+  .option('--status <code>', 'the answer if the signature is valid', between(200, 599), 204)
+  .option('--delay <seconds>', 'to wait before each answer', seconds, 0)
+  .option('--json', 'print each request as one line of JSON')
+  .addOption(new Option('--secret <secret>').hideHelp())
+  .addHelpText(
+    'after',
+    `
+Environment:
+  SIGNING_SECRETS    the signing secret of your client (whsec_...), or several, separated by spaces.
+                     There is no option for it, because arguments are visible in the process list.
+  NO_COLOR           no colours
+
+A request without a valid signature is answered 401.
+Exit status: 0 ended by Ctrl-C, 1 it could not listen, 2 wrong usage.`,
+  )
+  .showHelpAfterError('(--help shows the usage)')
+  .exitOverride((err) => process.exit(err.exitCode === 0 ? exit.done : exit.wrongUsage));
+
+program.parse();
+const { port, host, status, delay, json = false, secret } = program.opts();
+if (secret !== undefined) {
+  refuse('Put the secret into SIGNING_SECRETS: arguments are visible in the process list.');
+}
+
+const counts = { good: 0, bad: 0, duplicate: 0 };
+const server = createReceiver({
+  verify: verifierOf((process.env.SIGNING_SECRETS ?? '').split(/\s+/).filter((one) => one !== '')),
+  status,
+  delayMs: delay * 1000,
+  tell(seen) {
+    counts[seen.signature]++;
+    if (seen.duplicate) counts.duplicate++;
+    process.stdout.write(json ? `${JSON.stringify(seen)}\n` : inWords(seen));
+  },
+});
+
+server.once('error', (err) => {
+  say(whyNot(/** @type {NodeJS.ErrnoException} */ (err)));
+  process.exit(exit.failed);
+});
+server.listen(port, host, () => {
+  const address = /** @type {import('node:net').AddressInfo} */ (server.address());
+  const at = `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`;
+  const after = delay > 0 ? `, after ${delay} s` : '';
+  say(
+    `Listening at ${at}, on every path. Answers ${status} if the signature is valid, otherwise 401${after}.`,
+  );
+});
+
+// A reader that closes early (`| head`) is not a failure.
+process.stdout.on('error', () => process.exit(exit.done));
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    say(`${counts.good} good, ${counts.duplicate} of them duplicates; ${counts.bad} bad.`);
+    process.exit(exit.done);
+  });
+}
+
+/** @param {string[]} secrets */
+function verifierOf(secrets) {
+  if (secrets.length === 0) {
+    refuse(
+      'No secret: set SIGNING_SECRETS to the signing secret of your client\n' +
+        '(GET /push_notifications/signing_secret, or Actions in the console).',
+    );
+  }
+  try {
+    return createVerifier(secrets);
+  } catch (err) {
+    if (!(err instanceof TypeError)) throw err;
+    return refuse(`SIGNING_SECRETS: ${err.message}`);
+  }
+}
+
+/** @param {NodeJS.ErrnoException} err */
+function whyNot(err) {
+  if (err.code === 'EADDRINUSE')
+    return `Port ${port} is taken: stop the process that listens there, or choose another with --port.`;
+  if (err.code === 'EACCES')
+    return `Listening on port ${port} is not permitted: choose one above 1023 with --port.`;
+  if (err.code === 'EADDRNOTAVAIL' || err.code === 'ENOTFOUND')
+    return `${host} is not an address of this machine.`;
+  return `Cannot listen on ${host}, port ${port}: ${err.message}`;
+}
+
+/**
+ * @param {string} words
+ * @returns {never}
+ */
+function refuse(words) {
+  say(words);
+  process.exit(exit.wrongUsage);
+}
+
+/** @param {string} words */
+function say(words) {
+  process.stderr.write(`${words}\n`);
+}
+
+/**
+ * @param {number} least
+ * @param {number} most
+ */
+function between(least, most) {
+  return (/** @type {string} */ given) => {
+    const number = /^\d+$/.test(given) ? Number(given) : Number.NaN;
+    if (number >= least && number <= most) return number;
+    throw new InvalidArgumentError(`Give a whole number from ${least} to ${most}.`);
+  };
+}
+
+/** @param {string} given */
+function seconds(given) {
+  const number = given.trim() === '' ? Number.NaN : Number(given);
+  if (number >= 0 && number <= 600) return number;
+  throw new InvalidArgumentError('Give a number of seconds from 0 to 600.');
+}

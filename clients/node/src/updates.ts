@@ -1,0 +1,89 @@
+import { AccessToken, type Credentials } from './accessToken.js';
+import { type Answer, Caller, isPassing, problemOf } from './call.js';
+import { type Update, type UpdatePage, UpdatesRefused } from './types.js';
+
+export { type Update, type UpdatePage, UpdatesRefused };
+
+export interface UpdatesOptions extends Credentials {
+  /** Address of the service, such as `https://notifications.example.com`. */
+  url: string;
+  /** The longest time of a call; default 15,000. */
+  timeoutMs?: number;
+  /** Replaces Node's own, for a proxy or tracing. */
+  fetch?: typeof fetch;
+}
+
+export interface UpdatesAsked {
+  /** The client whose updates are read. */
+  clientToken: string;
+  /** The `next_cursor` that was kept last; if absent, from the oldest update that the service keeps. */
+  after?: string | undefined;
+  /** The most updates of a page, 1 to 200; default 200. */
+  limit?: number;
+  /** How long to wait after an empty page; default 10,000. */
+  pollEveryMs?: number;
+  /** Ends the iteration. */
+  signal?: AbortSignal;
+}
+
+const maxBackoffMs = 10_000;
+
+/** Reads the updates of an account's clients, for customers who prefer asking to receiving. */
+export class UpdatesClient {
+  readonly #url: string;
+  readonly #options: UpdatesOptions;
+
+  constructor(options: UpdatesOptions) {
+    this.#url = options.url.replace(/\/+$/, '');
+    this.#options = options;
+  }
+
+  /**
+   * Yields each page that has updates, until the caller ends the iteration. Keep a page's `next_cursor` once you have
+   * processed its updates: an iteration that begins with it skips nothing.
+   * @throws UpdatesRefused if asking again cannot help, for instance with the code `cursor_expired`
+   */
+  async *updates(asked: UpdatesAsked): AsyncGenerator<UpdatePage, void, void> {
+    const { fetch: given = fetch, timeoutMs = 15_000 } = this.#options;
+    const caller = new Caller(given, timeoutMs);
+    const token = new AccessToken(this.#url, this.#options, caller, 'push_notifications');
+    const { clientToken, limit = 200, pollEveryMs = 10_000, signal } = asked;
+    const end = () => caller.end();
+    signal?.addEventListener('abort', end, { once: true });
+    if (signal?.aborted) end();
+    try {
+      for (let after = asked.after; ; ) {
+        const query = { client_token: clientToken, limit: String(limit), ...(after && { after }) };
+        const page = await nextPage(caller, token, `${this.#url}/updates?${new URLSearchParams(query)}`);
+        if (page === undefined) return;
+        after = page.next_cursor;
+        if (page.updates.length > 0) yield page;
+        else await caller.wait(pollEveryMs);
+        if (caller.isEnded) return;
+      }
+    } finally {
+      signal?.removeEventListener('abort', end);
+      end();
+    }
+  }
+}
+
+/** Asks until there is an answer; returns undefined if the caller was ended first. @throws UpdatesRefused */
+async function nextPage(caller: Caller, token: AccessToken, url: string): Promise<UpdatePage | undefined> {
+  for (let failures = 0; ; failures++) {
+    const answer = await token.call((authorization) =>
+      caller.call('GET', url, { headers: { authorization } }),
+    );
+    if (caller.isEnded) return undefined;
+    if (answer.status === 200) return answer.body as UpdatePage;
+    if (!isPassing(answer)) throw refusedBy(answer);
+    // The wait and up to a quarter more, so that refused callers do not all return at the same time.
+    const waitMs = answer.retryAfterMs ?? Math.min(100 * 2 ** failures, maxBackoffMs);
+    await caller.wait(waitMs * (1 + Math.random() / 4));
+  }
+}
+
+function refusedBy(answer: Answer): UpdatesRefused {
+  const { code, msg } = problemOf(answer);
+  return new UpdatesRefused(code, msg);
+}

@@ -1,0 +1,87 @@
+import { noticesBody } from '../../endpoints/notices/url.js';
+import type { ErrorCode } from '../../errors.js';
+import { answer, type CallDescription, call, jsonBody, rateHeaders } from '../call.js';
+import { object, orNull, schemaOf, text, time } from '../schema.js';
+import { secretText } from '../schemas.js';
+
+const at = '2026-01-31T12:00:00.000Z';
+const url = 'https://ops.example.com/hooks/notices';
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const scope = 'A token with any scope of the account is accepted.';
+const secretScope =
+  'If the account has the scope `signing_secrets`, the token needs it; otherwise a token with any scope of the account is accepted.';
+
+const notices = object({
+  url: text(url),
+  set_at: time(),
+  last_success_at: orNull(time('When the receiver last accepted a notice.')),
+  last_failure_at: orNull(time()),
+  last_error: orNull(text('timeout')),
+});
+const example = { url, set_at: at, last_success_at: null, last_failure_at: null, last_error: null };
+
+const usual: ErrorCode[] = ['invalid_request', 'too_many_parameters', 'invalid_token'];
+const ofAccount = (of: Omit<CallDescription, 'tag' | 'security'>) =>
+  call({
+    ...of,
+    tag: 'Notices',
+    security: 'token',
+    codes: [...usual, ...of.codes, 'temporarily_unavailable'],
+  });
+
+export const noticeCalls = {
+  '/notices/signing_secret': {
+    get: ofAccount({
+      operationId: 'getNoticesSecret',
+      summary: 'Show the signing secret of the notices',
+      description: `Shows the secret that verifies the account’s notices. The first PUT /notices makes it. ${secretScope}`,
+      success: {
+        '200': answer('The secret.', object({ signing_secret: secretText }), { signing_secret: secret }),
+      },
+      codes: ['insufficient_scope', 'no_notices_url'],
+    }),
+    post: ofAccount({
+      operationId: 'rotateNoticesSecret',
+      summary: 'Make a new signing secret of the notices',
+      description: `Makes a new secret. Previous secrets still sign for 24 h each, at most ten of them; while ten do, the answer is 429. ${secretScope}`,
+      success: {
+        '200': answer(
+          'The new secret.',
+          object({ signing_secret: secretText, previous_valid_until: orNull(time()) }),
+          { signing_secret: secret, previous_valid_until: at },
+        ),
+      },
+      codes: ['insufficient_scope', 'no_notices_url', 'too_many_requests'],
+    }),
+  },
+  '/notices': {
+    put: ofAccount({
+      operationId: 'setNoticesUrl',
+      summary: 'Set the URL for notices',
+      description: `Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. The call counts towards the account’s rate \`names\` if a name is looked up. ${scope}`,
+      body: jsonBody(schemaOf(noticesBody), { url: { summary: 'Your receiver', value: { url } } }),
+      success: { '200': answer('The URL is set.', notices, example, rateHeaders) },
+      codes: [
+        ...(['url_not_absolute', 'url_scheme', 'url_too_long', 'url_credentials', 'url_fragment'] as const),
+        ...(['url_unknown_host', 'url_not_public', 'url_own_address', 'body_too_long'] as const),
+        ...(['unsupported_media_type', 'too_many_requests', 'resolver_unavailable'] as const),
+      ],
+    }),
+    get: ofAccount({
+      operationId: 'getNoticesUrl',
+      summary: 'Show the URL for notices',
+      description: `Shows the URL, and whether its receiver accepts notices. ${scope}`,
+      success: { '200': answer('The URL.', notices, { ...example, last_success_at: at }) },
+      codes: ['no_notices_url'],
+    }),
+    delete: ofAccount({
+      operationId: 'removeNoticesUrl',
+      summary: 'Remove the URL for notices',
+      description: `Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled. ${scope}`,
+      success: {
+        '200': answer('The URL is removed.', object({ removed_url: text(url) }), { removed_url: url }),
+      },
+      codes: ['no_notices_url'],
+    }),
+  },
+};

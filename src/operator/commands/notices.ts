@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import { toldAccount } from '../../redis/connection/keys.js';
+import { getAccount } from '../../redis/records/accounts.js';
+import { getNoticesUrl, type NoticesUrl } from '../../redis/records/notices.js';
+import { createSecretBox } from '../../redis/records/secretBox.js';
+import { replaceSigningSecret, rotateSigningSecret } from '../../redis/records/signingSecrets.js';
+import type { Operator } from '../operator.js';
+import { Refused } from '../refused.js';
+import { fromNow, moment, span } from '../terminal/moment.js';
+import { facts } from '../terminal/table.js';
+
+export function addNoticesCommands(program: Command, operator: Operator): void {
+  const notices = program
+    .command('notices')
+    .description('the URLs of accounts for notices about their endpoints and secrets');
+
+  notices
+    .command('show')
+    .description("show an account's URL for notices, and whether its receiver accepts them")
+    .argument('<account>', 'the account')
+    .action(async (id: string) => {
+      const found = await requireNoticesUrl(operator, id);
+      operator.answer(present(id, found), () =>
+        facts({
+          account: id,
+          url: found.url,
+          set: moment(found.setAtMs),
+          'last success': fromNow(found.lastSuccessAtMs),
+          'last failure': fromNow(found.lastFailureAtMs),
+          'last error': [found.lastError, found.lastStatus].filter((part) => part !== undefined).join(' '),
+        }),
+      );
+    });
+
+  notices
+    .command('rotate-secret')
+    .description("replace the signing secret of an account's notices; the old one also signs for 24 h")
+    .argument('<account>', 'the account')
+    .option('--now', 'the old one and every earlier one end immediately')
+    .action(async (id: string, { now = false }: { now?: boolean }) => {
+      await requireNoticesUrl(operator, id);
+      const until = now ? undefined : await rotate(operator, id);
+      if (now) await replaceSigningSecret(await operator.db(), boxOf(operator), toldAccount(id));
+      await operator.record({
+        what: 'notices rotate-secret',
+        target: id,
+        before: null,
+        after: { old_ones_end: now ? 'now' : 'in 24 h' },
+      });
+      operator.answer(
+        { account_id: id, previous_valid_until: until ?? null },
+        () =>
+          `The notices of ${id} have a new signing secret; the account reads it with GET /notices/signing_secret. ` +
+          (now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.'),
+      );
+    });
+}
+
+async function rotate(operator: Operator, id: string): Promise<string | undefined> {
+  const done = await rotateSigningSecret(await operator.db(), boxOf(operator), toldAccount(id));
+  if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
+  throw new Refused(
+    `Ten earlier signing secrets of the notices of ${id} still sign; the oldest ends in ${span(done.waitMs)}. ` +
+      'With --now all of them end immediately.',
+  );
+}
+
+const boxOf = (operator: Operator) => createSecretBox(operator.config().SECRETS_KEY);
+
+/** @throws Refused */
+async function requireNoticesUrl(operator: Operator, id: string): Promise<NoticesUrl> {
+  const db = await operator.db();
+  if ((await getAccount(db, id)) === undefined) throw new Refused(`There is no account ${id}.`);
+  const found = await getNoticesUrl(db, id);
+  if (found === undefined)
+    throw new Refused(`${id} has no URL for notices; only the account can set one, with PUT /notices.`);
+  return found;
+}
+
+function present(id: string, found: NoticesUrl) {
+  return {
+    account_id: id,
+    url: found.url,
+    set_at: moment(found.setAtMs) ?? null,
+    last_success_at: moment(found.lastSuccessAtMs) ?? null,
+    last_failure_at: moment(found.lastFailureAtMs) ?? null,
+    last_error: found.lastError ?? null,
+    last_status: found.lastStatus ?? null,
+  };
+}

@@ -1,0 +1,133 @@
+/**
+ * Reads the feed of a client's updates from two keys, so that an event that makes a notification adds no write:
+ *
+ * - the list of notifications, by their time of acceptance. Each read stores the latest time that it has seen.
+ * - a stream of the updates that readers would not find there: events of a client without a URL, and events that are claimed
+ *   so late, or by a process whose clock is so slow, that the list has them before the latest time seen. Redis gives the
+ *   entries of the stream ids that only rise.
+ *
+ * A place has a part in each of the two. Scripts decide to which key an update is added, so none is skipped.
+ */
+import type { Db } from '../connection/db.js';
+import { runTable } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
+import type { Place } from './place.js';
+
+/** An asset had new segments. */
+export interface Update {
+  platformId: string;
+  notificationId: string;
+  /** When the event was accepted, ms. */
+  updatedAt: number;
+}
+
+export interface UpdatePlace {
+  /** The last notification read in the list; `member` '' at its beginning. */
+  listed: Place;
+  /** The last entry read in the stream; `0-0` at its beginning. */
+  entry: string;
+  /** When the page was answered, ms. */
+  readAt: number;
+}
+
+/** The most entries of the list, and of the stream. */
+export const keptUpdates = 10_000;
+/** As long as the record of an ended notification. */
+const keptMs = 14 * 86_400_000;
+/** Entries that one run of the script reads, in less than a millisecond. */
+const atOnce = 200;
+
+/**
+ * Returns the next updates after a place, oldest first, each asset once, with its newest update among these. Without a place
+ * it begins with the oldest kept one. The page is empty if nothing is new.
+ * @returns undefined if updates after the place may be gone: it is no longer kept, was not used for 14 days, or Redis has
+ * lost it
+ */
+export async function readUpdates(
+  db: Db,
+  clientToken: string,
+  { after, limit }: { after?: UpdatePlace; limit: number },
+): Promise<{ updates: Update[]; end: UpdatePlace } | undefined> {
+  const readAt = Date.now() + db.clockOffsetMs();
+  const begin = after ?? { listed: { score: 0, member: '' }, entry: '0-0', readAt };
+  const streamed = await readStream(db, clientToken, begin.entry, limit);
+  let listed = await readList(db, clientToken, begin.listed);
+  if (after !== undefined && !(streamed.isThere && listed.isThere)) return undefined;
+  if (listed.gone > 0 && readAt - begin.readAt > keptMs) return undefined;
+  // Entries whose records are gone may fill a whole page.
+  while (listed.found.length === 0 && listed.looked === atOnce) {
+    listed = await readList(db, clientToken, listed.end);
+  }
+  const merged = [...listed.found, ...streamed.found].sort((a, b) => a.updatedAt - b.updatedAt);
+  const taken = new Set(merged.slice(0, limit));
+  const end = {
+    listed: listed.found.every((one) => taken.has(one)) ? listed.end : lastPlace(listed, taken, begin.listed),
+    entry: streamed.found.filter((one) => taken.has(one)).at(-1)?.entry ?? begin.entry,
+    readAt,
+  };
+  return { updates: newestOfEach([...taken]), end };
+}
+
+interface Listed {
+  found: (Update & { place: Place })[];
+  /** Whether no entry after the place was cut off. */
+  isThere: boolean;
+  looked: number;
+  /** Number of entries whose record is gone. */
+  gone: number;
+  end: Place;
+}
+
+const page = script('updatesPage');
+
+async function readList(db: Db, clientToken: string, place: Place): Promise<Listed> {
+  const { score, member } = place;
+  const q = { score: String(score), member, count: atOnce };
+  const [isThere, looked, last, lastScore, gone, flat] = (await runTable(db, page, clientToken, q)) as [
+    ...[isThere: number, looked: number, last: string, lastScore: string, gone: number, found: string[]],
+  ];
+  const found: Listed['found'] = [];
+  for (let i = 0; i + 2 < flat.length; i += 3) {
+    const [notificationId = '', at = '', platformId = ''] = flat.slice(i, i + 3);
+    const updatedAt = Number(at);
+    found.push({
+      platformId,
+      notificationId,
+      updatedAt,
+      place: { score: updatedAt, member: notificationId },
+    });
+  }
+  const end = looked > 0 ? { score: Number(lastScore), member: last } : place;
+  return { found, isThere: isThere === 1, looked, gone, end };
+}
+
+const lastPlace = ({ found }: Listed, taken: ReadonlySet<Update>, before: Place): Place =>
+  found.filter((one) => taken.has(one)).at(-1)?.place ?? before;
+
+interface Streamed {
+  found: (Update & { entry: string })[];
+  isThere: boolean;
+}
+
+async function readStream(db: Db, clientToken: string, after: string, limit: number): Promise<Streamed> {
+  const { updates } = db.client(clientToken);
+  const isStart = after === '0-0';
+  const entries = await db.redis.xrange(updates, after, '+', 'COUNT', limit + 1);
+  // The script keeps one entry more, so that the entry of a place exists while 10,000 follow it.
+  const isThere = isStart ? (await db.redis.xlen(updates)) <= keptUpdates : entries.shift()?.[0] === after;
+  const found = entries.slice(0, limit).map(([entry, fields]) => ({
+    ...{ entry, notificationId: fields[1] ?? '', platformId: fields[3] ?? '' },
+    updatedAt: Number(entry.split('-')[0]) + db.clockOffsetMs(),
+  }));
+  return { found, isThere };
+}
+
+function newestOfEach(updates: readonly Update[]): Update[] {
+  const byAsset = new Map<string, Update>();
+  for (const update of updates) {
+    // Moves the asset after those that came in between.
+    byAsset.delete(update.platformId);
+    byAsset.set(update.platformId, update);
+  }
+  return [...byAsset.values()];
+}

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { setScopes } from '../../src/redis/records/accounts.js';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { type Harness, type Receiver, startHarness, startReceiver } from '../delivery/harness.js';
+import { toldOf } from '../notices/scene.js';
+import { mintedToken } from './credentials.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+type Json = Record<string, unknown>;
+
+describe('PUT, GET and DELETE /notices', () => {
+  let h: Harness;
+  let api: RunningApi;
+  let receiver: Receiver;
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+
+  before(async () => {
+    h = await startHarness();
+    await h.startWorker();
+    api = await startApi({
+      prefix: h.db.prefix,
+      env: { TASK_QUEUE: h.taskQueue, ACCOUNT_RATE_PER_SECOND: '2' },
+      lookup: async (host) => [{ address: host.startsWith('inside') ? '10.0.0.1' : '127.0.0.1', family: 4 }],
+    });
+    receiver = await startReceiver();
+  });
+  beforeEach(async () => {
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+  });
+  after(async () => {
+    await api.close();
+    await h.close();
+    await receiver.close();
+  });
+
+  async function call(method: string, path: string, body?: unknown) {
+    const answer = await fetch(`${api.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
+  }
+  const put = (url: unknown) => call('PUT', '/notices', { url });
+  const secret = async () => String((await call('GET', '/notices/signing_secret')).body.signing_secret);
+
+  it('sets, shows, replaces and removes a URL; without one each other call answers 404 no_notices_url', async () => {
+    for (const [method, path] of [
+      ['GET', '/notices'],
+      ['DELETE', '/notices'],
+      ['GET', '/notices/signing_secret'],
+      ['POST', '/notices/signing_secret'],
+    ] as const) {
+      const { status, body } = await call(method, path);
+      assert.deepEqual([status, body.code], [404, 'no_notices_url'], `${method} ${path}`);
+    }
+    const set = await put(receiver.url);
+    assert.equal(set.status, 200);
+    const { set_at: setAt, ...rest } = set.body;
+    assert.ok(Math.abs(Date.parse(String(setAt)) - Date.now()) < 60_000);
+    assert.deepEqual(rest, {
+      ...{ url: receiver.url, last_success_at: null, last_failure_at: null, last_error: null },
+    });
+    assert.deepEqual((await call('GET', '/notices')).body, set.body);
+    const made = await secret();
+    assert.match(made, /^whsec_/);
+    assert.equal((await put(`${receiver.url}/other`)).body.url, `${receiver.url}/other`);
+    assert.equal(await secret(), made, 'another URL, the same secret');
+    assert.deepEqual((await call('DELETE', '/notices')).body, { removed_url: `${receiver.url}/other` });
+    assert.equal((await call('GET', '/notices')).status, 404);
+    await put(receiver.url);
+    assert.notEqual(await secret(), made, 'it went with the URL');
+  });
+
+  it('applies the rules of notification URLs, and says what to send instead', async () => {
+    const strict = await startApi({ prefix: api.prefix, env: { ALLOW_HTTP_TARGETS: 'false' } });
+    try {
+      const answer = await fetch(`${strict.url}/notices`, {
+        method: 'PUT',
+        headers: { authorization: `Bearer ${token}` },
+        body: JSON.stringify({ url: receiver.url }),
+      });
+      const { code, msg } = (await answer.json()) as Json;
+      assert.deepEqual([answer.status, code], [400, 'url_scheme']);
+      assert.match(String(msg), /Send the https:\/\/ address/);
+    } finally {
+      await strict.close();
+    }
+    for (const [url, code] of [
+      ['not a url', 'url_not_absolute'],
+      ['ftp://example.com/', 'url_scheme'],
+      ['http://10.0.0.1/', 'url_not_public'],
+      ['http://169.254.169.254/latest', 'url_not_public'],
+      ['http://inside.example.com/', 'url_not_public'],
+      ['https://user:password@example.com/', 'url_credentials'],
+      ['https://example.com/#here', 'url_fragment'],
+      [`https://example.com/${'a'.repeat(2048)}`, 'url_too_long'],
+    ]) {
+      const { status, body } = await put(url);
+      assert.deepEqual([status, body.code], [400, code], url);
+    }
+    for (const body of [
+      '',
+      '[]',
+      '{}',
+      '{"url":7}',
+      '{"url":""}',
+      '{"url":"https://e.example/","to":1}',
+      '{',
+    ]) {
+      const { status, body: said } = await call('PUT', '/notices', body);
+      assert.deepEqual([status, said.code], [400, 'invalid_request'], body);
+    }
+    assert.equal((await call('PUT', '/notices', `"${'a'.repeat(20_000)}"`)).status, 413);
+    assert.equal((await call('GET', '/notices')).status, 404, 'nothing was set');
+  });
+
+  it('answers 400 to an unknown parameter, also to client_token', async () => {
+    for (const method of ['PUT', 'GET', 'DELETE']) {
+      const given = method === 'PUT' ? { url: receiver.url } : undefined;
+      const { status, body } = await call(method, `/notices?client_token=${customer.client_token}`, given);
+      assert.deepEqual([status, body.code], [400, 'invalid_request'], method);
+    }
+  });
+
+  it('counts a name that is looked up towards the rate of names, but not an address', async () => {
+    for (let left = 19; left >= 0; left--) {
+      const { status, headers } = await put(`http://host-${left}.example.com/`);
+      assert.equal(status, 200);
+      assert.match(String(headers.get('ratelimit')), new RegExp(`^"names";r=${left};`));
+    }
+    const refused = await put('http://one-more.example.com/');
+    assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
+    assert.equal((await put(receiver.url)).status, 200);
+  });
+
+  it('rotates the signing secret: the previous one still signs, and the call needs the scope if the account has it', async () => {
+    await put(receiver.url);
+    const before = await secret();
+    const { status, body } = await call('POST', '/notices/signing_secret');
+    assert.equal(status, 200);
+    assert.notEqual(body.signing_secret, before);
+    assert.ok(Date.parse(String(body.previous_valid_until)) > Date.now() + 23 * 3_600_000);
+    await call('POST', `/push_notifications/signing_secret?client_token=${customer.client_token}`);
+    for (const one of [before, String(body.signing_secret)])
+      await toldOf(receiver, customer.client_token, 'secret.rotated', one);
+
+    for (let i = 1; i < 10; i++) assert.equal((await call('POST', '/notices/signing_secret')).status, 200);
+    const refused = await call('POST', '/notices/signing_secret');
+    assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
+    assert.ok(Number(refused.headers.get('retry-after')) > 23 * 3600);
+
+    await setScopes(api.deps.db, customer.account_id, ['push_notifications', 'signing_secrets']);
+    for (const method of ['GET', 'POST']) {
+      const without = await call(method, '/notices/signing_secret');
+      assert.deepEqual([without.status, without.body.code], [403, 'insufficient_scope']);
+    }
+    token = await mintedToken(api.deps.db, customer, ['signing_secrets'], 60);
+    assert.equal((await call('GET', '/notices/signing_secret')).status, 200);
+  });
+
+  it('records in the audit who sets, removes, reads and rotates, without the query of the URL', async () => {
+    await put(`${receiver.url}?key=hush`);
+    await secret();
+    await call('POST', '/notices/signing_secret');
+    await call('DELETE', '/notices');
+    const calls = (await listCalls(api.deps.db)).filter(({ accountId }) => accountId === customer.account_id);
+    assert.deepEqual(
+      calls.map(({ what, clientToken, about }) => ({ what, clientToken, about })),
+      [
+        { what: 'notices url set', clientToken: '', about: { url: `${receiver.url}?...` } },
+        { what: 'notices secret read', clientToken: '', about: {} },
+        { what: 'notices secret rotate', clientToken: '', about: {} },
+        { what: 'notices url removed', clientToken: '', about: { url: `${receiver.url}?...` } },
+      ],
+    );
+  });
+
+  it('keeps one URL with one secret after any number of concurrent calls', async () => {
+    const urls = Array.from({ length: 8 }, (_, i) => `${receiver.url}/${i}`);
+    const answers = await Promise.all(urls.map(put));
+    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+    const secrets = await Promise.all(urls.map(secret));
+    assert.equal(new Set(secrets).size, 1);
+    assert.ok(urls.includes(String((await call('GET', '/notices')).body.url)));
+  });
+
+  it('neither shows nor changes anything of another account', async () => {
+    await put(receiver.url);
+    const mine = token;
+    token = await newToken(api, await newCustomer(api));
+    assert.equal((await call('GET', '/notices')).status, 404);
+    assert.equal((await call('DELETE', '/notices')).status, 404);
+    token = mine;
+    assert.equal((await call('GET', '/notices')).status, 200);
+  });
+});

@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { deleteClient } from '../../src/redis/records/clients.js';
+import { reencryptSigningSecrets } from '../../src/redis/records/reencrypt.js';
+import { resetRegistration } from '../../src/redis/records/registrations.js';
+import { requestHeaderNames } from '../../src/redis/records/requestHeaders.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { replaceSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { stateChangesOf } from '../../src/redis/records/stateChanges.js';
+import { type Harness, startHarness, until } from '../delivery/harness.js';
+import { keysMatching } from '../keysMatching.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+type Json = Record<string, unknown>;
+
+const older = { id: 'k1', key: randomBytes(32) };
+const newer = { id: 'k2', key: randomBytes(32) };
+const secret = 'gate-7f3a91';
+
+describe('PUT /push_notifications/headers', () => {
+  let h: Harness;
+  let api: RunningApi;
+  let server: Server;
+  let url: string;
+  let arrived: { headers: IncomingHttpHeaders; raw: string[] }[];
+  /** The receiver's answer. */
+  let answer: (headers: IncomingHttpHeaders) => { status: number; body?: string };
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+
+  before(async () => {
+    const secretBox = createSecretBox([newer, older]);
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'all', { secretBox });
+    await h.startWorker();
+    const keys = `k1:${older.key.toString('base64')}`;
+    api = await startApi({ prefix: h.db.prefix, env: { TASK_QUEUE: h.taskQueue, SECRETS_KEY: keys } });
+    server = createServer((request, response) => {
+      request.resume().on('end', () => {
+        arrived.push({ headers: request.headers, raw: request.rawHeaders });
+        const { status, body = '' } = answer(request.headers);
+        response.writeHead(status).end(body);
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  });
+  beforeEach(async () => {
+    arrived = [];
+    answer = () => ({ status: 204 });
+    customer = await newCustomer(api);
+    token = await newToken(api, customer);
+  });
+  after(async () => {
+    await api.close();
+    await h.close();
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  async function call(method: string, what: string, body?: unknown, query: Record<string, string> = {}) {
+    const all = new URLSearchParams({ client_token: customer.client_token, ...query });
+    const answered = await fetch(`${api.url}/${what}?${all}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const text = await answered.text();
+    return { status: answered.status, text, body: JSON.parse(text) as Json };
+  }
+  const put = (body: unknown) => call('PUT', 'push_notifications/headers', body);
+  const names = async () => (await call('GET', 'push_notifications/headers')).body.header_names;
+  const keys = () => api.deps.db.client(customer.client_token);
+  const freshLimit = () => api.deps.db.redis.del(keys().sendLimit);
+  const publish = async (asset: string) => {
+    const { id } = await h.publish({ client: customer.client_token, asset });
+    return until(`${asset} was attempted`, async () => {
+      const record = await h.notification(customer.client_token, id);
+      return record?.attempts.length ? record : undefined;
+    });
+  };
+
+  it('sends the headers with each later notification, in addition to those of the service, also to a new URL', async () => {
+    const set = await put({ headers: { 'X-Gateway-Key': 'open sesame', Authorization: `Bearer ${secret}` } });
+    assert.deepEqual([set.status, set.body], [200, { header_names: ['authorization', 'x-gateway-key'] }]);
+    await h.registerUrl(customer.client_token, url);
+    await publish('a');
+    const [{ headers, raw } = { headers: {}, raw: [] }] = arrived;
+    assert.deepEqual([headers.authorization, headers['x-gateway-key']], [`Bearer ${secret}`, 'open sesame']);
+    assert.equal(headers['webhook-client-token'], customer.client_token);
+    assert.equal(new Set(raw.filter((_, i) => i % 2 === 0)).size, raw.length / 2, 'each once');
+
+    await resetRegistration(h.db, customer.client_token);
+    await h.registerUrl(customer.client_token, `${url}-2`);
+    await publish('b');
+    assert.equal(arrived[1]?.headers.authorization, `Bearer ${secret}`);
+    assert.deepEqual((await put({ headers: { apikey: '1' } })).body, { header_names: ['apikey'] });
+    await publish('c');
+    assert.deepEqual([arrived[2]?.headers.authorization, arrived[2]?.headers.apikey], [undefined, '1']);
+    await put({ headers: {} });
+    await publish('d');
+    assert.deepEqual([arrived[3]?.headers.apikey, await names()], [undefined, []]);
+  });
+
+  it('sends the headers with a test and a check, and their answers do not show the values', async () => {
+    await put({ headers: { Authorization: `Bearer ${secret}` } });
+    for (const what of ['test', 'check']) {
+      await freshLimit();
+      const { status, text } = await call('POST', `push_notifications/${what}`, undefined, { url });
+      assert.equal(status, 200, text);
+      assert.ok(!text.includes(secret));
+      assert.match(text, /"authorization":"\*\*\*"/);
+    }
+    assert.equal(arrived.length, 6);
+    for (const { headers } of arrived) assert.equal(headers.authorization, `Bearer ${secret}`);
+  });
+
+  it('hides the values in an attempt’s record if the receiver’s error page shows them', async () => {
+    await put({ headers: { Authorization: `Bearer ${secret}` } });
+    await h.registerUrl(customer.client_token, url);
+    answer = ({ authorization }) => ({ status: 403, body: `denied: ${authorization}` });
+    const record = await publish('a');
+    assert.equal(record.attempts[0]?.response_excerpt, 'denied: ***');
+    const { text } = await call('GET', `notifications/${record.notificationId}`);
+    assert.match(text, /denied: \*\*\*/);
+  });
+
+  it('stores the values encrypted with the signing secret, and reencrypts them with it', async () => {
+    await put({ headers: { Authorization: `Bearer ${secret}` } });
+    const { redis } = api.deps.db;
+    const sealed = await redis.hget(keys().signingSecrets, 'header:authorization');
+    assert.match(sealed ?? '', /^k1:/);
+    for (const key of await keysMatching(api.deps.db, `${keys().base}*`)) {
+      assert.ok(!(await redis.dumpBuffer(key))?.includes(secret), key);
+    }
+    await reencryptSigningSecrets(api.deps.db, createSecretBox([newer, older]));
+    assert.match((await redis.hget(keys().signingSecrets, 'header:authorization')) ?? '', /^k2:/);
+    await h.registerUrl(customer.client_token, url);
+    await publish('a');
+    assert.equal(arrived[0]?.headers.authorization, `Bearer ${secret}`);
+  });
+
+  it('keeps the headers when the signing secret is rotated or replaced, and deletes them with the client', async () => {
+    await put({ headers: { 'X-Key': secret } });
+    await call('POST', 'push_notifications/signing_secret');
+    assert.deepEqual(await names(), ['x-key']);
+    await replaceSigningSecret(api.deps.db, api.deps.secretBox, customer.client_token);
+    assert.deepEqual(await names(), ['x-key']);
+    await deleteClient(api.deps.db, customer.client_token);
+    assert.deepEqual(await requestHeaderNames(api.deps.db, customer.client_token), []);
+  });
+
+  it('changes nothing of the registration, and the audit has only the names', async () => {
+    await h.registerUrl(customer.client_token, url);
+    const before = [
+      await call('GET', 'push_notifications'),
+      await stateChangesOf(h.db, customer.client_token),
+    ];
+    await put({ headers: { Authorization: `Bearer ${secret}` } });
+    const after = [
+      await call('GET', 'push_notifications'),
+      await stateChangesOf(h.db, customer.client_token),
+    ];
+    assert.deepEqual(after, before);
+    const calls = await listCalls(api.deps.db);
+    const [done, ...more] = calls.filter(({ clientToken }) => clientToken === customer.client_token);
+    assert.deepEqual([done?.what, done?.about], ['request headers set', { header_names: ['authorization'] }]);
+    assert.deepEqual(more, []);
+    assert.ok(!JSON.stringify(calls).includes(secret));
+  });
+
+  describe('refuses, changes nothing, and shows no value', () => {
+    const many = Object.fromEntries([1, 2, 3, 4, 5, 6].map((n) => [`X-${n}`, secret]));
+    const cases: Record<string, [body: unknown, says: RegExp]> = {
+      'six headers': [{ headers: many }, /At most 5/],
+      'one that the service sets': [{ headers: { 'Webhook-Id': secret } }, /Webhook-Id is reserved for/],
+      'one that HTTP sets': [{ headers: { 'Content-Length': secret } }, /Content-Length is reserved for/],
+      'a hop-by-hop one': [{ headers: { Connection: secret } }, /Connection is reserved for/],
+      'the same name twice': [{ headers: { 'X-Key': secret, 'x-key': secret } }, /x-key occurs twice/],
+      'a name that is none': [{ headers: { 'X Key': secret } }, /X Key: a name begins/],
+      'a name with a line end': [{ headers: { 'X-Key\r\nX-Other': secret } }, /a name begins/],
+      'a long name': [{ headers: { [`X-${'k'.repeat(63)}`]: secret } }, /a name begins/],
+      'a line end': [{ headers: { 'X-Key': `${secret}\r\nX-Other: 1` } }, /X-Key: it must be visible ASCII/],
+      'a line feed at the end': [{ headers: { 'X-Key': `${secret}\n` } }, /visible ASCII/],
+      'a blank at the end': [{ headers: { 'X-Key': `${secret} ` } }, /visible ASCII/],
+      'a character beyond ASCII': [{ headers: { 'X-Key': `${secret}é` } }, /visible ASCII/],
+      'an empty value': [{ headers: { 'X-Key': '' } }, /visible ASCII/],
+      'a long value': [{ headers: { 'X-Key': secret.padEnd(2049, 'x') } }, /X-Key: .*2048/],
+      'a value that is no string': [{ headers: { 'X-Key': 7 } }, /X-Key: /],
+      'a list': [{ headers: [secret] }, /headers: /],
+      'no headers': [{}, /headers: /],
+      'something else': [{ headers: {}, sensitive: [] }, /sensitive/],
+      'no body': [undefined, /headers: /],
+    };
+    for (const [name, [body, says]] of Object.entries(cases)) {
+      it(name, async () => {
+        const refused = await put(body);
+        assert.deepEqual([refused.status, refused.body.code], [400, 'invalid_request'], refused.text);
+        assert.match(String(refused.body.msg), says);
+        assert.ok(!refused.text.includes(secret));
+        assert.deepEqual(await names(), []);
+      });
+    }
+
+    it('an unknown parameter', async () => {
+      const refused = await call('PUT', 'push_notifications/headers', { headers: {} }, { 'X-Key': secret });
+      assert.deepEqual([refused.status, refused.text.includes(secret)], [400, false]);
+    });
+  });
+
+  it('accepts and sends the longest values that it documents', async () => {
+    const value = 'x'.repeat(2048);
+    const headers = Object.fromEntries([1, 2, 3, 4, 5].map((n) => [`X-${n}`, value]));
+    assert.equal((await put({ headers })).status, 200);
+    await h.registerUrl(customer.client_token, url);
+    assert.equal((await publish('a')).state, 'delivered');
+    assert.equal(arrived[0]?.headers['x-5'], value);
+  });
+
+  it('is limited like calls that send something, and needs the scope signing_secrets if the account has it', async () => {
+    const statuses: number[] = [];
+    for (let i = 0; i < 6; i++) statuses.push((await put({ headers: {} })).status);
+    assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+
+    customer = await newCustomer(api, ['push_notifications', 'signing_secrets']);
+    token = await newToken(api, { ...customer, scopes: ['push_notifications'] });
+    const refused = await put({ headers: { 'X-Key': secret } });
+    assert.deepEqual([refused.status, refused.body.code], [403, 'insufficient_scope']);
+    assert.deepEqual(await names(), [], 'names are for any token');
+    token = await newToken(api, customer);
+    assert.equal((await put({ headers: { 'X-Key': secret } })).status, 200);
+  });
+});

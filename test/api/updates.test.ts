@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { until } from '../delivery/harness.js';
+import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+
+interface Update {
+  platform_id: string;
+  notification_id: string;
+  updated_at: string;
+}
+
+describe('GET /updates', () => {
+  let api: RunningApi;
+  let customer: Awaited<ReturnType<typeof newCustomer>>;
+  let token: string;
+
+  before(async () => {
+    // Tests read more often than a customer may.
+    api = await startApi({ env: { ACCOUNT_RATE_PER_SECOND: '10000' } });
+  });
+  beforeEach(async () => {
+    customer = await newCustomer(api, ['push_notifications', 'enrichments']);
+    token = await newToken(api, customer);
+  });
+  after(() => api.close());
+
+  async function get(query: Record<string, string> = {}) {
+    const all = new URLSearchParams({ client_token: customer.client_token, ...query });
+    const answer = await fetch(`${api.url}/updates?${all}`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    const body = (await answer.json()) as { updates: Update[]; next_cursor: string; code?: string };
+    return { status: answer.status, body };
+  }
+
+  async function publish(assets: readonly string[], at = api) {
+    const events = assets.map((platform_id, i) => ({
+      client_token: customer.client_token,
+      platform_id,
+      segments: [`s-${Date.now()}-${Math.random()}-${i}`],
+    }));
+    const body = JSON.stringify({ events });
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const send = () => fetch(`${at.url}/enrichments`, { method: 'POST', headers, body });
+    let answer = await send();
+    // A busy machine: the same call again.
+    while (answer.status === 503) answer = await send();
+    assert.equal(answer.status, 202);
+    return ((await answer.json()) as { results: Record<string, string>[] }).results;
+  }
+
+  const register = () => {
+    const query = {
+      access_token: token,
+      client_token: customer.client_token,
+      url: 'http://127.0.0.1:9/none',
+    };
+    return fetch(`${api.url}/register_push_notifications?${new URLSearchParams(query)}`, { method: 'POST' });
+  };
+
+  it('lists events of a client without a URL page by page, then an empty page with the same place', async () => {
+    const empty = (await get()).body;
+    assert.deepEqual(empty.updates, []);
+    assert.match(empty.next_cursor, /^u[.]\d+[.]0[.]0-0$/);
+    const results = await publish(['a', 'b', 'c']);
+    for (const one of results) assert.deepEqual([one.notification, one.reason], ['none', 'not_registered']);
+    const first = await get({ after: empty.next_cursor, limit: '2' });
+    assert.deepEqual(
+      first.body.updates.map(({ platform_id }) => platform_id),
+      ['a', 'b'],
+    );
+    for (const { notification_id, updated_at } of first.body.updates) {
+      assert.match(notification_id, /^msg_/);
+      assert.ok(Math.abs(Date.parse(updated_at) - Date.now()) < 30_000);
+    }
+    const second = await get({ after: first.body.next_cursor });
+    assert.deepEqual(
+      second.body.updates.map(({ platform_id }) => platform_id),
+      ['c'],
+    );
+    const last = await get({ after: second.body.next_cursor });
+    assert.deepEqual(last.body.updates, []);
+    const placeOf = (cursor: string) => cursor.split('.').slice(2);
+    assert.deepEqual(placeOf(last.body.next_cursor), placeOf(second.body.next_cursor));
+  });
+
+  it('names the notification if the client has a URL', async () => {
+    assert.equal((await register()).status, 200);
+    const [published] = await publish(['a']);
+    assert.equal(published?.notification, 'queued');
+    const { updates } = (await get()).body;
+    assert.deepEqual(
+      updates.map(({ notification_id }) => notification_id),
+      [published?.notification_id],
+    );
+  });
+
+  for (const hasUrl of [true, false]) {
+    it(`skips no update while processes with different clocks accept events of a client with${hasUrl ? '' : 'out'} a URL`, async () => {
+      if (hasUrl) assert.equal((await register()).status, 200);
+      const others = await Promise.all([1, 2].map(() => startApi({ prefix: api.prefix })));
+      const { now } = Date;
+      // Each process has its own time of acceptance; here it changes from one event to the next.
+      Date.now = () => now() + (Math.random() < 0.5 ? 200 : 0);
+      try {
+        const wanted = new Set<string>();
+        let after = (await get()).body.next_cursor;
+        let isPublishing = true;
+        const publishing = Promise.all(
+          [api, ...others].map(async (at, process) => {
+            for (let round = 0; round < 15; round++) {
+              const assets = [0, 1, 2, 3, 4].map((n) => `vid-${process}-${round}-${n}`);
+              for (const asset of assets) wanted.add(asset);
+              await Promise.all(assets.map((asset) => publish([asset], at)));
+            }
+          }),
+        ).finally(() => {
+          isPublishing = false;
+        });
+        const seen = new Set<string>();
+        for (let last = false; ; ) {
+          const { status, body } = await get({ after, limit: '40' });
+          // A busy machine: the same place again.
+          if (status === 503) continue;
+          assert.equal(status, 200, `${after}: ${JSON.stringify(body)}`);
+          for (const { platform_id } of body.updates) seen.add(platform_id);
+          after = body.next_cursor;
+          if (body.updates.length > 0) continue;
+          if (last) break;
+          last = !isPublishing;
+        }
+        await publishing;
+        assert.deepEqual([...seen].sort(), [...wanted].sort());
+      } finally {
+        Date.now = now;
+        for (const one of others) await one.close();
+      }
+    });
+  }
+
+  it('answers 400 for an invalid after, and 410 cursor_expired for a place that is no longer kept', async () => {
+    const id = `msg_${'A'.repeat(22)}`;
+    for (const after of [
+      '',
+      'x',
+      'u.',
+      'u...',
+      'u.1.0',
+      'u.1.0.',
+      `u.1.1-${id}`,
+      `u.1.01-${id}.0-0`,
+      'u.1.1-msg_.0-0',
+    ]) {
+      const { status, body } = await get({ after });
+      assert.deepEqual([status, body.code], [400, 'invalid_request'], after);
+    }
+    await publish(['a']);
+    const { next_cursor } = (await get()).body;
+    for (const after of [
+      `u.1.1-${id}.0-0`,
+      'u.1.0.1-0',
+      `u.9999999999999999.9999999999999999-${id}.9999999999999999-0`,
+    ]) {
+      const { status, body } = await get({ after });
+      assert.deepEqual([status, body.code], [410, 'cursor_expired'], after);
+    }
+    assert.equal((await get({ limit: '201' })).status, 400);
+    assert.equal((await get({ cursor: next_cursor })).status, 400, 'it has another name');
+  });
+
+  it('answers an event of a client without a URL, and a page, only once they are on the disk', async () => {
+    const { durability } = api.deps.accepting.deps;
+    const { reached } = durability;
+    let onDisk: () => void = () => undefined;
+    let asked = 0;
+    durability.reached = () => {
+      asked++;
+      return new Promise((resolve) => {
+        onDisk = resolve;
+      });
+    };
+    try {
+      let isAnswered = false;
+      const published = publish(['a']).finally(() => {
+        isAnswered = true;
+      });
+      await until('the disk is waited for', () => asked === 1);
+      assert.equal(await api.deps.db.redis.xlen(api.deps.db.client(customer.client_token).updates), 1);
+      assert.equal(isAnswered, false);
+      onDisk();
+      await published;
+      const reading = get();
+      await until('the disk is waited for again', () => asked === 2);
+      onDisk();
+      assert.equal((await reading).body.updates.length, 1);
+    } finally {
+      durability.reached = reached;
+    }
+  });
+});

@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
+import { createLogger } from '../../src/log.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { mintedToken } from '../api/credentials.js';
+import { until } from '../delivery/harness.js';
+import { type Service, startService } from '../e2e/service.js';
+import { foreign } from '../examples/vectors.js';
+import { servers } from '../servers.js';
+import {
+  folder,
+  type Listen,
+  manifest,
+  type Seen,
+  start,
+  startAtTerminal,
+  startListen,
+} from './runningListen.js';
+
+describe('clients/listen', () => {
+  let service: Service;
+  let db: Db;
+  let token: string;
+  let accountId: string;
+  let listen: Listen | undefined;
+
+  before(async () => {
+    service = await startService({ LOG_LEVEL: 'warn', ATTEMPT_TIMEOUT_SECONDS: '3' });
+    db = openDb({ url: servers().redisUrl, prefix: service.prefix, log: createLogger('silent', 'test') });
+    await waitForRedis(db, 5000);
+    const scopes = ['push_notifications', 'enrichments'];
+    const account = await createAccount(db, { name: 'Example Media', scopes });
+    accountId = account.account_id;
+    token = await mintedToken(db, account, scopes, 600);
+  });
+  afterEach(async () => {
+    await listen?.end();
+    listen = undefined;
+  });
+  after(async () => {
+    await service?.stop();
+    db?.redis.disconnect();
+  });
+
+  interface Site {
+    client_token: string;
+    secret: string;
+  }
+
+  async function newSite(): Promise<Site> {
+    const { clientToken: client_token } = await createClient(db, { accountId, name: 'Example Site' });
+    const { signing_secret } = await call('GET', 'push_notifications/signing_secret', { client_token });
+    return { client_token, secret: String(signing_secret) };
+  }
+
+  async function call(method: string, path: string, query: Record<string, string>, body?: unknown) {
+    const answer = await fetch(`${service.url}/${path}?${new URLSearchParams(query)}`, {
+      method,
+      headers: { authorization: `Bearer ${token}`, ...(body ? { 'content-type': 'application/json' } : {}) },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    });
+    const told = (await answer.json()) as Record<string, unknown>;
+    assert.ok(answer.ok, `${path}: ${JSON.stringify(told)}`);
+    return told;
+  }
+
+  async function seen(count: number): Promise<Seen[]> {
+    return await until(`${count} requests`, () => {
+      const all = listen?.seen() ?? [];
+      return all.length >= count && all;
+    });
+  }
+
+  it('shows a notification of the service as good, its redelivery as a duplicate, and answers 204', async () => {
+    const { client_token, secret } = await newSite();
+    listen = await startListen(['--json'], secret);
+    const url = `${listen.url}/notifications?key=of-the-url`;
+    await call('POST', 'register_push_notifications', { client_token, url });
+    const event = { client_token, platform_id: 'video-1', segments: ['iab:17'] };
+    const { notification_id: id } = await call('POST', 'enrichments', {}, event);
+    await seen(1);
+    await call('POST', `notifications/${id}/redeliver`, { client_token });
+    const [first, again] = await seen(2);
+    for (const one of [first, again]) {
+      assert.deepEqual(
+        [one?.signature, one?.webhook_id, one?.client_token, one?.method, one?.path, one?.answered],
+        ['good', id, client_token, 'POST', '/notifications', 204],
+      );
+      assert.equal(one?.body, '{"event":"asset-update","platform_id":"video-1"}');
+      assert.ok(one?.age_seconds !== null && Math.abs(one?.age_seconds ?? 99) <= 30);
+    }
+    assert.deepEqual([first?.duplicate, again?.duplicate], [false, true]);
+    await until('the service has both', async () => {
+      const { attempts } = await call('GET', `notifications/${id}`, { client_token });
+      return (attempts as { status: number }[]).map(({ status }) => status).join() === '204,204';
+    });
+    assert.equal(await listen.end(), 0);
+    assert.match(listen.stderr(), /^2 good, 1 of them duplicates; 0 bad\.$/m);
+    assert.doesNotMatch(listen.stdout() + listen.stderr(), /whsec_|of-the-url/);
+  });
+
+  it("says why the bad notifications of the service's check are bad, and passes the check", async () => {
+    const { client_token, secret } = await newSite();
+    listen = await startListen(['--json'], secret);
+    const { checks } = await call('POST', 'push_notifications/check', { client_token, url: listen.url });
+    assert.deepEqual(
+      (checks as { name: string; verdict: string }[]).map(({ name, verdict }) => `${name} ${verdict}`),
+      ['good ok', 'wrong_signature ok', 'old_timestamp ok', 'twice ok', 'slow ok'],
+    );
+    const bad = (await seen(5)).filter(({ signature }) => signature === 'bad');
+    assert.deepEqual(
+      bad.map(({ answered }) => answered),
+      [401, 401],
+    );
+    assert.match(String(bad[0]?.why), /^no signature matches: made with another secret/);
+    assert.match(String(bad[1]?.why), /^webhook-timestamp is 36\d\d s old, 300 s are allowed/);
+    assert.equal(listen.seen().filter(({ duplicate }) => duplicate).length, 1);
+  });
+
+  it('accepts a signature by any of several secrets, and by no other', async () => {
+    const { client_token, secret } = await newSite();
+    const secrets: [string, Seen['signature']][] = [
+      [`${foreign} ${secret}`, 'good'],
+      [foreign, 'bad'],
+    ];
+    for (const [held, signature] of secrets) {
+      listen = await startListen(['--json'], held);
+      await call('POST', 'push_notifications/test', { client_token, url: listen.url });
+      assert.equal((await seen(1))[0]?.signature, signature);
+      await listen.end();
+    }
+  });
+
+  it('answers as --status and --delay say, and reports a sender that did not wait', async () => {
+    const { client_token, secret } = await newSite();
+    listen = await startListen(['--json', '--status', '503', '--delay', '0.2'], secret);
+    const answered = await call('POST', 'push_notifications/test', { client_token, url: listen.url });
+    assert.equal(answered.status, 503);
+    const [slow] = await seen(1);
+    assert.equal(slow?.answered, 503);
+    assert.ok((slow?.after_ms ?? 0) >= 190);
+    await listen.end();
+
+    listen = await startListen(['--json', '--delay', '600'], secret);
+    const timedOut = await call('POST', 'push_notifications/test', { client_token, url: listen.url });
+    assert.equal(timedOut.error, 'timeout');
+    assert.equal((await seen(1))[0]?.answered, null);
+  });
+
+  it('prints verdict, id, age, client and body, without colours outside a terminal and without control characters', async () => {
+    const { client_token, secret } = await newSite();
+    listen = await startListen([], secret);
+    await call('POST', 'push_notifications/test', { client_token, url: listen.url });
+    const good = new RegExp(
+      `  good  msg_\\S+  new  -?\\d+ s old  client ${client_token}  -> 204 after \\d+ ms\n`,
+    );
+    await until('it is shown', () => good.test(listen?.stdout() ?? ''));
+    assert.match(listen.stdout(), /\n +POST \/\n +\{"event":"test","platform_id":"test"\}\n/);
+    await fetch(listen.url, { method: 'POST', body: '\u001b]0;title\u0007' });
+    await until('the second is shown', () => listen?.stdout().includes('BAD'));
+    assert.match(listen.stdout(), /missing: webhook-id, webhook-timestamp, webhook-signature\n/);
+    assert.match(listen.stdout(), /\\x1b\]0;title\\x07/);
+    assert.ok(!listen.stdout().includes('\u001b'));
+  });
+
+  it('prints colours at a terminal, and none with NO_COLOR', async () => {
+    for (const [env, isColoured] of [[{}, true] as const, [{ NO_COLOR: '1' }, false] as const]) {
+      const started = startAtTerminal({ SIGNING_SECRETS: foreign, ...env });
+      const url = await until('it listens', () => /Listening at (\S+),/.exec(started.stdout)?.[1]);
+      await fetch(url, { method: 'POST', body: '{}' });
+      await until('it is shown', () => started.stdout.includes('-> 401'));
+      started.interrupt();
+      await started.ended;
+      assert.equal(started.stdout.includes('\u001b[31mBAD'), isColoured, JSON.stringify(started.stdout));
+      assert.equal(started.stdout.includes('\u001b['), isColoured);
+    }
+  });
+
+  it('answers 405 to another method and 413 to a long body, and keeps running', async () => {
+    listen = await startListen(['--json'], foreign);
+    assert.equal((await fetch(listen.url)).status, 405);
+    const body = 'x'.repeat(200_000);
+    const long = await fetch(listen.url, { method: 'POST', body }).catch(() => undefined);
+    assert.ok(long === undefined || long.status === 413);
+    assert.equal((await fetch(listen.url, { method: 'POST', body: '{}' })).status, 401);
+    assert.deepEqual(
+      (await seen(3)).map(({ answered, why }) => [answered, why?.split(' ')[0]]),
+      [
+        [405, 'the'],
+        [413, 'over'],
+        [401, 'missing:'],
+      ],
+    );
+  });
+
+  it('listens on 127.0.0.1 only', async () => {
+    listen = await startListen([], foreign);
+    assert.match(listen.url, /^http:\/\/127\.0\.0\.1:\d+$/);
+    const elsewhere = listen.url.replace('127.0.0.1', '127.0.0.2');
+    await assert.rejects(fetch(elsewhere, { method: 'POST' }));
+  });
+
+  describe('says what is wrong and ends if', () => {
+    const refused = async (args: string[], env: NodeJS.ProcessEnv, status: number) => {
+      const started = start(args, env);
+      assert.equal(await started.ended, status, started.stderr);
+      assert.equal(started.stdout, '');
+      assert.doesNotMatch(started.stderr, /\n +at |whsec_[A-Za-z0-9]/);
+      return started.stderr;
+    };
+
+    it('the port is taken', async () => {
+      const other = createServer().listen(0, '127.0.0.1');
+      await new Promise((resolve) => other.once('listening', resolve));
+      const { port } = other.address() as AddressInfo;
+      const said = await refused(['--port', String(port)], { SIGNING_SECRETS: foreign }, 1);
+      assert.equal(
+        said,
+        `Port ${port} is taken: stop the process that listens there, or choose another with --port.\n`,
+      );
+      other.close();
+    });
+
+    it('there is no secret, or an invalid one', async () => {
+      assert.match(await refused([], {}, 2), /^No secret: set SIGNING_SECRETS to the signing secret/);
+      const said = await refused([], { SIGNING_SECRETS: `${foreign} whsec_not!base64` }, 2);
+      assert.equal(
+        said,
+        'SIGNING_SECRETS: Secret 2 is not valid: a signing secret is whsec_ followed by base64.\n',
+      );
+    });
+
+    it('the secret is an argument', async () => {
+      const said = await refused(['--secret', foreign], {}, 2);
+      assert.match(said, /^Put the secret into SIGNING_SECRETS: arguments are visible in the process list/);
+    });
+
+    it('an option is wrong', async () => {
+      for (const args of [
+        ['--port', '70000'],
+        ['--status', '99'],
+        ['--delay', 'long'],
+        ['--prot', '1'],
+      ]) {
+        assert.match(await refused(args, { SIGNING_SECRETS: foreign }, 2), /^error: /);
+      }
+    });
+  });
+
+  it('can be packed: the package has every file, and its dependencies have the tested versions', async () => {
+    const { stdout } = await promisify(execFile)('npm', ['pack', '--dry-run', '--json'], { cwd: folder });
+    const files = (JSON.parse(stdout) as { files: { path: string }[] }[])[0]?.files.map(({ path }) => path);
+    const needed = ['main', 'receiver', 'signature', 'words'].map((name) => `src/${name}.mjs`);
+    assert.deepEqual(files?.sort(), ['README.md', 'package.json', ...needed]);
+    const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
+    for (const [name, version] of Object.entries(manifest.dependencies)) {
+      assert.equal(version, dependencies[name] ?? devDependencies[name], name);
+    }
+  });
+});

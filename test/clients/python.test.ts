@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setDisabled } from '../../src/redis/records/accounts.js';
+import { until } from '../delivery/harness.js';
+import { type PublishedTo, startPublishedTo } from './service.js';
+
+const script = join(import.meta.dirname, '../../clients/python/publish.py');
+
+interface Result {
+  event_id: string | null;
+  notification?: string;
+  reason?: string;
+  code?: string;
+}
+type Change = (call: number, results: Result[]) => Result[] | Promise<Result[]>;
+
+describe('clients/python/publish.py', () => {
+  let to: PublishedTo;
+  let between: Server | undefined;
+  /** The service's answers to calls of POST /enrichments. */
+  let statuses: number[];
+
+  beforeEach(async () => {
+    to = await startPublishedTo();
+    statuses = [];
+  });
+  afterEach(async () => {
+    between?.closeAllConnections();
+    between?.close();
+    await to.close();
+  });
+
+  /** @param change alters the service's answer to a batch */
+  async function url(change: Change = (_, results) => results): Promise<string> {
+    between = createServer(async (request, response) => {
+      const parts: Buffer[] = [];
+      for await (const part of request) parts.push(part);
+      const { authorization, 'content-type': type = '' } = request.headers;
+      const answer = await fetch(`${to.api.url}${request.url}`, {
+        method: 'POST',
+        headers: { 'content-type': type, ...(authorization && { authorization }) },
+        body: Buffer.concat(parts),
+      });
+      const body = (await answer.json()) as { results?: Result[] };
+      if (request.url === '/enrichments') statuses.push(answer.status);
+      if (body.results) body.results = await change(statuses.length, body.results);
+      const retryAfter = answer.headers.get('retry-after');
+      response.writeHead(answer.status, retryAfter === null ? {} : { 'retry-after': retryAfter });
+      response.end(JSON.stringify(body));
+    }).listen(0, '127.0.0.1');
+    await new Promise((resolve) => between?.once('listening', resolve));
+    return `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+  }
+
+  function run(address: string, events: object[], secret = to.account.client_secret) {
+    const child = spawn('python3', [script, address], {
+      env: { PATH: process.env.PATH, CLIENT_ID: to.account.client_id, CLIENT_SECRET: secret },
+    });
+    const said = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].setEncoding('utf8').on('data', (text: string) => {
+        said[name] += text;
+      });
+    }
+    child.stdin.end(events.map((one) => `${JSON.stringify(one)}\n`).join(''));
+    return new Promise<{ status: number | null; results: Result[]; stderr: string }>((resolve) =>
+      child.once('close', (status) => {
+        const lines = said.stdout.split('\n').filter((line) => line !== '');
+        resolve({ status, results: lines.map((line) => JSON.parse(line)), stderr: said.stderr });
+      }),
+    );
+  }
+
+  const event = (n: number, more: object = {}) => ({
+    client_token: to.clientToken,
+    platform_id: `video-${n}`,
+    segments: ['iab:17', 'mood:ü🎬'],
+    ...more,
+  });
+  const events = (count: number) => Array.from({ length: count }, (_, n) => event(n));
+
+  async function assertEachOnce(count: number): Promise<void> {
+    const found = await to.notifications();
+    assert.equal(found.size, count);
+    for (const [asset, ids] of found) assert.equal(ids.length, 1, asset);
+  }
+
+  it('publishes each event once, and prints the result of each', async () => {
+    const { status, results, stderr } = await run(await url(), events(250));
+    assert.deepEqual([status, stderr, statuses], [0, '', [202, 202, 202]]);
+    assert.equal(results.filter(({ notification }) => notification === 'queued').length, 250);
+    await assertEachOnce(250);
+  });
+
+  it('sends the same events again after a 503 until they are accepted, each once', async () => {
+    const address = await url((call, results) => {
+      if (call === 1) to.redis.hang();
+      return results;
+    });
+    const ran = run(address, events(200));
+    await until('a call was answered 503', () => statuses.includes(503));
+    to.redis.release();
+    assert.equal((await ran).status, 0);
+    await assertEachOnce(200);
+  });
+
+  it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
+    const lost: Change = (call, results) =>
+      results.map((one, i) =>
+        call === 1 && i === 3 ? { event_id: one.event_id, code: 'temporarily_unavailable' } : one,
+      );
+    const { status, results } = await run(await url(lost), [
+      event(0),
+      event(1, { client_token: 'NOBODY' }),
+      event(2, { segments: [''] }),
+      event(3),
+    ]);
+    assert.equal(status, 0);
+    assert.deepEqual(
+      results.map(({ notification, code }) => notification ?? code),
+      ['queued', 'unknown_client', 'invalid_event', 'queued'],
+    );
+    assert.deepEqual(statuses, [202, 202]);
+    await assertEachOnce(2);
+  });
+
+  it('asks for a new token if the old one has ended', async () => {
+    const address = await url(async (call, results) => {
+      // Enabling an account revives no token.
+      for (const disabled of call === 1 ? [true, false] : [])
+        await setDisabled(to.api.deps.db, to.account.account_id, disabled);
+      return results;
+    });
+    const { status, results } = await run(address, events(200));
+    assert.deepEqual([status, statuses], [0, [202, 401, 202]]);
+    assert.equal(results.filter(({ notification }) => notification === 'queued').length, 200);
+  });
+
+  it('says so and ends if its credentials are refused', async () => {
+    const { status, stderr } = await run(await url(), events(1), 'wrong');
+    assert.equal(status, 1);
+    assert.match(stderr, /^refused: 401 .*invalid_client/);
+  });
+});

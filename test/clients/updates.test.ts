@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type UpdatePage, UpdatesClient, UpdatesRefused } from '../../clients/node/src/client.js';
+import { openapi } from '../../src/api/reference/openapi.js';
+import { setDisabled } from '../../src/redis/records/accounts.js';
+import { until } from '../delivery/harness.js';
+import { type PublishedTo, startPublishedTo } from './service.js';
+
+type Options = Partial<ConstructorParameters<typeof UpdatesClient>[0]>;
+
+describe('clients/node: updates', () => {
+  let to: PublishedTo;
+  let published: number;
+  const startedAt = Date.now();
+  beforeEach(async () => {
+    to = await startPublishedTo();
+    published = 0;
+  });
+  afterEach(() => to.close());
+
+  function open(options: Options = {}): UpdatesClient {
+    const { client_id: clientId, client_secret: clientSecret } = to.account;
+    return new UpdatesClient({ url: to.api.url, clientId, clientSecret, ...options });
+  }
+  const asked = (more: Partial<Parameters<UpdatesClient['updates']>[0]> = {}) => ({
+    clientToken: to.clientToken,
+    pollEveryMs: 10,
+    ...more,
+  });
+
+  async function publish(count: number): Promise<void> {
+    const { accepting } = to.api.deps;
+    for (let i = 0; i < count; i++) {
+      const n = published++;
+      await accepting.accept({
+        ...{
+          clientToken: to.clientToken,
+          platformId: `vid-${n}`,
+          eventId: `event-${n}`,
+          segments: ['iab:17'],
+        },
+        ...{ notificationId: `msg_${String(n).padStart(22, 'A')}`, priority: 'live', notify: true },
+        acceptedAt: startedAt + n,
+      });
+    }
+  }
+  const assetsOf = (pages: readonly UpdatePage[]) =>
+    pages.flatMap(({ updates }) => updates.map(({ platform_id }) => platform_id));
+  const assets = (from: number, until: number) =>
+    Array.from({ length: until - from }, (_, i) => `vid-${from + i}`);
+
+  it('yields page after page, waits for new updates, and continues from the kept cursor', async () => {
+    await publish(25);
+    const pages: UpdatePage[] = [];
+    for await (const page of open().updates(asked({ limit: 10 }))) {
+      pages.push(page);
+      if (pages.length === 3) await publish(5);
+      if (pages.length === 4) break;
+    }
+    assert.deepEqual(assetsOf(pages), assets(0, 30));
+    assert.deepEqual(
+      pages.map(({ updates }) => updates.length),
+      [10, 10, 5, 5],
+    );
+    for await (const page of open().updates(asked({ after: pages[1]?.next_cursor }))) {
+      assert.deepEqual(assetsOf([page]), assets(20, 30));
+      break;
+    }
+  });
+
+  it('asks again while the service is unavailable or its answer is lost, and with a new token if the old one has ended', async () => {
+    await publish(1);
+    const statuses: number[] = [];
+    let isLost = false;
+    const observed: typeof fetch = async (url, init) => {
+      const response = await fetch(url, init);
+      if (!String(url).includes('/updates?')) return response;
+      statuses.push(response.status);
+      if (!isLost && response.status === 200) {
+        isLost = true;
+        throw new TypeError('fetch failed');
+      }
+      return response;
+    };
+    const pages = open({ fetch: observed }).updates(asked());
+    assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-0']);
+    for (const disabled of [true, false]) await setDisabled(to.api.deps.db, to.account.account_id, disabled);
+    await publish(1);
+    assert.deepEqual(assetsOf([(await pages.next()).value as UpdatePage]), ['vid-1']);
+    assert.ok(statuses.includes(401));
+    to.redis.hang();
+    const next = pages.next();
+    await until('it was answered 503', () => statuses.includes(503));
+    to.redis.release();
+    await publish(1);
+    assert.deepEqual(assetsOf([(await next).value as UpdatePage]), ['vid-2']);
+    await pages.return();
+  });
+
+  it('throws if asking again cannot help: a place that is gone, another account’s client, a wrong secret', async () => {
+    const first = (client: UpdatesClient, more = {}) => client.updates(asked(more)).next();
+    const refusal = (code: string) => (err: unknown) => err instanceof UpdatesRefused && err.code === code;
+    const after = `u.1.1-msg_${'A'.repeat(22)}.0-0`;
+    await assert.rejects(first(open(), { after }), refusal('cursor_expired'));
+    await assert.rejects(first(open(), { after: 'odd' }), refusal('invalid_request'));
+    await assert.rejects(first(open(), { clientToken: 'NOBODY' }), refusal('invalid_client_token'));
+    await assert.rejects(first(open({ clientSecret: 'wrong' })), refusal('invalid_client'));
+  });
+
+  it('ends with its signal, also while it waits', async () => {
+    const ending = new AbortController();
+    const next = open()
+      .updates(asked({ pollEveryMs: 3_600_000, signal: ending.signal }))
+      .next();
+    ending.abort();
+    assert.deepEqual(await next, { done: true, value: undefined });
+    assert.deepEqual(
+      await open()
+        .updates(asked({ signal: AbortSignal.abort() }))
+        .next(),
+      {
+        done: true,
+        value: undefined,
+      },
+    );
+  });
+
+  it('knows the members of the OpenAPI description, and needs only Node', async () => {
+    await publish(1);
+    const { value } = await open().updates(asked()).next();
+    const page = value as UpdatePage;
+    const [media] = Object.values(
+      openapi.paths['/updates'].get.responses['200']?.content as Record<
+        string,
+        { schema: { properties: { updates: { items: { properties: object } } } } }
+      >,
+    );
+    const described = media?.schema.properties;
+    assert.deepEqual(Object.keys(page).sort(), Object.keys(described ?? {}).sort());
+    assert.deepEqual(
+      Object.keys(page.updates[0] ?? {}).sort(),
+      Object.keys(described?.updates.items.properties ?? {}).sort(),
+    );
+    const source = readFileSync(join(import.meta.dirname, '../../clients/node/src/updates.ts'), 'utf8');
+    assert.doesNotMatch(source, /from '(?!\.\/|node:)/);
+  });
+});

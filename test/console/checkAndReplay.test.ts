@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { Webhook } from 'standardwebhooks';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { startReceiver, until } from '../delivery/harness.js';
+import { type Scene, startScene } from './scene.js';
+
+describe('console: check and replay', () => {
+  let scene: Scene;
+  beforeEach(async () => {
+    scene = await startScene();
+  });
+  afterEach(() => scene.close());
+
+  const actions = async () => scene.visitor.get(`${scene.site}/actions`);
+  const audited = async () => {
+    const calls = await listCalls(scene.harness.db);
+    return calls
+      .filter(({ tokenFingerprint }) => tokenFingerprint.startsWith('console:'))
+      .map(({ what, about }) => [what, about]);
+  };
+  const freshLimit = () =>
+    scene.harness.db.redis.del(scene.harness.db.client(scene.customer.client_token).sendLimit);
+  const secret = async () =>
+    String((await scene.call('GET', '/push_notifications/signing_secret')).signing_secret);
+
+  it('check shows what a receiver does well, and what to change', async () => {
+    const { visitor, site, receiver } = scene;
+    await scene.register();
+    const lax = await visitor.submit(await actions(), `${site}/check`);
+    assert.equal(lax.status, 200);
+    assert.match(lax.html, /notice bad[\s\S]*2 checks of 5 failed or need attention/);
+    assert.match(
+      lax.html,
+      /<details open><summary><span class="badge suspended">fail<\/span> A wrong signature: 200/,
+    );
+    assert.match(lax.html, /Verify webhook-signature with your secret/);
+    assert.equal(receiver.received.length, 5);
+
+    await freshLimit();
+    const webhook = new Webhook(await secret());
+    receiver.answer = ({ body, headers }) => {
+      try {
+        webhook.verify(body, headers as Record<string, string>);
+        return 204;
+      } catch {
+        return 401;
+      }
+    };
+    const good = await visitor.submit(await actions(), `${site}/check`);
+    assert.match(good.html, /notice good[\s\S]*Your receiver passes every check/);
+    assert.match(good.html, /A repeat of the first one: 204 after \d+ ms, then 204 after \d+ ms/);
+    const { pathname, origin } = new URL(receiver.url);
+    const about = { url: origin + pathname };
+    assert.deepEqual(await audited(), [
+      ['check', about],
+      ['check', about],
+    ]);
+  });
+
+  it('check accepts a URL if none is registered, is refused as by the API, and hides the client’s own headers', async () => {
+    const { visitor, site } = scene;
+    await scene.call('PUT', '/push_notifications/headers', { headers: { 'X-Key': 'open-sesame' } });
+    await freshLimit();
+    const other = await startReceiver();
+    const checked = await visitor.submit(await actions(), `${site}/check`, { url: other.url });
+    assert.equal(other.received[0]?.headers['x-key'], 'open-sesame');
+    assert.match(checked.html, /x-key: \*\*\*/);
+    assert.ok(!checked.html.includes('open-sesame'));
+    await other.close();
+    const tooOften = await visitor.submit(await actions(), `${site}/check`, { url: other.url });
+    assert.equal(tooOften.status, 429);
+    const wrong = await visitor.submit(await actions(), `${site}/check`, { url: 'http://10.0.0.1/' });
+    assert.match(wrong.html, /code url_not_public/);
+  });
+
+  it('replay counts first, then sends as many again, once, however often the form is sent', async () => {
+    const { visitor, site, receiver } = scene;
+    await scene.register();
+    for (const asset of ['a', 'b']) await scene.publish(asset, 'delivered');
+    const counted = await visitor.submit(await actions(), `${site}/replay`, { hours: '6' });
+    assert.match(counted.html, /2 assets would be sent again/);
+    assert.deepEqual(await audited(), []);
+    assert.equal(receiver.received.length, 2);
+    const done = await visitor.submit(counted, `${site}/replay`);
+    assert.match(done.html, /2 assets owed again/);
+    await until('both are there again', () => receiver.received.length === 4);
+    assert.equal(receiver.idsOf('a').length, 2);
+    await until('nothing is owed', async () => (await scene.call('GET', '/push_notifications')).owed === 0);
+    const again = await visitor.submit(counted, `${site}/replay`);
+    assert.match(again.html, /0 assets owed again/);
+    const [[what, about] = []] = await audited();
+    assert.equal(what, 'notification replay');
+    const { since, until: till } = about as { since: string; until: string };
+    assert.equal(Math.round((Date.parse(till) - Date.parse(since)) / 60_000), 360);
+    assert.equal((await visitor.submit(await actions(), `${site}/replay`, { hours: 'soon' })).status, 400);
+  });
+
+  it('replay says if nothing was delivered, and if the list does not reach so far back', async () => {
+    const { visitor, site, harness, customer } = scene;
+    const none = await visitor.submit(await actions(), `${site}/replay`, { hours: '1' });
+    assert.match(none.html, /No notification of that time has to be sent again/);
+    const commands = harness.db.redis.pipeline();
+    const keys = harness.db.client(customer.client_token);
+    const at = Date.now() - 60_000;
+    for (let i = 0; i < 10_000; i++)
+      commands.zadd(keys.notifications, at + i, `msg_${String(i).padStart(22, 'A')}`);
+    await commands.exec();
+    const short = await visitor.submit(await actions(), `${site}/replay`, { hours: '1' });
+    assert.match(short.html, /Only the newest 10,000 notifications are kept, from <time/);
+  });
+});

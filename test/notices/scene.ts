@@ -1,0 +1,103 @@
+/** Makes sites whose endpoints can fail, each with its own account that gets notices. */
+import assert from 'node:assert/strict';
+import { Webhook } from 'standardwebhooks';
+import { toldAccount } from '../../src/redis/connection/keys.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { type NoticeKind, owedNotices } from '../../src/redis/records/owedNotices.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { type Harness, type Received, type Receiver, startReceiver, until } from '../delivery/harness.js';
+
+export interface Site {
+  accountId: string;
+  client: string;
+  /** Of its account's notices. */
+  secret: string;
+}
+
+export interface Scene {
+  /** The answers of the sites' endpoints. */
+  down: Map<string, number>;
+  /** The receiver of the accounts' notices; `told.answer` may be changed. */
+  told: Receiver;
+  newSite(): Promise<Site>;
+  /** Publishes events until its endpoint is failing. */
+  fail(site: Site): Promise<void>;
+  close(): Promise<void>;
+}
+
+const box = createSecretBox(undefined);
+
+export async function startScene(h: Harness): Promise<Scene> {
+  const [hooks, told] = [await startReceiver(), await startReceiver()];
+  const down = new Map<string, number>();
+  hooks.answer = ({ headers }) => down.get(String(headers['webhook-client-token'])) ?? 200;
+  let count = 0;
+  return {
+    down,
+    told,
+    async newSite() {
+      const { account_id: accountId } = await createAccount(h.db, { name: 'A media company' });
+      const client = `SITE${h.db.prefix}told${++count}`;
+      await createClient(h.db, { accountId, name: 'A site', clientToken: client });
+      await h.registerUrl(client, hooks.url);
+      await setNoticesUrl(h.db, box, accountId, `${told.url}?key=hush`);
+      return { accountId, client, secret: await createSigningSecret(h.db, box, toldAccount(accountId)) };
+    },
+    async fail({ client }) {
+      down.set(client, 500);
+      for (let n = 0; n < 3; n++) await h.publish({ client, asset: `vid-${n}` });
+    },
+    async close() {
+      await hooks.close();
+      await told.close();
+    },
+  };
+}
+
+export interface ToldNotice {
+  event: NoticeKind;
+  account_id: string;
+  client_token: string;
+  at: string;
+  reason: string;
+  since: string;
+  attempts_failed: number;
+  owed: number;
+}
+
+/** Returns the requests that a receiver got about a client, of one kind if it is named. */
+export const receivedOf = ({ received }: Receiver, client: string, kind?: NoticeKind): Received[] =>
+  received.filter(
+    ({ headers, body }) =>
+      headers['webhook-client-token'] === client &&
+      (kind === undefined || (JSON.parse(body) as ToldNotice).event === kind),
+  );
+
+/** Waits until a receiver got this many of a kind about a client; verifies each with a public library. */
+export async function toldOf(
+  receiver: Receiver,
+  client: string,
+  kind: NoticeKind,
+  secret: string,
+  count = 1,
+): Promise<ToldNotice[]> {
+  const got = await until(`${kind} of ${client}`, () => {
+    const found = receivedOf(receiver, client, kind);
+    return found.length >= count && found;
+  });
+  return got.map(({ headers, body }) => {
+    assert.match(String(headers['webhook-id']), /^ntc_[\w-]{22}$/);
+    assert.equal(headers['content-type'], 'application/json');
+    return new Webhook(secret).verify(body, headers as Record<string, string>) as ToldNotice;
+  });
+}
+
+/** Waits until a client has no notice to hand over. */
+export const allHandedOver = (h: Harness, client: string): Promise<unknown> =>
+  until('every notice has its workflow', async () => {
+    const { notices } = await owedNotices(h.db, client);
+    return notices.length === 0;
+  });

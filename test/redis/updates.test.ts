@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { keptUpdates, readUpdates, type UpdatePlace } from '../../src/redis/notifications/updates.js';
+import { deleteClient } from '../../src/redis/records/clients.js';
+import { clearDeletedClient } from '../../src/redis/records/deletion.js';
+import { resetRegistration } from '../../src/redis/records/registrations.js';
+import { closeDeliveryClients, type DeliveryClient, day, hour, newDeliveryClient } from './deliveryClient.js';
+
+describe('the feed of updates', () => {
+  let client: DeliveryClient;
+  beforeEach(async () => {
+    client = await newDeliveryClient();
+  });
+  after(closeDeliveryClients);
+
+  const read = (after?: UpdatePlace, limit = 200) =>
+    readUpdates(client.db, client.clientToken, { limit, ...(after && { after }) });
+  async function page(after?: UpdatePlace, limit?: number) {
+    const found = await read(after, limit);
+    assert.ok(found, 'the place is known');
+    return found;
+  }
+  const assetsOf = ({ updates }: { updates: { platformId: string }[] }) =>
+    updates.map(({ platformId }) => platformId);
+  const key = () => client.db.client(client.clientToken).updates;
+
+  it('lists an event that is claimed later after the place that was read, however early it was accepted', async () => {
+    const slow = client.event({ platformId: 'slow', acceptedAt: client.now() - hour });
+    await client.owe('first');
+    const { end } = await page();
+    await client.claim(slow);
+    await client.owe('ahead', { acceptedAt: client.now() + hour });
+    let next = await page(end);
+    assert.deepEqual(assetsOf(next), ['slow', 'ahead']);
+    assert.equal(next.updates[0]?.notificationId, slow.notificationId);
+    await client.owe('last');
+    next = await page(next.end);
+    assert.deepEqual(assetsOf(next), ['last']);
+    assert.deepEqual(assetsOf(await page(next.end)), []);
+    assert.deepEqual(assetsOf(await page(end)), ['slow', 'last', 'ahead'], 'another reader');
+  });
+
+  it('lists an event of a client without a URL once, but no silent one and none without new segments', async () => {
+    await resetRegistration(client.db, client.clientToken);
+    const event = client.event({ platformId: 'a' });
+    for (let i = 0; i < 2; i++) {
+      assert.deepEqual(await client.claim(event), { kind: 'none', reason: 'not_registered' });
+    }
+    await client.claim(client.event({ platformId: 'b', notify: false }));
+    await client.claim({ ...client.event({ platformId: 'a' }), segments: event.segments });
+    await client.register();
+    await client.claim({ ...client.event({ platformId: 'a' }), segments: event.segments });
+    const { updates } = await page();
+    assert.deepEqual(
+      updates.map(({ platformId, notificationId }) => [platformId, notificationId]),
+      [['a', event.notificationId]],
+    );
+    assert.ok(Math.abs((updates[0]?.updatedAt ?? 0) - client.now()) < 10_000);
+  });
+
+  it('lists an asset once on a page, by its newest update, and again on a page with a newer one', async () => {
+    const at = client.now();
+    for (const [i, asset] of ['a', 'b', 'a', 'c', 'b'].entries()) {
+      await client.owe(asset, { acceptedAt: at + i });
+    }
+    assert.deepEqual(assetsOf(await page()), ['a', 'c', 'b']);
+    const first = await page(undefined, 2);
+    assert.deepEqual(assetsOf(first), ['a', 'b']);
+    const second = await page(first.end, 2);
+    assert.deepEqual(assetsOf(second), ['a', 'c']);
+    assert.deepEqual(assetsOf(await page(second.end, 2)), ['b']);
+  });
+
+  it('lists the updates that follow an empty feed after its place', async () => {
+    const { updates, end } = await page();
+    assert.deepEqual([updates, end.listed.member, end.entry], [[], '', '0-0']);
+    await client.owe('a');
+    assert.deepEqual(assetsOf(await page(end)), ['a']);
+  });
+
+  it('writes nothing more for an event that readers find in the list', async () => {
+    for (let i = 0; i < 3; i++) {
+      await client.owe(`vid-${i}`, { acceptedAt: client.now() + i * 10 });
+      await page();
+    }
+    assert.equal(await client.db.redis.exists(key()), 0);
+  });
+
+  it('lists no event that another claim made unnecessary', async () => {
+    const event = client.event({ platformId: 'a' });
+    await client.claim({ ...client.event({ platformId: 'a' }), segments: event.segments });
+    assert.equal((await client.claimAgain(event, 0)).kind, 'not_needed');
+    const { updates } = await page();
+    assert.equal(updates.length, 1);
+    assert.notEqual(updates[0]?.notificationId, event.notificationId);
+  });
+
+  for (const registered of [true, false]) {
+    const client_ = registered ? 'a client' : 'a client without a URL';
+    it(`accepts a place of ${client_} until 10,000 updates follow it, then refuses it`, async () => {
+      if (!registered) await resetRegistration(client.db, client.clientToken);
+      const at = client.now();
+      let accepted = 0;
+      const claim = async (count: number) => {
+        for (let i = 0; i < count; i += 500) {
+          const events = Array.from({ length: Math.min(500, count - i) }, () =>
+            client.event({ platformId: `vid-${accepted}`, acceptedAt: at + accepted++ }),
+          );
+          await client.claimAndTake(events, { maxInFlight: 0 });
+        }
+      };
+      const empty = (await page()).end;
+      await claim(1);
+      const { end } = await page();
+      await claim(keptUpdates - 1);
+      let [seen, place] = [0, end];
+      for (let found = await page(place); found.updates.length > 0; found = await page(place)) {
+        seen += found.updates.length;
+        place = found.end;
+      }
+      assert.equal(seen, keptUpdates - 1);
+      // Redis cuts off one node of a stream at a time, by default 100 entries.
+      await claim(101);
+      assert.equal(await read(end), undefined, 'it is cut off');
+      assert.equal(await read(empty), undefined, 'more than 10,000 came after an empty feed');
+      assert.equal((await page(place)).updates.length, 101);
+      assert.equal((await page()).updates.length, 200);
+    });
+  }
+
+  it('accepts a place of any age while nothing is new, and refuses one unused for 14 days if records are gone', async () => {
+    const { redis } = client.db;
+    const first = await client.owe('first');
+    const { end } = await page();
+    client.pass(15 * day);
+    const later = await page(end);
+    assert.deepEqual(later.updates, []);
+    const gone = await client.owe('gone');
+    await client.owe('there');
+    await redis.del(client.db.client(client.clientToken).notification(gone.notificationId));
+    assert.equal(await read(end), undefined);
+    assert.deepEqual(assetsOf(await page(later.end)), ['there']);
+    await redis.del(client.db.client(client.clientToken).notification(first.notificationId));
+    assert.deepEqual(assetsOf(await page()), ['there']);
+  });
+
+  it('lists the updates after records that are gone, however many', async () => {
+    const { redis } = client.db;
+    const keys = client.db.client(client.clientToken);
+    for (let i = 0; i < 500; i++)
+      await redis.zadd(keys.notifications, i + 1, `msg_${String(i).padStart(22, 'A')}`);
+    await client.owe('there');
+    assert.deepEqual(assetsOf(await page()), ['there']);
+  });
+
+  it('refuses a place that Redis has lost, so that its successors are not skipped', async () => {
+    const { redis } = client.db;
+    await client.owe('kept');
+    const lost = await client.owe('lost');
+    const { end } = await page();
+    await redis.zrem(client.db.client(client.clientToken).notifications, lost.notificationId);
+    assert.equal(await read(end), undefined);
+    await client.owe('after');
+    assert.equal(await read(end), undefined);
+    assert.deepEqual(assetsOf(await page()), ['kept', 'after']);
+
+    await resetRegistration(client.db, client.clientToken);
+    await client.claim(client.event({ platformId: 'unheard' }));
+    const streamed = (await page()).end;
+    await redis.xtrim(key(), 'MAXLEN', 0);
+    assert.equal(await read(streamed), undefined);
+  });
+
+  it('lists an event that is claimed again after its claim was lost', async () => {
+    const event = client.event({ platformId: 'a' });
+    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
+    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
+    assert.deepEqual(assetsOf(await page()), ['a']);
+  });
+
+  it('is deleted with its client', async () => {
+    await resetRegistration(client.db, client.clientToken);
+    await client.claim(client.event({ platformId: 'a' }));
+    assert.equal(await client.db.redis.exists(key()), 1);
+    await deleteClient(client.db, client.clientToken);
+    await clearDeletedClient(client.db, client.clientToken);
+    assert.equal(await client.db.redis.exists(key()), 0);
+  });
+});
