@@ -31,7 +31,7 @@ export function firstReleaseActivities(deps: ActivityDeps) {
     attempt: claim,
     claimAgain: claim,
     async leaveToCatchUp({ clientToken, inMs }: LeftToCatchUp): Promise<number[]> {
-      await deps.durability.reached();
+      await deps.durability.reached(clientToken);
       await deps.catchUps.wake(clientToken, inMs);
       return [];
     },

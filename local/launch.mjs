@@ -47,6 +47,11 @@ switch (task) {
     prepare();
     mocha(tests, '--ignore', faults, '--ignore', fuzz);
     break;
+  case 'cluster':
+    prepare();
+    process.env.TEST_REDIS = 'cluster';
+    mocha('test/{api,console,delivery,notices,redis}/**/*.test.ts');
+    break;
   case 'unit':
     prepare([install]);
     runModule('mocha/bin/mocha.js', ['--config', '.mocharc.unit.cjs', ...args]);

@@ -2,6 +2,8 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { wrongNotices } from './noticesSettings.js';
+import { redisUrlOf } from './redisSettings.js';
 import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
 const webUrl = z.url({ protocol: /^https?$/ });
@@ -86,8 +88,10 @@ export const environmentSchema = z.object({
   ADMIN_PORT: port.default(9464),
   REDIS_URL: z
     .string()
-    .regex(/^rediss?:\/\//, 'must start with redis:// or rediss://')
+    .regex(/^rediss?(\+(sentinel|cluster))?:\/\//, 'must start with redis:// or rediss://')
     .default('redis://127.0.0.1:6379'),
+  /** The URL names nodes of a cluster. */
+  REDIS_CLUSTER: flag.default(false),
   KEY_PREFIX: z.string().max(64).default(''),
   /** This and the following are Temporal's standard client settings, read by `temporalSettings.ts`. */
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
@@ -163,7 +167,10 @@ export const environmentSchema = z.object({
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
-/** `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` come from a profile if the environment does not set them. */
+/**
+ * `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` come from a profile if the environment does not set them; the scheme of
+ * `REDIS_URL` tells whether it names a cluster (redisSettings.ts).
+ */
 export type Config = z.output<typeof environmentSchema> & { temporalConnection: TemporalConnectionOptions };
 
 export class ConfigError extends Error {
@@ -185,6 +192,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
       const address = its.address ?? parsed.data.TEMPORAL_ADDRESS;
       return {
         ...parsed.data,
+        REDIS_URL: redisUrlOf(parsed.data),
         TEMPORAL_ADDRESS: address,
         TEMPORAL_NAMESPACE: its.namespace ?? parsed.data.TEMPORAL_NAMESPACE,
         temporalConnection: { address, ...connection },
@@ -194,17 +202,6 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     wrong.push(err instanceof Error ? err.message : String(err));
   }
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
-}
-
-function wrongNotices(given: z.output<typeof environmentSchema>): string[] {
-  const { NOTICES_URL: url, NOTICES_SIGNING_SECRET: secret, ALLOW_HTTP_TARGETS: mayBeHttp } = given;
-  if ((url === undefined) !== (secret === undefined)) {
-    return ['NOTICES_URL, NOTICES_SIGNING_SECRET: each requires the other'];
-  }
-  if (url === undefined) return [];
-  const { protocol, username, password, hash } = new URL(url);
-  if (protocol === 'http:' && !mayBeHttp) return ['NOTICES_URL: must be https'];
-  return username + password + hash === '' ? [] : ['NOTICES_URL: must have no user:password and no fragment'];
 }
 
 function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {

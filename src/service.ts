@@ -85,7 +85,7 @@ export async function run(role: Role, config: Config): Promise<void> {
 
   let ending = false;
   const readiness = createReadiness({
-    redis: () => db.redis.ping(),
+    redis: () => db.nodes.ping(),
     temporal: () => askServer(connection, lookEveryMs),
     ending: () => ending,
   });

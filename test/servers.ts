@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { timeSkippingServerBinary } from '../local/binaries.js';
 import { startRedis } from '../local/redis.js';
+import { startCluster } from '../local/redisCluster.js';
 import { startTemporal } from '../local/temporal.js';
 import { createLogger } from '../src/log.js';
 import { searchAttributeTypes } from '../src/temporal/searchAttributes.js';
@@ -42,6 +43,24 @@ export function servers(): Servers {
   if (!run.servers) throw new Error('the servers run only under mocha (see .mocharc.json)');
   return run.servers;
 }
+
+/**
+ * Declares a test that watches or breaks the connection to one Redis. It is left out if the tests run on a cluster
+ * (`TEST_REDIS=cluster`): test/faults/failover.test.ts breaks nodes of a cluster.
+ */
+export function itWithOneRedis(title: string, test: (this: Mocha.Context) => Promise<void>): void {
+  if (!isCluster) it(title, test);
+}
+
+/** Declares a suite of such tests. */
+export function describeWithOneRedis(title: string, suite: (this: Mocha.Suite) => void): void {
+  if (!isCluster) describe(title, suite);
+}
+
+const isCluster = process.env.TEST_REDIS === 'cluster';
+
+/** Keeps a busy machine from taking a primary for dead, and a replica from using the disk at every write. */
+const quiet = { nodeTimeoutMs: 60_000, replicaArgs: ['--appendfsync', 'everysec'] };
 
 /** Different in every test: a prefix of Redis keys, or the name of a task queue or client. */
 export function uniquePrefix(): string {
@@ -100,7 +119,7 @@ export async function startServers(
 ): Promise<{ servers: Servers; stop: () => Promise<void> }> {
   const dir = await mkdtemp(join(tmpdir(), 'asset-update-test-'));
   const [redis, temporal] = await Promise.all([
-    startRedis({ dir: join(dir, 'redis') }),
+    isCluster ? startCluster({ dir: join(dir, 'redis'), ...quiet }) : startRedis({ dir: join(dir, 'redis') }),
     startTemporal({ dir: join(dir, 'temporal'), args: temporalArgs }),
   ]);
   return {

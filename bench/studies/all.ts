@@ -2,6 +2,7 @@ import { backfill } from './backfill.js';
 import { backlog } from './backlog.js';
 import { bounds } from './bounds.js';
 import { claims } from './claims.js';
+import { cluster } from './cluster.js';
 import { curves } from './curves.js';
 import { drains } from './drains.js';
 import { kills } from './kills.js';
@@ -24,6 +25,7 @@ export const studies: readonly Study[] = [
   kills,
   memory,
   claims,
+  cluster,
   curves,
   backlog,
   origins,

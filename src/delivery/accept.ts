@@ -61,7 +61,9 @@ export class Accepting {
     if (claim.kind !== 'claimed') {
       ticket?.leave();
       // Nothing is owed, but the feed has an update of this event: a crash of Redis after the answer must not lose it.
-      if (claim.kind === 'none' && claim.reason === 'not_registered') await durability.reached();
+      if (claim.kind === 'none' && claim.reason === 'not_registered') {
+        await durability.reached(event.clientToken);
+      }
       return claim;
     }
     const { notify: _, group: __, ...rest } = event;
@@ -69,7 +71,7 @@ export class Accepting {
     void engine?.begin(toDelivery(claimed), claim.take);
     if (ticket === undefined) engine?.forget([event.notificationId]);
     try {
-      await durability.reached();
+      await durability.reached(event.clientToken);
     } finally {
       ticket?.fill(claimed);
     }

@@ -100,8 +100,9 @@ export class ClaimQueue {
     try {
       const runs = announceRuns(db, clientToken, events);
       if (runs !== undefined) await runs;
-      // It uses the same connection, so Redis gets it before the claim.
       const announced = announceClaims(db, [clientToken]);
+      // Over one connection it comes before the claim; in a cluster another node may keep the index.
+      if (db.nodes.isCluster) await announced;
       const claimed = claimEvents(db, clientToken, events, takes ? { ...delivery, nonce } : undefined);
       const { claims, wakeCatchUp } = announced
         ? (await Promise.all([claimed, announced]))[0]

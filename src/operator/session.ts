@@ -126,7 +126,7 @@ async function untilThere(store: Db): Promise<void> {
   try {
     await waitForReads(store, redisThereWithinMs);
   } catch (err) {
-    if (!['connect', 'ready'].includes(store.redis.status)) throw err;
+    if (!store.nodes.primaries().some(({ status }) => status === 'connect' || status === 'ready')) throw err;
     await waitForReads(store, redisTimeoutMs);
   }
 }
@@ -156,7 +156,7 @@ function hostInUrl(host: string): string {
 }
 
 function withoutPassword(url: string): string {
-  return url.replace(/\/\/[^@/]*@/, '//');
+  return url.replace(/\?.*$/, '').replace(/(\/\/|,)[^@/,]*@/g, '$1');
 }
 
 function once<T>(make: () => T): () => T {

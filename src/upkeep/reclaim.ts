@@ -73,7 +73,7 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
     }),
   );
   // A claim counts as done once it is on Redis' disk.
-  await deps.durability.reached();
+  await Promise.all([...owed].map((clientToken) => deps.durability.reached(clientToken)));
   await Promise.all([...owed].map((clientToken) => deps.catchUps.wake(clientToken, 0)));
   const done: EnrichmentRun[] = [];
   for (const [i, result] of results.entries()) {

@@ -1,5 +1,6 @@
 import { mapInPages } from '../mapInPages.js';
-import { forgetOwedClient, type OwedOverview, owedClients, owedOverview } from '../redis/owed/owed.js';
+import { forgetOwedClient, type OwedOverview, owedOverview } from '../redis/owed/owed.js';
+import { indexedClients } from '../redis/owed/owedIndex.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { setHeld } from '../redis/records/endpoint.js';
@@ -57,7 +58,7 @@ export async function superviseCatchUps(
     const done = await startIfMissing(deps, clientToken, overview, running.has(clientToken));
     if (done !== undefined) counts[done]++;
   };
-  for await (const page of owedClients(deps.db)) await mapInPages(page, concurrency, supervise);
+  for await (const page of indexedClients(deps.db)) await mapInPages(page, concurrency, supervise);
   const withNotices: string[] = [];
   const endpoints = await countEndpoints(deps.db, {
     page: () => heartbeat(counts),

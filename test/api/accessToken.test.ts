@@ -8,8 +8,9 @@ import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { itWithOneRedis, servers } from '../servers.js';
 import { credentialsOf, isTaken } from './credentials.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
@@ -300,7 +301,7 @@ describe('POST /oauth/access_token', () => {
       assert.equal((JSON.parse(unknown?.body ?? '') as { error: string }).error, 'invalid_client');
     });
 
-    it('sends the same commands to Redis', async () => {
+    itWithOneRedis('sends the same commands to Redis', async () => {
       await refusals();
       const monitor = await api.deps.db.redis.monitor();
       const seen: string[] = [];
@@ -358,7 +359,7 @@ describe('POST /oauth/access_token', () => {
 
   describe('Redis is unavailable: 503 with Retry-After', () => {
     for (const way of ['it does not answer', 'it is gone'] as const) {
-      it(way, async () => {
+      itWithOneRedis(way, async () => {
         const proxy = await startProxy(servers().redisUrl);
         const cut = await startApi({ prefix: api.prefix, redisUrl: proxy.url });
         try {
@@ -391,7 +392,8 @@ describe('POST /oauth/access_token', () => {
       const hash = createHash('sha256').update(token).digest('hex');
       const key = global.accessToken(account.account_id, hash);
       assert.ok((await redis.pttl(key)) > 3_500_000);
-      for (const found of await redis.keys(`${api.prefix}*`)) assert.ok(!found.includes(token));
+      for (const found of await keysMatching(api.deps.db, `${api.prefix}*`))
+        assert.ok(!found.includes(token));
       assert.ok(!(await redis.get(key))?.includes(token));
     });
 

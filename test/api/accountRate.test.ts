@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createClient } from '../../src/redis/records/clients.js';
 import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { itWithOneRedis, servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 describe('a rate per account', () => {
@@ -104,7 +104,7 @@ describe('a rate per account', () => {
     await second.close();
   });
 
-  it('answers 503 while Redis is unavailable, as without a rate', async () => {
+  itWithOneRedis('answers 503 while Redis is unavailable, as without a rate', async () => {
     const proxy = await startProxy(servers().redisUrl);
     const cut = await startApi({ redisUrl: proxy.url, env });
     const token = await newToken(cut, await newCustomer(cut));

@@ -5,7 +5,7 @@ import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js'
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { itWithOneRedis, servers } from '../servers.js';
 import { newToken, type RunningApi, startApi } from './runningApi.js';
 
 describe('POST /enrichments', () => {
@@ -424,19 +424,22 @@ describe('POST /enrichments', () => {
         assert.equal(new Set(receiver.idsOf('vid-9')).size, 1);
       });
 
-      it(`Redis ${how}: answers 503 with Retry-After, to a single event and a batch`, async () => {
-        const proxy = await startProxy(servers().redisUrl);
-        const away = await startApi({ prefix: h.db.prefix, redisUrl: proxy.url });
-        try {
-          if (how === 'is gone') await proxy.close();
-          else proxy.hang();
-          await assertUnknown(await call(event(), away));
-          await assertUnknown(await call({ events: [event()] }, away));
-        } finally {
-          if (how === 'does not answer') await proxy.close();
-          await away.close();
-        }
-      });
+      itWithOneRedis(
+        `Redis ${how}: answers 503 with Retry-After, to a single event and a batch`,
+        async () => {
+          const proxy = await startProxy(servers().redisUrl);
+          const away = await startApi({ prefix: h.db.prefix, redisUrl: proxy.url });
+          try {
+            if (how === 'is gone') await proxy.close();
+            else proxy.hang();
+            await assertUnknown(await call(event(), away));
+            await assertUnknown(await call({ events: [event()] }, away));
+          } finally {
+            if (how === 'does not answer') await proxy.close();
+            await away.close();
+          }
+        },
+      );
     }
   });
 

@@ -1,41 +1,45 @@
 import assert from 'node:assert/strict';
 import { RefusedUntil } from '../../src/api/steps/refusedUntil.js';
 import { createTokenLimits } from '../../src/api/steps/tokenLimits.js';
+import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { itWithOneRedis, servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
 describe('brute force and floods', () => {
   const ask = (api: RunningApi, fields: Record<string, string>) =>
     fetch(`${api.url}/oauth/access_token`, { method: 'POST', body: new URLSearchParams(fields) });
 
-  it('while Redis is unavailable: answers no guess, and keeps refusing refused addresses, also when Redis is back', async () => {
-    const proxy = await startProxy(servers().redisUrl);
-    const api = await startApi({ redisUrl: proxy.url });
-    try {
-      const customer = await newCustomer(api);
-      const refused = await newCustomer(api);
-      const guess = (of: typeof customer) => ask(api, { ...tokenFields(of), client_secret: 'guess' });
-      for (let i = 0; i < 11; i++) await guess(refused);
-      proxy.hang();
-      const statuses = await Promise.all(
-        Array.from({ length: 30 }, async () => (await guess(customer)).status),
-      );
-      assert.deepEqual(new Set(statuses), new Set([503]));
-      assert.equal((await ask(api, tokenFields(customer))).status, 503);
-      for (let i = 0; i < 3; i++) assert.equal((await guess(refused)).status, 429);
-      assert.equal((await ask(api, tokenFields(refused))).status, 429);
-      proxy.release();
-      while ((await fetch(`${api.url}/readyz`)).status !== 200);
-      assert.equal((await guess(refused)).status, 429);
-      assert.equal((await ask(api, tokenFields(customer))).status, 200);
-    } finally {
-      await api.close();
-      await proxy.close();
-    }
-  });
+  itWithOneRedis(
+    'while Redis is unavailable: answers no guess, and keeps refusing refused addresses, also when Redis is back',
+    async () => {
+      const proxy = await startProxy(servers().redisUrl);
+      const api = await startApi({ redisUrl: proxy.url });
+      try {
+        const customer = await newCustomer(api);
+        const refused = await newCustomer(api);
+        const guess = (of: typeof customer) => ask(api, { ...tokenFields(of), client_secret: 'guess' });
+        for (let i = 0; i < 11; i++) await guess(refused);
+        proxy.hang();
+        const statuses = await Promise.all(
+          Array.from({ length: 30 }, async () => (await guess(customer)).status),
+        );
+        assert.deepEqual(new Set(statuses), new Set([503]));
+        assert.equal((await ask(api, tokenFields(customer))).status, 503);
+        for (let i = 0; i < 3; i++) assert.equal((await guess(refused)).status, 429);
+        assert.equal((await ask(api, tokenFields(refused))).status, 429);
+        proxy.release();
+        while ((await fetch(`${api.url}/readyz`)).status !== 200);
+        assert.equal((await guess(refused)).status, 429);
+        assert.equal((await ask(api, tokenFields(customer))).status, 200);
+      } finally {
+        await api.close();
+        await proxy.close();
+      }
+    },
+  );
 
-  it('counts failures in memory when the count is lost on its way to Redis', async () => {
+  itWithOneRedis('counts failures in memory when the count is lost on its way to Redis', async () => {
     const proxy = await startProxy(servers().redisUrl);
     const api = await startApi({ redisUrl: proxy.url });
     try {
@@ -96,16 +100,16 @@ describe('brute force and floods', () => {
         );
       }
       assert.ok(process.memoryUsage().heapUsed - before < 100 * 1024 * 1024);
-      const keys: string[] = [];
-      for await (const page of db.redis.scanStream({ match: `${db.global.tokenFailures}*`, count: 5000 }))
-        keys.push(...(page as string[]));
+      const keys = await keysMatching(db, `${db.global.tokenFailures}*`);
       assert.ok(keys.length >= 50_000);
       const commands = db.redis.pipeline();
       for (const key of keys.slice(0, 1000)) commands.pttl(key);
       const ends = ((await commands.exec()) ?? []).map(([, ttl]) => Number(ttl));
       assert.ok(ends.every((ttl) => ttl <= 60_000 && ttl !== -1));
       assert.ok(Number(await db.redis.memory('USAGE', keys[0] ?? '')) < 300);
-      await db.redis.unlink(...keys);
+      const unlinking = db.redis.pipeline();
+      for (const key of keys) unlinking.unlink(key);
+      await unlinking.exec();
     } finally {
       await api.close();
     }

@@ -7,7 +7,7 @@ import { createMetrics } from '../../src/metrics.js';
 import { askServer } from '../../src/temporal/askServer.js';
 import { until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { itWithOneRedis, servers } from '../servers.js';
 import { startApi } from './runningApi.js';
 
 const never = () => new Promise<never>(() => undefined);
@@ -23,7 +23,7 @@ describe('GET /healthz, GET /readyz', () => {
     await api.close();
   });
 
-  it('answers 503 while Redis is unavailable, and 200 when it is back', async () => {
+  itWithOneRedis('answers 503 while Redis is unavailable, and 200 when it is back', async () => {
     const proxy = await startProxy(servers().redisUrl);
     const cut = await startApi({ redisUrl: proxy.url });
     proxy.hang();

@@ -7,7 +7,7 @@ import {
   resetRegistration,
 } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { describeWithOneRedis, itWithOneRedis, servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 describe('POST /register_push_notifications', () => {
@@ -272,7 +272,7 @@ describe('POST /register_push_notifications', () => {
       assert.ok(answer.headers.get('retry-after'));
       await assertError(answer, 503, /looked up/);
     });
-    it('Redis is unavailable', async () => {
+    itWithOneRedis('Redis is unavailable', async () => {
       const proxy = await startProxy(servers().redisUrl);
       const cut = await startApi({ prefix: api.prefix, redisUrl: proxy.url });
       proxy.hang();
@@ -301,7 +301,7 @@ describe('POST /register_push_notifications', () => {
     assert.equal((await getRegistration(api.deps.db, customer.client_token))?.url, winner.url);
   });
 
-  describe('failures between Redis and the API', () => {
+  describeWithOneRedis('failures between Redis and the API', () => {
     let proxied: RunningApi;
     let proxy: Awaited<ReturnType<typeof startProxy>>;
     beforeEach(async () => {

@@ -11,6 +11,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { replaceSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { stateChangesOf } from '../../src/redis/records/stateChanges.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
+import { keysMatching } from '../keysMatching.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
@@ -131,7 +132,7 @@ describe('PUT /push_notifications/headers', () => {
     const { redis } = api.deps.db;
     const sealed = await redis.hget(keys().signingSecrets, 'header:authorization');
     assert.match(sealed ?? '', /^k1:/);
-    for (const key of await redis.keys(`${keys().base}*`)) {
+    for (const key of await keysMatching(api.deps.db, `${keys().base}*`)) {
       assert.ok(!(await redis.dumpBuffer(key))?.includes(secret), key);
     }
     await reencryptSigningSecrets(api.deps.db, createSecretBox([newer, older]));

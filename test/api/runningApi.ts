@@ -86,7 +86,7 @@ export async function startApi(
     metrics,
     targetPolicy,
     readiness: createReadiness({
-      redis: () => db.redis.ping(),
+      redis: () => db.nodes.ping(),
       temporal: () => askServer(connection, lookEveryMs),
       ending: () => false,
     }),

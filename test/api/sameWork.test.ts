@@ -4,13 +4,13 @@ import { syncBuiltinESMExports } from 'node:module';
 import { Redis } from 'ioredis';
 import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { createClient, deleteClient } from '../../src/redis/records/clients.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { describeWithOneRedis, servers, uniquePrefix } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
 /** The work whose time could reveal to a stranger whether something exists. It is counted, because time depends on the machine. */
 const countedCrypto = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'scrypt', 'pbkdf2'] as const;
 
-describe('the same work is done for', () => {
+describeWithOneRedis('the same work is done for', () => {
   let api: RunningApi;
   let monitor: Redis;
   const commands: string[][] = [];

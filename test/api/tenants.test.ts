@@ -171,10 +171,12 @@ describe('tenants', () => {
 
   /** Everything that Redis holds of the clients and accounts, but counts of attempts, which are written seconds later. */
   async function everything(): Promise<string[]> {
-    const { redis } = api.deps.db;
+    const { redis, nodes } = api.deps.db;
     const keys: string[] = [];
-    for await (const page of redis.scanStream({ match: `${api.prefix}*`, count: 500 }))
-      keys.push(...(page as string[]));
+    for (const server of nodes.primaries()) {
+      for await (const page of server.scanStream({ match: `${api.prefix}*`, count: 500 }))
+        keys.push(...(page as string[]));
+    }
     const kept = keys
       .filter(
         (key) =>

@@ -6,6 +6,7 @@ import {
   resumeEndpoint,
   unpauseEndpoint,
 } from '../../src/redis/records/endpoint.js';
+import { keysMatching } from '../keysMatching.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Terminating, cancelling or resetting any workflow loses nothing', () => {
@@ -182,7 +183,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
 /** As a Redis that has gone back to a moment before them. */
 async function forget({ db }: Harness, client: string, patterns: string[]): Promise<void> {
   for (const pattern of patterns) {
-    const keys = await db.redis.keys(`${db.client(client).base}${pattern}`);
+    const keys = await keysMatching(db, `${db.client(client).base}${pattern}`);
     if (keys.length > 0) await db.redis.del(keys);
   }
 }

@@ -4,7 +4,7 @@ import { isRedisUnavailable } from '../../src/redis/connection/db.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
-import { servers } from '../servers.js';
+import { describeWithOneRedis, servers } from '../servers.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
@@ -236,7 +236,7 @@ describe('Claims by one process, deliveries by another', () => {
   });
 });
 
-describe('When Redis’ answer is lost with the connection', () => {
+describeWithOneRedis('When Redis’ answer is lost with the connection', () => {
   let line: Line;
   let givenUp = 0;
   let h: Harness;

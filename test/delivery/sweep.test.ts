@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { recoverFailed } from '../../src/redis/notifications/notifications.js';
-import { isIndexed } from '../../src/redis/owed/owed.js';
+import { isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('the sweep', () => {

@@ -102,7 +102,7 @@ describe('durability', function () {
     const durability = await openDurability(db, {
       ...{ trusted: false, ackReplicas: 0, log: createLogger('silent', 'faults') },
     });
-    await durability.reached();
+    await durability.reached('SITE');
     // Nothing is flushed from here on, as in the second before the next flush; what is written now is lost.
     await db.redis.config('SET', 'appendfsync', 'no');
     const file = await appendOnlyFile(join(system.dir, 'redis'));
@@ -110,7 +110,7 @@ describe('durability', function () {
     const { status, ids } = await tryToPublishBatch(scene, client, 20);
     assert.equal(status, 503, 'it is not known whether they were taken');
     assert.equal(await isOwed(scene, client), ids.length);
-    await assert.rejects(durability.reached(), RedisUnavailable);
+    await assert.rejects(durability.reached('SITE'), RedisUnavailable);
     durability.close();
     await system.kill('redis');
     await tearOff(file, (await sizeOf(file)) - flushed);

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../../local/ports.js';
 import { type RedisServer, startRedis } from '../../local/redis.js';
+import { type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { clockFinding } from '../../src/operator/doctor/clocks.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -219,6 +220,48 @@ describe('operator doctor', () => {
     it('fails without the replicas that are required', async () => {
       const { finding } = await examine({ REDIS_URL: redis.url, REDIS_ACK_REPLICAS: '1' });
       assert.match(finding('redis role')?.do ?? '', /REDIS_ACK_REPLICAS=1/);
+    });
+  });
+
+  describe('a Redis Cluster', () => {
+    let dir: string;
+    let cluster: RedisCluster;
+    before(async () => {
+      dir = await mkdtemp(join(tmpdir(), 'doctor-'));
+      cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach: 0 });
+    });
+    after(async () => {
+      await cluster.stop();
+      await rm(dir, { recursive: true });
+    });
+
+    it('is checked as a whole, and each primary on its own', async () => {
+      const ports = cluster.nodes.map(({ server }) => server.port);
+      const env = {
+        REDIS_URL: ports.map((port) => `redis://127.0.0.1:${port}`).join(),
+        REDIS_CLUSTER: 'true',
+      };
+      const { finding } = await examine(env);
+      assert.match(finding('redis')?.found ?? '', /^It answers in/);
+      assert.equal(finding('redis cluster')?.level, 'ok');
+      assert.equal(finding('redis cluster settings')?.level, 'ok');
+      assert.match(finding('redis cluster replicas')?.found ?? '', /^3 of 3 .* no replica/);
+      for (const port of ports) {
+        assert.equal(finding(`redis persistence 127.0.0.1:${port}`)?.level, 'ok');
+        assert.equal(finding(`redis role 127.0.0.1:${port}`)?.level, 'ok');
+      }
+      for (const { redis } of cluster.nodes) {
+        await redis.config('SET', 'cluster-require-full-coverage', 'yes');
+      }
+      const covering = await examine(env);
+      assert.match(
+        covering.finding('redis cluster settings')?.do ?? covering.ran.stdout,
+        /full-coverage to no/,
+      );
+      const one = { ...env, REDIS_URL: `redis://u:hidden@127.0.0.1:1,127.0.0.1:2` };
+      const away = await examine(one);
+      assert.match(away.finding('redis')?.found ?? '', /does not answer at .*127\.0\.0\.1:1/);
+      assert.equal((away.ran.stdout + away.ran.stderr).includes('hidden'), false);
     });
   });
 

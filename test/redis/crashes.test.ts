@@ -33,7 +33,8 @@ describe('after a crash', () => {
     assert.ok(first && second);
     await client.claim(first);
     const deciding = client.claimAgain(second, 0);
-    // Sent before the answer of the claim is here: there is no moment in between to crash in.
+    // Sent right after the claim, before its answer: there is no moment in between to crash in.
+    await new Promise(setImmediate);
     const by = client.db.redis.hget(
       client.db.client(client.clientToken).notification(second.notificationId),
       'by',

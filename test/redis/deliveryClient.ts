@@ -80,10 +80,13 @@ const opened = new Set<Db>();
 let count = 0;
 
 /** A client with a URL. */
-export async function newDeliveryClient(settings: Partial<DeliverySchedule> = {}): Promise<DeliveryClient> {
+export async function newDeliveryClient(
+  settings: Partial<DeliverySchedule> = {},
+  url = servers().redisUrl,
+): Promise<DeliveryClient> {
   let offsetMs = 0;
   const db = openDb({
-    url: servers().redisUrl,
+    url,
     prefix: uniquePrefix(),
     log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,

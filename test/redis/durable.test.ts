@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Redis } from 'ioredis';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { type Db, openDb, RedisUnavailable, waitForRedis } from '../../src/redis/connection/db.js';
@@ -12,6 +13,7 @@ import {
   openDurability,
 } from '../../src/redis/connection/durable.js';
 import { watchFsync } from '../../src/redis/connection/fsync.js';
+import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 
 interface Scene {
@@ -67,7 +69,7 @@ describe('durability', () => {
 
   const everySecond = ['--appendfsync', 'everysec'];
   const manyAtOnce = ({ durability }: Scene) =>
-    Promise.all(Array.from({ length: 50 }, () => durability.reached()));
+    Promise.all(Array.from({ length: 50 }, () => durability.reached('SITE')));
 
   it('comes with each answer of a Redis with appendfsync always, without asking', async () => {
     const scene = await open(await start([]));
@@ -92,7 +94,7 @@ describe('durability', () => {
   it('is asked for if the log is not flushed while it is rewritten', async () => {
     const scene = await open(await start(['--no-appendfsync-on-rewrite', 'yes']));
     const before = await scene.asked('waitaof');
-    await scene.durability.reached();
+    await scene.durability.reached('SITE');
     assert.equal((await scene.asked('waitaof')) - before, 1);
   });
 
@@ -102,7 +104,7 @@ describe('durability', () => {
     await redis.config('SET', 'appendfsync', 'everysec');
     redis.disconnect(true);
     await told(redis, 'ready');
-    await scene.durability.reached();
+    await scene.durability.reached('SITE');
     assert.equal(await scene.asked('waitaof'), 1);
   });
 
@@ -121,13 +123,13 @@ describe('durability', () => {
 
   it('is RedisUnavailable without the required replicas', async () => {
     const scene = await open(await start([]), { ackReplicas: 1 });
-    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
     assert.deepEqual(scene.said, []);
   });
 
   it('is RedisUnavailable if replicas are required of a Redis that cannot confirm them', async () => {
     const scene = await open(await start(['--appendonly', 'no']), { ackReplicas: 1 });
-    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
   });
 
   it('is reached once the replicas have the write, and not without them', async () => {
@@ -135,9 +137,27 @@ describe('durability', () => {
     const replica = await start(['--replicaof', '127.0.0.1', String(primary.port)]);
     const { db, durability } = await open(primary, { ackReplicas: 1 });
     await linked(db);
-    await durability.reached();
+    await durability.reached('SITE');
     await replica.stop();
-    await assert.rejects(durability.reached(), RedisUnavailable);
+    await assert.rejects(durability.reached('SITE'), RedisUnavailable);
+  });
+
+  it('is RedisUnavailable if the connection was lost meanwhile: another server may have confirmed the write', async () => {
+    const server = await start(everySecond);
+    const line = await startProxy(server.url);
+    begun.push({ stop: () => line.close() });
+    const { db, durability } = await open({ ...server, url: line.url });
+    await durability.reached('SITE');
+    const isLost = told(db.redis, 'close');
+    line.hang();
+    const reached = durability.reached('SITE');
+    db.redis.stream.destroy();
+    await isLost;
+    const isBack = told(db.redis, 'ready');
+    line.release();
+    await assert.rejects(reached, /the connection to redis was lost/);
+    await isBack;
+    await durability.reached('SITE');
   });
 
   it('is RedisUnavailable within 3 s while Redis is unavailable, and confirmed again when it is back', async () => {
@@ -149,13 +169,13 @@ describe('durability', () => {
     await server.child.exited;
     await isLost;
     const from = performance.now();
-    await assert.rejects(scene.durability.reached(), RedisUnavailable);
+    await assert.rejects(scene.durability.reached('SITE'), RedisUnavailable);
     assert.ok(performance.now() - from < 3000);
     const isBack = told(redis, 'ready');
     const again = await startRedis({ dir: join(dir, 'again'), port: server.port, binary: server.binary });
     begun.push(again);
     await isBack;
-    await scene.durability.reached();
+    await scene.durability.reached('SITE');
   });
 });
 
@@ -181,7 +201,7 @@ describe('whether Redis flushes its log with each write', () => {
   };
 
   /** Answers CONFIG GET as a server with these settings does, until a test has it fail. */
-  function fakeDb(given: Record<string, string>): { db: Db; fail(err: Error | undefined): void } {
+  function fakeRedis(given: Record<string, string>): { redis: Redis; fail(err: Error | undefined): void } {
     let failure: Error | undefined;
     const redis = Object.assign(new EventEmitter(), {
       config: async (_: string, pattern: string) => {
@@ -192,7 +212,7 @@ describe('whether Redis flushes its log with each write', () => {
       },
     });
     return {
-      db: { redis } as unknown as Db,
+      redis: redis as unknown as Redis,
       fail: (err) => {
         failure = err;
       },
@@ -211,7 +231,7 @@ describe('whether Redis flushes its log with each write', () => {
         [settings, true],
         [{ ...settings, [name]: other }, false],
       ] as const) {
-        const watch = watchFsync(fakeDb(given).db);
+        const watch = watchFsync(fakeRedis(given).redis);
         await watch.asked;
         assert.equal(watch.always(), expected, JSON.stringify(given));
         watch.close();
@@ -220,32 +240,32 @@ describe('whether Redis flushes its log with each write', () => {
   });
 
   it('is not changed by one slow answer, but by a refusal', async () => {
-    const { db, fail } = fakeDb(settings);
-    const watch = watchFsync(db);
+    const { redis, fail } = fakeRedis(settings);
+    const watch = watchFsync(redis);
     await watch.asked;
     for (const [message, expected] of [
       ['Command timed out', true],
       ["NOPERM this user has no permissions to run the 'config|get' command", false],
     ] as const) {
       fail(new Error(message));
-      db.redis.emit('ready');
+      redis.emit('ready');
       await turned();
       assert.equal(watch.always(), expected, message);
     }
     fail(undefined);
-    db.redis.emit('ready');
+    redis.emit('ready');
     await turned();
     assert.equal(watch.always(), true);
     watch.close();
   });
 
   it('is unknown between two connections, until the next one was asked', async () => {
-    const { db } = fakeDb(settings);
-    const watch = watchFsync(db);
+    const { redis } = fakeRedis(settings);
+    const watch = watchFsync(redis);
     await watch.asked;
-    db.redis.emit('close');
+    redis.emit('close');
     assert.equal(watch.always(), false);
-    db.redis.emit('ready');
+    redis.emit('ready');
     await turned();
     assert.equal(watch.always(), true);
     watch.close();

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
+import { keysMatching } from '../keysMatching.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
@@ -24,7 +25,7 @@ async function snapshot(client: DeliveryClient): Promise<() => Promise<void>> {
 
 async function keysOf(client: DeliveryClient): Promise<string[]> {
   const { base } = client.db.client(client.clientToken);
-  return await client.db.redis.keys(`${base.replaceAll('[', '\\[')}*`);
+  return await keysMatching(client.db, `${base.replaceAll('[', '\\[')}*`);
 }
 
 async function isOwed(client: DeliveryClient, asset: string): Promise<string | undefined> {

@@ -11,6 +11,7 @@ import {
 } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { signingSecrets } from '../../src/redis/records/signingSecrets.js';
+import { keysMatching } from '../keysMatching.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 describe('the receiver of an account’s notices', () => {
@@ -73,6 +74,6 @@ describe('the receiver of an account’s notices', () => {
     assert.deepEqual(await signingSecrets(db, box, told), []);
     assert.equal(await removeNoticesUrl(db, accountId), undefined);
     const { base } = db.client(told);
-    assert.deepEqual(await db.redis.keys(`${base}*`), []);
+    assert.deepEqual(await keysMatching(db, `${base}*`), []);
   });
 });

@@ -8,6 +8,7 @@ import { announceRuns, maxRuns } from '../../src/redis/runs/announce.js';
 import { applyToClient, changeRun, forgetAtClient, type RunChange } from '../../src/redis/runs/change.js';
 import { holdRun } from '../../src/redis/runs/hold.js';
 import { getRun, type RunCounts, sumRun } from '../../src/redis/runs/runs.js';
+import { keysMatching } from '../keysMatching.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
@@ -62,7 +63,7 @@ describe('Analysis runs at a client', () => {
 
   it('writes nothing about runs for an event without one', async () => {
     await client.attempt(await owe('a'), { ok: true });
-    const keys = await client.db.redis.keys(`${client.db.prefix}*run*`);
+    const keys = await keysMatching(client.db, `${client.db.prefix}*run*`);
     assert.deepEqual(keys, []);
   });
 
@@ -369,7 +370,7 @@ describe('Analysis runs at a client', () => {
     );
     assert.equal((await getRun(client.db, 'held'))?.state, 'paused');
     assert.equal(await stateOf(held), 'waiting');
-    const left = await redis.keys(`${client.db.prefix}*one`);
+    const left = await keysMatching(client.db, `${client.db.prefix}*one`);
     assert.deepEqual(left, []);
   });
 });

@@ -6,7 +6,7 @@ import { Redis } from 'ioredis';
 import { type FieldOf, fields, type HashName } from '../../src/redis/connection/fields.js';
 import { clientKeys } from '../../src/redis/connection/keys.js';
 import { script } from '../../src/redis/connection/script.js';
-import { servers } from '../servers.js';
+import { itWithOneRedis, servers } from '../servers.js';
 import { callsOf, stringsOf, tokensOf, variablesOf } from './lua.js';
 
 const folder = join(import.meta.dirname, '../../src/redis');
@@ -207,7 +207,7 @@ describe('The Lua scripts', () => {
     assert.deepEqual(unused, []);
   });
 
-  it('are compiled by the server, under the hash by which they are called', async () => {
+  itWithOneRedis('are compiled by the server, under the hash by which they are called', async () => {
     const redis = new Redis(servers().redisUrl);
     for (const name of scripts) {
       const { source, sha } = script(name);

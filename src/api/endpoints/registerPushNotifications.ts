@@ -117,7 +117,8 @@ const storeUrl =
     const result = await register(db, secretBox, { clientToken, accountId, url });
     if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
     // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.
-    await withTimeout(deps.durability.reached(), result.storingSinceMs + answerWithinMs - Date.now(), () => {
+    const leftMs = result.storingSinceMs + answerWithinMs - Date.now();
+    await withTimeout(deps.durability.reached(clientToken), leftMs, () => {
       throw unavailable();
     });
     if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable();

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
-import { owedClients } from '../../redis/owed/owed.js';
+import { indexedClients } from '../../redis/owed/owedIndex.js';
 import { type ClientHealth, type Health, healthOfClients } from '../health/health.js';
 import { type OwnHealth, readOwnHealth, redisAsFact } from '../health/ownHealth.js';
 import { type Rates, type Reading, ratesBetween, readMetrics } from '../health/rates.js';
@@ -58,7 +58,7 @@ async function lookOnce(
   const seen = { atMs: Date.now(), rates: ratesBetween(before, metrics) };
   try {
     const tokens: string[] = [];
-    for await (const page of owedClients(await operator.db())) tokens.push(...page);
+    for await (const page of indexedClients(await operator.db())) tokens.push(...page);
     const [own, health] = await Promise.all([readOwnHealth(operator), healthOfClients(operator, tokens)]);
     return { ...seen, own, health, verdict: judge(own, health) };
   } catch (err) {

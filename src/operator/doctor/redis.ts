@@ -7,27 +7,44 @@ import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox
 import { answerTimeOf, slowRedisMs } from '../health/ownHealth.js';
 import { span } from '../terminal/moment.js';
 import { clockFinding, readRedisClock } from './clocks.js';
+import { checkCluster } from './cluster.js';
 import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
 
 type Values = Record<string, string>;
 
 export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
-  const { redis } = db;
   const answerMs = await answerTimeOf(db);
+  const answers =
+    answerMs < slowRedisMs
+      ? ok('redis', `It answers in ${span(answerMs)}.`)
+      : fail('redis', `It takes ${span(answerMs)} to answer.`, 'Check its host, its disk and SLOWLOG GET.');
+  const ofServers = await Promise.all(
+    db.nodes.primaries().map(async (server) => {
+      const findings = await checkServer(server, config);
+      if (!db.nodes.isCluster) return findings;
+      const { host, port } = server.options;
+      return findings.map((finding) => ({ ...finding, check: `${finding.check} ${host}:${port}` }));
+    }),
+  );
+  return [
+    answers,
+    ...(await checkCluster(db)),
+    ...ofServers.flat(),
+    ofLayout(await db.redis.get(db.global.layout)),
+    await ofSecrets(db, config),
+  ];
+}
+
+async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
   const info = await readInfo(redis);
   const settings = await readSettings(redis);
   return [
-    answerMs < slowRedisMs
-      ? ok('redis', `It answers in ${span(answerMs)}.`)
-      : fail('redis', `It takes ${span(answerMs)} to answer.`, 'Check its host, its disk and SLOWLOG GET.'),
     ofVersion(info),
     clockFinding('redis clock', "Redis'", await readRedisClock(redis)),
     ...ofSettings(settings, config),
     ofMemory(info),
     ofDisk(info),
     ofRole(info, config),
-    ofLayout(await redis.get(db.global.layout)),
-    await ofSecrets(db, config),
   ];
 }
 

@@ -15,13 +15,14 @@ const meanings: Record<string, string> = {
 };
 
 /**
- * Writes the mark that the service writes when it waits for the disk; nothing reads it.
+ * Writes the mark, on each primary, that the service writes when it waits for the disk; nothing reads it.
  * @returns `ok`, or why Redis refuses writes
  * @throws if Redis does not answer
  */
 export async function askForWrite(db: Db): Promise<string> {
   try {
-    await db.redis.set(db.global.diskMark, Date.now());
+    const marks = db.nodes.primaries().map((node) => db.nodes.keyOn(node, db.global.diskMark));
+    await Promise.all(marks.map((mark) => mark !== undefined && db.redis.set(mark, Date.now())));
     return 'ok';
   } catch (err) {
     const word = firstWord(err);

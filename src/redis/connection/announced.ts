@@ -1,9 +1,10 @@
 import type { Redis } from 'ioredis';
+import type { Db } from './db.js';
 
 /**
  * Remembers the names that this process has written over its present connection, so that it does not write them again: the
- * oldest first, and only as long as they count. After a reconnect the server may have lost its last second: every name is
- * due again.
+ * oldest first, and only as long as they count. After a reconnect, or a failover in a cluster, a server may have lost its last
+ * second: every name is due again.
  */
 export class Announced {
   readonly #by = new WeakMap<Redis, Map<string, number>>();
@@ -11,33 +12,38 @@ export class Announced {
   constructor(readonly countsForMs: number) {}
 
   /** Tells whether a name must be written (again). @param at now, ms */
-  isDue(redis: Redis, name: string, at: number): boolean {
-    return at - (this.#of(redis).get(name) ?? Number.NEGATIVE_INFINITY) > this.countsForMs;
+  isDue(db: Db, name: string, at: number): boolean {
+    return at - (this.#of(db).get(name) ?? Number.NEGATIVE_INFINITY) > this.countsForMs;
   }
 
-  note(redis: Redis, names: Iterable<string>, at: number): void {
-    const known = this.#of(redis);
-    for (const name of names) {
-      known.delete(name);
-      known.set(name, at);
-    }
-    for (const [name, since] of known) {
-      if (at - since <= this.countsForMs) break;
-      known.delete(name);
-    }
+  /**
+   * Call it before a write. Returns a function that remembers the written names, unless a server was lost meanwhile.
+   * @param at now, ms
+   */
+  noting(db: Db, at: number): (names: Iterable<string>) => void {
+    const known = this.#of(db);
+    return (names) => {
+      for (const name of names) {
+        known.delete(name);
+        known.set(name, at);
+      }
+      for (const [name, since] of known) {
+        if (at - since <= this.countsForMs) break;
+        known.delete(name);
+      }
+    };
   }
 
-  forget(redis: Redis, name: string): void {
-    this.#of(redis).delete(name);
+  forget(db: Db, name: string): void {
+    this.#of(db).delete(name);
   }
 
-  #of(redis: Redis): Map<string, number> {
-    let names = this.#by.get(redis);
-    if (names === undefined) {
-      names = new Map();
-      this.#by.set(redis, names);
-      redis.once('close', () => this.#by.delete(redis));
-    }
+  #of({ redis, nodes }: Db): Map<string, number> {
+    const known = this.#by.get(redis);
+    if (known !== undefined) return known;
+    const names = new Map<string, number>();
+    this.#by.set(redis, names);
+    nodes.onLost(() => this.#by.set(redis, new Map()));
     return names;
   }
 }

@@ -6,12 +6,18 @@
  */
 import { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
+import { type RedisAddress, readRedisAddress } from '../../redisSettings.js';
+import { openCluster } from './cluster.js';
 import { coalesceWrites } from './coalesceWrites.js';
+import { type ConnectionSettings, connectionSettings, retryStrategy } from './connectionSettings.js';
 import { clientKeys, globalKeys } from './keys.js';
+import { type Nodes, singleNode } from './nodes.js';
 import { type CommandObserver, observeCommands } from './observeCommands.js';
 
 export interface Db {
+  /** Takes every command, and in a cluster sends it to the node of its key. For commands about one server use `nodes`. */
   redis: Redis;
+  nodes: Nodes;
   prefix: string;
   global: ReturnType<typeof globalKeys>;
   client(clientToken: string): ReturnType<typeof clientKeys>;
@@ -20,6 +26,7 @@ export interface Db {
 }
 
 export interface DbOptions {
+  /** redisSettings.ts */
   url: string;
   prefix: string;
   log: Logger;
@@ -33,45 +40,67 @@ export class RedisUnavailable extends Error {
   override name = 'RedisUnavailable';
 }
 
-/** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
-const deadAfterMs = 500;
-
+/** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
-  const commandTimeoutMs = options.commandTimeoutMs ?? 1000;
-  const redis = new Redis(options.url, {
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    connectTimeout: 1000,
-    commandTimeout: commandTimeoutMs,
-    socketTimeout: commandTimeoutMs + deadAfterMs,
-    retryStrategy: (times) => Math.min(50 * times, 500),
-    enableAutoPipelining: false,
-    // A demoted primary keeps its connections: a new connection leads to the new primary.
-    reconnectOnError: (err) => err.message.startsWith('READONLY'),
-  });
+  const { redis, nodes } = open(
+    readRedisAddress(options.url),
+    connectionSettings(options.commandTimeoutMs ?? 1000),
+    options.log,
+  );
   if (options.observe !== undefined) observeCommands(redis, options.observe);
+  return {
+    redis,
+    nodes,
+    prefix: options.prefix,
+    global: globalKeys(options.prefix),
+    client: (clientToken) => clientKeys(options.prefix, clientToken),
+    clockOffsetMs: options.clockOffsetMs ?? (() => 0),
+  };
+}
+
+function open(address: RedisAddress, settings: ConnectionSettings, log: Logger): Pick<Db, 'redis' | 'nodes'> {
+  if (address.kind === 'cluster') return openCluster(address, settings, log);
+  const redis = openSingle(address, settings);
   redis.on('connect', () => coalesceWrites(redis.stream));
   let told = false;
   redis.on('error', (err: Error) => {
-    if (!told) options.log.warn({ reason: err.message }, 'redis is away');
+    if (!told) log.warn({ reason: err.message }, 'redis is away');
     told = true;
   });
   redis.on('ready', () => {
-    if (told) options.log.info('redis is back');
+    if (told) log.info('redis is back');
     told = false;
   });
-  return dbOf(redis, options.prefix, options.clockOffsetMs);
+  return { redis, nodes: singleNode(redis) };
 }
 
-export function dbOf(redis: Redis, prefix: string, clockOffsetMs: () => number = () => 0): Db {
-  return {
-    redis,
-    prefix,
-    global: globalKeys(prefix),
-    client: (clientToken) => clientKeys(prefix, clientToken),
-    clockOffsetMs,
+function openSingle(
+  address: RedisAddress & { kind: 'single' | 'sentinel' },
+  settings: ConnectionSettings,
+): Redis {
+  const options = {
+    ...settings,
+    retryStrategy,
+    // A demoted primary keeps its connections: a new connection leads to the new primary.
+    reconnectOnError: (err: Error) => err.message.startsWith('READONLY'),
   };
+  if (address.kind === 'single') return new Redis(address.url, options);
+  const { sentinels, sentinel, name, db, tls, username, password } = address;
+  return new Redis({
+    ...options,
+    sentinels,
+    name,
+    db,
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(sentinel.username !== undefined && { sentinelUsername: sentinel.username }),
+    ...(sentinel.password !== undefined && { sentinelPassword: sentinel.password }),
+    ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
+    sentinelRetryStrategy: retryStrategy,
+    sentinelCommandTimeout: 1000,
+    // Sentinels announce a new primary, also if the old one is silent and keeps its connections.
+    failoverDetector: true,
+  });
 }
 
 /** Closes the connection for good. Owners of a second connection close it on this one's `end`. */
@@ -82,13 +111,15 @@ export function closeDb({ redis }: Db): void {
   if (between) redis.emit('end');
 }
 
-/** Waits until the server answers. @throws after `timeoutMs` */
+/** Waits until every server answers. @throws after `timeoutMs` */
 export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
   const end = Date.now() + timeoutMs;
   for (;;) {
     try {
-      await db.redis.ping();
-      return;
+      const servers = db.nodes.primaries();
+      await Promise.all(servers.map((server) => server.ping()));
+      if (db.redis.status === 'ready') return;
+      throw new Error('the nodes of the cluster are not known yet');
     } catch (err) {
       if (Date.now() > end) throw new RedisUnavailable('redis did not answer', { cause: err });
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -108,6 +139,9 @@ const unavailableWords = new RegExp(
     "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
     'ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT',
     'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^BUSY ',
+    // Of a cluster: one node or all are unavailable, or a slot is being moved.
+    "Cluster isn't ready|cluster is down|None of startup nodes|Failed to refresh slots cache",
+    '^(MOVED|ASK|TRYAGAIN) |Too many Cluster redirections|Cluster is ended',
     // No memory left; no disk left.
     'OOM command not allowed|MISCONF',
   ].join('|'),

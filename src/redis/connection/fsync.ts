@@ -1,4 +1,4 @@
-import type { Db } from './db.js';
+import type { Redis } from 'ioredis';
 
 export interface FsyncWatch {
   /** Whether Redis is known to have every answered write on its disk, also while it rewrites its log. */
@@ -12,11 +12,11 @@ export interface FsyncWatch {
 const askEveryMs = 30_000;
 
 /** Asks at each connection and from time to time. If Redis does not say (CONFIG may be forbidden), it is unknown. */
-export function watchFsync(db: Db): FsyncWatch {
+export function watchFsync(redis: Redis): FsyncWatch {
   let always = false;
   const ask = async () => {
     try {
-      always = await readFsync(db);
+      always = await readFsync(redis);
     } catch (err) {
       // A slow answer says nothing about the setting; a refusal does.
       if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) always = false;
@@ -26,8 +26,8 @@ export function watchFsync(db: Db): FsyncWatch {
     always = false;
   };
   const asked = ask();
-  db.redis.on('ready', ask);
-  db.redis.on('close', lost);
+  redis.on('ready', ask);
+  redis.on('close', lost);
   const timer = setInterval(ask, askEveryMs);
   timer.unref();
   return {
@@ -35,15 +35,15 @@ export function watchFsync(db: Db): FsyncWatch {
     asked,
     close() {
       clearInterval(timer);
-      db.redis.off('ready', ask);
-      db.redis.off('close', lost);
+      redis.off('ready', ask);
+      redis.off('close', lost);
     },
   };
 }
 
-async function readFsync(db: Db): Promise<boolean> {
-  const flat = (await db.redis.config('GET', 'append*')) as string[];
-  const [, onRewrite] = (await db.redis.config('GET', 'no-appendfsync-on-rewrite')) as string[];
+async function readFsync(redis: Redis): Promise<boolean> {
+  const flat = (await redis.config('GET', 'append*')) as string[];
+  const [, onRewrite] = (await redis.config('GET', 'no-appendfsync-on-rewrite')) as string[];
   const setting = (name: string): string | undefined => flat[flat.indexOf(name) + 1];
   return setting('appendonly') === 'yes' && setting('appendfsync') === 'always' && onRewrite === 'no';
 }

@@ -16,7 +16,8 @@
  *   console-link:<sha256>         string: JSON of the owner of a console link; 15 minutes (consoleSessions.ts)
  *   console-session:<sha256>      string: the same for a session that a link has opened; 8 hours
  *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
- *   owed-clients                  sorted set: client token by the time its last claim began (ms)
+ *   owed-clients                  sorted set: client token by the time its last claim began (ms); in a cluster
+ *                                 owed-clients:{<n>}, each beside the clients in it (redis/owed/owedIndex.ts)
  *   audit                         stream of operators' changes
  *   audit-told                    id of the last audit entry that is in the service's log
  *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are reclaimed
@@ -33,7 +34,7 @@
  *   changed-runs                  set: runs whose clients do not all follow their state yet
  *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
  *   token-failures:<id and address>  number: failed token calls in the window that ends with the key (tokenLimits.ts)
- *   disk-mark                     string: written to learn whether a write reaches the disk (durable.ts)
+ *   disk-mark                     string: written to learn whether a write reaches the disk (nodeDurability.ts)
  *   counts                        hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
  *
  * Of one client, `{T}:` before each
@@ -90,6 +91,8 @@ export function globalKeys(prefix: string) {
     clients: `${prefix}clients`,
     deletedClients: `${prefix}deleted-clients`,
     owedClients: `${prefix}owed-clients`,
+    /** The part of it with this hash tag, in a cluster. */
+    owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`,
     audit: `${prefix}audit`,
     auditTold: `${prefix}audit-told`,
     reclaimedUntil: `${prefix}reclaimed-until`,
@@ -109,7 +112,7 @@ export function globalKeys(prefix: string) {
     accountRate: `${prefix}account-rate`,
     /** Prefix of the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
-    /** The key written before each wait for the disk (durable.ts). */
+    /** The key written before each wait for the disk (nodeDurability.ts); in a cluster `disk-mark:{<n>}` on each node. */
     diskMark: `${prefix}disk-mark`,
   };
 }

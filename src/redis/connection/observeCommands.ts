@@ -16,7 +16,7 @@ interface SentCommand {
 /** Times each command from the moment it is sent. It makes no promise, because every event passes here. */
 export function observeCommands(redis: Redis, observe: CommandObserver): void {
   const send = redis.sendCommand.bind(redis);
-  redis.sendCommand = (command, stream) => {
+  redis.sendCommand = (command, ...rest) => {
     const sent = command as unknown as SentCommand;
     const { resolve, reject } = sent;
     const sentAt = performance.now();
@@ -30,7 +30,7 @@ export function observeCommands(redis: Redis, observe: CommandObserver): void {
       observe(performance.now() - sentAt, isAnswer ? undefined : classOf(err.message));
       reject(err);
     };
-    return send(command, stream);
+    return send(command, ...rest);
   };
 }
 
@@ -38,8 +38,9 @@ const classes: readonly (readonly [RegExp, RedisErrorClass])[] = [
   [/OOM command not allowed/, 'full'],
   [/MISCONF/, 'disk'],
   [/timed out/, 'timeout'],
-  [/^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|BUSY)\b/, 'not_ready'],
-  [/Connection is closed|isn't writeable|max retries per request|ECONN|EPIPE|ETIMEDOUT/, 'away'],
+  [/^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|BUSY|TRYAGAIN)\b/, 'not_ready'],
+  [/Too many Cluster redirections|cluster is down/, 'not_ready'],
+  [/Connection is closed|isn't writeable|isn't ready|max retries per request|ECONN|EPIPE|ETIMEDOUT/, 'away'],
 ];
 
 function classOf(message: string): RedisErrorClass {

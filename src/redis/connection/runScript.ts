@@ -11,8 +11,7 @@ export function runScript(
   clientToken: string,
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
-  const base = db.client(clientToken).base;
-  return evalScript(db.redis, given, [base], [db.clockOffsetMs(), ...args], null);
+  return evalScript(db.redis, given, keysOf(db, clientToken), [db.clockOffsetMs(), ...args], null);
 }
 
 /** Runs a script of one client that reads its arguments from `q` (shared/table.lua). Strings are returned as text. */
@@ -24,7 +23,7 @@ export function runTable(
   bytes: readonly Buffer[] = [],
 ): Promise<unknown> {
   const args = [db.clockOffsetMs(), JSON.stringify(q), Buffer.concat(bytes)];
-  return evalScript(db.redis, given, [db.client(clientToken).base], args, 'utf8');
+  return evalScript(db.redis, given, keysOf(db, clientToken), args, 'utf8');
 }
 
 /** Runs a script with the given keys, all of one hash tag. Strings are returned as text. */
@@ -35,6 +34,17 @@ export function evaluate(
   args: readonly ScriptArgument[],
 ): Promise<unknown> {
   return evalScript(db.redis, given, keys, args, 'utf8');
+}
+
+/**
+ * Returns KEYS of a client's script: the prefix of the client's keys, which is not a key itself. While a cluster moves
+ * the client's slot key by key, some keys are on one node and some on the other, and a script would fail halfway or
+ * find nothing. With a second name, both nodes refuse the whole script (TRYAGAIN) until the slot has moved, because the prefix
+ * is never there.
+ */
+function keysOf(db: Db, clientToken: string): string[] {
+  const { base, client } = db.client(clientToken);
+  return db.nodes.isCluster ? [base, client] : [base];
 }
 
 /**

@@ -1,8 +1,9 @@
-/** Keeps the index of clients that are owed something, and reads whether catch-up works on them. */
+/** Announces claims to the index of clients that are owed something, and reads whether catch-up works on them. */
 import { Announced } from '../connection/announced.js';
 import type { Db } from '../connection/db.js';
-import { evaluate, runScript } from '../connection/runScript.js';
+import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
+import { addToIndex, dropFromIndex, indexedClients } from './owedIndex.js';
 
 /** After this time an announced claim has happened or never will. */
 const unclaimedMs = 600_000;
@@ -21,35 +22,22 @@ export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<
   const at = Date.now() + db.clockOffsetMs();
   const missing = new Set<string>();
   for (const clientToken of clientTokens) {
-    if (announced.isDue(db.redis, clientToken, at)) missing.add(clientToken);
+    if (announced.isDue(db, clientToken, at)) missing.add(clientToken);
   }
   if (missing.size === 0) return undefined;
-  return db.redis
-    .zadd(db.global.owedClients, ...[...missing].flatMap((token) => [at, token]))
-    .then(() => announced.note(db.redis, missing, at));
+  const note = announced.noting(db, at);
+  return addToIndex(db, missing, at).then(() => note(missing));
 }
 
 /** Removes a client that does not exist: made-up client tokens are not kept. */
 export function forgetAnnouncement(db: Db, clientToken: string): void {
-  announced.forget(db.redis, clientToken);
-}
-
-/** Lists every client that may be owed something. */
-export async function* owedClients(db: Db): AsyncGenerator<string[]> {
-  let cursor = '0';
-  do {
-    const [next, flat] = await db.redis.zscan(db.global.owedClients, cursor, 'COUNT', 500);
-    cursor = next;
-    const page: string[] = [];
-    for (let i = 0; i < flat.length; i += 2) page.push(flat[i] as string);
-    if (page.length > 0) yield page;
-  } while (cursor !== '0');
+  announced.forget(db, clientToken);
 }
 
 /** Counts owed assets over all clients. */
 export async function owedInAll(db: Db): Promise<number> {
   let sum = 0;
-  for await (const page of owedClients(db)) {
+  for await (const page of indexedClients(db)) {
     const pipeline = db.redis.pipeline();
     for (const clientToken of page) {
       pipeline.hlen(db.client(clientToken).owed).hlen(db.client(clientToken).flight);
@@ -62,18 +50,11 @@ export async function owedInAll(db: Db): Promise<number> {
   return sum;
 }
 
-/** Returns whether the sweep knows that this client may be owed something. */
-export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
-  return (await db.redis.zscore(db.global.owedClients, clientToken)) !== null;
-}
-
 /** Removes a client that is owed nothing from the index, unless a claim was announced recently. */
 export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
   const before = Date.now() + db.clockOffsetMs() - unclaimedMs;
-  await evaluate(db, forget, [db.global.owedClients], [clientToken, before]);
+  await dropFromIndex(db, clientToken, before);
 }
-
-const forget = script('forgetOwedClient');
 
 export interface OwedOverview {
   owed: number;

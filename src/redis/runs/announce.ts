@@ -27,7 +27,7 @@ export function announceRuns(
   for (const { runId } of events) {
     if (runId === undefined) continue;
     const at = Date.now() + db.clockOffsetMs();
-    if (announced.isDue(db.redis, `${runId} ${clientToken}`, at)) missing = (missing ?? new Set()).add(runId);
+    if (announced.isDue(db, `${runId} ${clientToken}`, at)) missing = (missing ?? new Set()).add(runId);
   }
   if (missing === undefined) return undefined;
   return Promise.all([...missing].map((runId) => announce(db, runId, clientToken)));
@@ -36,20 +36,22 @@ export function announceRuns(
 async function announce(db: Db, runId: string, clientToken: string): Promise<void> {
   const at = Date.now() + db.clockOffsetMs();
   const { run, runs, runClients, openRuns } = db.global;
-  // First the client, then the state: a later change of the state finds the client.
+  const note = announced.noting(db, at);
+  // First the client, then the state: a later change of the state finds the client. In a cluster they may be on two nodes,
+  // so one answer is awaited before the other command is sent.
+  await db.redis.sadd(runClients(runId), clientToken);
   const answers = await runPipeline(
     db.redis
       .pipeline()
-      .sadd(runClients(runId), clientToken)
       .hsetnx(run(runId), 'first_at', at)
       .hmget(run(runId), 'state', 'version')
       .sadd(openRuns, runId)
       .zadd(runs, at, runId),
   );
-  const [state, version] = answers[2] as (string | null)[];
+  const [state, version] = answers[1] as (string | null)[];
   await followState(db, clientToken, runId, stateOf(state), Number(version ?? 0));
-  announced.note(db.redis, [`${runId} ${clientToken}`], at);
-  if (answers[4] === 1) await keepNewest(db);
+  note([`${runId} ${clientToken}`]);
+  if (answers[3] === 1) await keepNewest(db);
 }
 
 async function followState(

@@ -19,7 +19,7 @@ export function updatesEndpoint(deps: ApiDeps): Middleware[] {
       ...(after !== undefined && { after: readUpdateCursor(after) }),
     });
     // Without this a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
-    await deps.durability.reached();
+    await deps.durability.reached(ctx.state.client.clientToken);
     if (page === undefined) throw new ApiError('cursor_expired', expired);
     ctx.body = {
       updates: page.updates.map(({ platformId, notificationId, updatedAt }) => ({

@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { needsLookup } from '../../../outgoing/target.js';
+import { toldAccount } from '../../../redis/connection/keys.js';
 import { type NoticesUrl, removeNoticesUrl, setNoticesUrl } from '../../../redis/records/notices.js';
 import { shortened } from '../../../shortened.js';
 import { urlWithoutQuery } from '../../../urlWithoutQuery.js';
@@ -71,7 +72,7 @@ const storeUrl =
   async (ctx) => {
     const { token, url } = ctx.state;
     const stored = await setNoticesUrl(db, secretBox, token.accountId, url);
-    await durability.reached();
+    await durability.reached(toldAccount(token.accountId));
     ctx.body = present(stored);
   };
 
@@ -95,7 +96,7 @@ export function removeNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
     async (ctx) => {
       const { token, notices } = ctx.state;
       const url = await removeNoticesUrl(db, token.accountId);
-      await durability.reached();
+      await durability.reached(toldAccount(token.accountId));
       ctx.body = { removed_url: url ?? notices.url };
     },
   );

@@ -1,0 +1,35 @@
+import type { ChainableCommander, Cluster } from 'ioredis';
+
+type Call = () => Promise<unknown>;
+type Commands = Record<PropertyKey, (...args: unknown[]) => Promise<unknown>>;
+
+/**
+ * Returns a pipeline whose keys may be on any nodes of a cluster (the one of ioredis takes keys of one node). Its commands are
+ * sent in one turn, and so share the writes to each node; each follows a moved slot on its own. Commands for different nodes
+ * may run in any order.
+ */
+export function spreadPipeline(cluster: Cluster): ChainableCommander {
+  const calls: Call[] = [];
+  const commands = cluster as unknown as Commands;
+  const pipeline: ChainableCommander = new Proxy({} as ChainableCommander, {
+    get(_, name) {
+      if (name === 'exec') return () => Promise.all(calls.map(answered));
+      if (name === 'length') return calls.length;
+      // A caller who awaits the pipeline itself gets the pipeline.
+      if (name === 'then') return undefined;
+      return (...args: unknown[]) => {
+        calls.push(() => (commands[name] as Commands[string]).apply(cluster, args));
+        return pipeline;
+      };
+    },
+  });
+  return pipeline;
+}
+
+async function answered(call: Call): Promise<[Error | null, unknown]> {
+  try {
+    return [null, await call()];
+  } catch (err) {
+    return [err as Error, undefined];
+  }
+}

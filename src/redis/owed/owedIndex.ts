@@ -1,0 +1,63 @@
+/**
+ * Keeps the index of clients that are owed something. One Redis has one sorted set; a cluster has 256, each in a
+ * slot beside those of its clients, so that an unavailable node delays only its own clients, and no key takes every claim.
+ */
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/runScript.js';
+import { script } from '../connection/script.js';
+import { rangeTags, slotOf, tagBeside } from '../connection/slots.js';
+
+/** Writes clients with the time of their claims (ms). */
+export async function addToIndex(db: Db, clientTokens: Iterable<string>, atMs: number): Promise<void> {
+  const added = new Map<string, (string | number)[]>();
+  for (const clientToken of clientTokens) {
+    const key = keyOf(db, clientToken);
+    const members = added.get(key) ?? [];
+    added.set(key, members);
+    members.push(atMs, clientToken);
+  }
+  await Promise.all([...added].map(([key, members]) => db.redis.zadd(key, ...members)));
+}
+
+/** Reads every client of the index, in pages. */
+export async function* indexedClients(db: Db): AsyncGenerator<string[]> {
+  for (const key of keysOf(db)) yield* membersOf(db, key);
+}
+
+async function* membersOf(db: Db, key: string): AsyncGenerator<string[]> {
+  let cursor = '0';
+  do {
+    const [next, flat] = await db.redis.zscan(key, cursor, 'COUNT', 500);
+    cursor = next;
+    const page = flat.filter((_, i) => i % 2 === 0);
+    if (page.length > 0) yield page;
+  } while (cursor !== '0');
+}
+
+/** Returns whether the sweep knows that this client may be owed something. */
+export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
+  const scores = await Promise.all(whereFor(db, clientToken).map((key) => db.redis.zscore(key, clientToken)));
+  return scores.some((score) => score !== null);
+}
+
+/** Removes a client, unless a claim was announced since `beforeMs`. */
+export async function dropFromIndex(db: Db, clientToken: string, beforeMs: number): Promise<void> {
+  for (const key of whereFor(db, clientToken)) await evaluate(db, forget, [key], [clientToken, beforeMs]);
+}
+
+const forget = script('forgetOwedClient');
+
+function keyOf(db: Db, clientToken: string): string {
+  if (!db.nodes.isCluster) return db.global.owedClients;
+  return db.global.owedClientsBeside(tagBeside(slotOf(db.client(clientToken).base)));
+}
+
+/** A cluster with the keys of a former single Redis has its index too. */
+function whereFor(db: Db, clientToken: string): string[] {
+  return [...new Set([keyOf(db, clientToken), db.global.owedClients])];
+}
+
+function keysOf(db: Db): string[] {
+  const { owedClients, owedClientsBeside } = db.global;
+  return db.nodes.isCluster ? [owedClients, ...rangeTags().map(owedClientsBeside)] : [owedClients];
+}

@@ -1,0 +1,89 @@
+/** A primary with two replicas, and three Sentinels that watch it. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { type Child, startChild } from '../local/child.js';
+import { freePort } from '../local/ports.js';
+import { type RedisServer, startRedis } from '../local/redis.js';
+
+export interface SentinelSet {
+  /** Names the Sentinels. */
+  url: string;
+  /** Kills whatever server is the primary now. */
+  killPrimary(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const name = 'the-primary';
+const downAfterMs = 2000;
+
+export async function startSentinels(options: { dir: string; binary: string }): Promise<SentinelSet> {
+  const { dir, binary } = options;
+  const start = (n: number, args: readonly string[] = []): Promise<RedisServer> =>
+    startRedis({ dir: join(dir, `redis-${n}`), binary, args: ['--repl-diskless-sync-delay', '0', ...args] });
+  const primary = await start(0);
+  const replicaOf = ['--replicaof', '127.0.0.1', String(primary.port)];
+  const redisServers = [primary, await start(1, replicaOf), await start(2, replicaOf)];
+  const ports = [await freePort(), await freePort(), await freePort()];
+  const sentinels = await Promise.all(ports.map((port) => startSentinel(dir, binary, port, primary.port)));
+  const asked = ports.map((port) => new Redis(port, { lazyConnect: false, enableReadyCheck: false }));
+  for (const sentinel of asked) sentinel.on('error', () => undefined);
+  await untilAllKnown(asked);
+  return {
+    url: `redis+sentinel://${ports.map((port) => `127.0.0.1:${port}`).join()}/${name}`,
+    async killPrimary() {
+      const [, port] = (await (asked[0] as Redis).call(
+        'SENTINEL',
+        'GET-MASTER-ADDR-BY-NAME',
+        name,
+      )) as string[];
+      const server = redisServers.find((one) => one.port === Number(port)) as RedisServer;
+      process.kill(server.pid, 'SIGKILL');
+      await server.child.exited;
+    },
+    async stop() {
+      for (const sentinel of asked) sentinel.disconnect();
+      await Promise.all(sentinels.map((sentinel) => sentinel.stop()));
+      await Promise.all(redisServers.map((server) => server.stop()));
+    },
+  };
+}
+
+async function startSentinel(dir: string, binary: string, port: number, primary: number): Promise<Child> {
+  const own = join(dir, `sentinel-${port}`);
+  await mkdir(own, { recursive: true });
+  const config = join(own, 'sentinel.conf');
+  await writeFile(
+    config,
+    [
+      `port ${port}`,
+      'bind 127.0.0.1',
+      `dir ${own}`,
+      `sentinel monitor ${name} 127.0.0.1 ${primary} 2`,
+      `sentinel down-after-milliseconds ${name} ${downAfterMs}`,
+      `sentinel failover-timeout ${name} 10000`,
+      '',
+    ].join('\n'),
+  );
+  return await startChild({
+    name: 'sentinel',
+    command: binary,
+    args: [config, '--sentinel'],
+    logFile: join(own, 'sentinel.log'),
+  });
+}
+
+/** Each Sentinel has found the two others and the two replicas. */
+async function untilAllKnown(sentinels: readonly Redis[]): Promise<void> {
+  const end = Date.now() + 30_000;
+  for (const sentinel of sentinels) {
+    for (;;) {
+      const flat = ((await sentinel.call('SENTINEL', 'MASTER', name).catch(() => [])) as string[]) ?? [];
+      const value = (field: string): string | undefined => flat[flat.indexOf(field) + 1];
+      if (value('num-other-sentinels') === '2' && value('num-slaves') === '2') break;
+      if (Date.now() > end) throw new Error('the Sentinels did not find each other within 30 s');
+      await sleep(100);
+    }
+  }
+}

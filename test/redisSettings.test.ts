@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { readConfig } from '../src/config.js';
+import { readRedisAddress } from '../src/redisSettings.js';
+
+const clusterOf = (REDIS_URL: string) =>
+  readRedisAddress(readConfig({ REDIS_URL, REDIS_CLUSTER: 'true' }).REDIS_URL);
+
+describe('REDIS_URL', () => {
+  it('names one Redis, as ioredis reads it', () => {
+    for (const url of ['redis://127.0.0.1:6379', 'rediss://user:p%2Css@host:6380/3']) {
+      assert.deepEqual(readRedisAddress(readConfig({ REDIS_URL: url }).REDIS_URL), { kind: 'single', url });
+    }
+  });
+
+  it('names one or several nodes of a cluster with REDIS_CLUSTER', () => {
+    const one = { kind: 'cluster', nodes: [{ host: 'a', port: 6379 }], tls: false };
+    assert.deepEqual(clusterOf('redis://a'), one);
+    assert.deepEqual(clusterOf('redis://a:6379/0'), one);
+    const nodes = [
+      { host: 'a', port: 7001 },
+      { host: 'b.example', port: 6379 },
+      { host: '::1', port: 7003 },
+    ];
+    assert.deepEqual(clusterOf('redis://a:7001,b.example,[::1]:7003'), { ...one, nodes });
+    assert.deepEqual(clusterOf('rediss://user:p%40ss@a:7001, rediss://user:p%40ss@b.example,[::1]:7003'), {
+      ...{ kind: 'cluster', nodes, tls: true },
+      ...{ username: 'user', password: 'p@ss' },
+    });
+  });
+
+  it('names Sentinels, the primary, a database and credentials of both', () => {
+    const { REDIS_URL } = readConfig({
+      REDIS_URL:
+        'rediss+sentinel://:secret@s1:26380,s2/the-primary/2?sentinel_username=u&sentinel_password=p%26w',
+    });
+    assert.deepEqual(readRedisAddress(REDIS_URL), {
+      ...{ kind: 'sentinel', name: 'the-primary', db: 2, tls: true, password: 'secret' },
+      sentinels: [
+        { host: 's1', port: 26380 },
+        { host: 's2', port: 26379 },
+      ],
+      sentinel: { username: 'u', password: 'p&w' },
+    });
+    const short = readRedisAddress('redis+sentinel://s1/the-primary');
+    assert.deepEqual([short.kind === 'sentinel' && short.db, short.kind], [0, 'sentinel']);
+  });
+
+  it('is refused with a reason if it is not valid, and never shown', () => {
+    for (const [env, reason] of [
+      [{ REDIS_URL: 'redis://:secret@a:1,b:2' }, /REDIS_URL: .*REDIS_CLUSTER=true/],
+      [{ REDIS_URL: 'redis://:secret@a:1/3', REDIS_CLUSTER: 'true' }, /REDIS_URL: .*database/],
+      [{ REDIS_URL: 'redis://:secret@a:1,,b', REDIS_CLUSTER: 'true' }, /REDIS_URL: .*nodes/],
+      [{ REDIS_URL: 'redis+sentinel://:secret@a:1', REDIS_CLUSTER: '' }, /REDIS_URL: .*master-name/],
+      [{ REDIS_URL: 'redis+sentinel://:secret@a/p', REDIS_CLUSTER: 'true' }, /REDIS_URL: .*REDIS_CLUSTER/],
+      [{ REDIS_URL: 'redis://:secret@a', REDIS_CLUSTER: 'true', KEY_PREFIX: '{a}' }, /KEY_PREFIX: .*braces/],
+      [{ REDIS_URL: 'http://:secret@a' }, /REDIS_URL: must start with redis:/],
+    ] as const) {
+      assert.throws(
+        () => readConfig(env),
+        (err: Error) => reason.test(err.message) && !err.message.includes('secret'),
+        JSON.stringify(env),
+      );
+    }
+  });
+});
