@@ -22,6 +22,8 @@ const [task, ...args] = process.argv.slice(2);
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
 const fuzz = 'test/fuzz/**/*.test.ts';
+/** Most tests wait more than they compute: more files than cores at a time. */
+const sideBySide = ['--parallel', '--jobs', '3'];
 const stack = 'test/stack/**/*.test.ts';
 /** The files of the fault suite that run on any servers, because they know parts only by name. */
 const stackFaults = ['kill', 'outage', 'soak', 'deploy'].map((name) => `test/faults/${name}.test.ts`);
@@ -45,7 +47,7 @@ switch (task) {
     break;
   case 'test':
     prepare();
-    mocha(tests, '--ignore', faults, '--ignore', fuzz);
+    mocha(tests, '--ignore', faults, '--ignore', fuzz, ...sideBySide);
     break;
   case 'cluster':
     prepare();
