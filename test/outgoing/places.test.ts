@@ -81,11 +81,11 @@ describe('a place for a post', () => {
     const place = await sender.place(receiver.url, 'A');
     place.release();
     place.release();
-    await assert.rejects(place.post(request), /for one post/);
+    await assert.rejects(place.post(request), /for one POST/);
     const next = await sender.place(receiver.url, 'B');
     assert.equal((await next.post(request)).ok, true);
     next.release();
-    await assert.rejects(next.post(request), /for one post/);
+    await assert.rejects(next.post(request), /for one POST/);
     assert.equal(receiver.accepted(), 1);
     const third = sender.place(receiver.url, 'C');
     const fourth = sender.place(receiver.url, 'D');
