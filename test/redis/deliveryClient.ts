@@ -90,6 +90,8 @@ export async function newDeliveryClient(
     prefix: uniquePrefix(),
     log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,
+    // A disk that is slow for a moment fails no test of a script.
+    commandTimeoutMs: 10_000,
   });
   opened.add(db);
   await waitForRedis(db, 5000);
