@@ -62,7 +62,7 @@ const mallocSettings = 'glibc.malloc.tcache_count=2000';
 
 /**
  * `appendfsync always`: an answered write is on disk. The listpack limits keep the packed sets of known segments in
- * their compact form.
+ * their compact form. `LATENCY LATEST` names what took longer than half a second, such as a flush of the disk.
  */
 function settings(port: number, dir: string): string[] {
   return [
@@ -70,6 +70,7 @@ function settings(port: number, dir: string): string[] {
     ...['--appendonly', 'yes', '--appendfsync', 'always', '--aof-load-truncated', 'yes', '--save', ''],
     ...['--hash-max-listpack-entries', '512', '--hash-max-listpack-value', '256'],
     ...['--maxmemory-policy', 'noeviction', '--loglevel', 'notice'],
+    ...['--latency-monitor-threshold', '500'],
   ];
 }
 

@@ -22,6 +22,8 @@ export interface Answers {
   withoutAnswer: number;
   /** The longest that an answer, whichever, took (ms). */
   slowestMs: number;
+  /** Of the last 503: its time and its body. */
+  lastRefused?: string;
 }
 
 export interface Publisher {
@@ -105,7 +107,10 @@ export function startPublisher(options: PublisherOptions): Publisher {
       const answer = { status: response.statusCode, body: await response.body.json() };
       const count = answersNow();
       count.slowestMs = Math.max(count.slowestMs, Date.now() - from);
-      if (answer.status === 503) count.refused++;
+      if (answer.status === 503) {
+        count.refused++;
+        count.lastRefused = `${new Date().toISOString()} ${JSON.stringify(answer.body)}`;
+      }
       if (answer.status === 202) count.taken++;
       return answer;
     } catch {
