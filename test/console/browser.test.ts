@@ -150,6 +150,26 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
+  it('the plot shows a delivery of the last minutes', async () => {
+    scene.receiver.answer = () => 200;
+    await scene.register();
+    await scene.publish('vid-1', 'delivered');
+    const { page } = await comeIn();
+    await page.getByRole('link', { name: 'Example Site' }).click();
+    await page.getByText('In the last day 1 attempt succeeded').waitFor();
+    await page.reload();
+    const isBarDrawn = `(() => {
+      const canvas = document.querySelector('[data-plot=delivered] canvas');
+      if (!canvas) return false;
+      const color = getComputedStyle(canvas).getPropertyValue('--plot-1').trim();
+      const rgb = [1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16));
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const isColored = (pixel) => rgb.every((value, i) => data[4 * pixel + i] === value);
+      return Array.from({ length: data.length / 4 }, (_, pixel) => isColored(pixel)).filter(Boolean).length > 50;
+    })()`;
+    await until('the bar is drawn', async () => (await page.evaluate(isBarDrawn)) === true);
+  });
+
   it('a session that has ended leads to the page that says how to get a link', async () => {
     const { page } = await comeIn();
     await page.goto(`${scene.api.url}${scene.site}/actions`);

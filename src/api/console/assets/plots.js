@@ -91,7 +91,11 @@
         // UTC, as all times here.
         tzDate: utc,
         cursor: { drag: { x: false, y: false } },
-        scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] } },
+        scales: {
+          // The last interval is drawn whole.
+          x: { range: (_, from, to) => [from, to + columns.at[1] - columns.at[0]] },
+          y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] },
+        },
         axes: [
           { ...axis, size: 30, values: '{HH}:{mm}' },
           {
