@@ -33,6 +33,7 @@ const floors = [
     'src/ids.ts',
     'src/log.ts',
     'src/mapInPages.ts',
+    'src/messageOf.ts',
     'src/shortened.ts',
     'src/tracing.ts',
     'src/urlWithoutQuery.ts',

@@ -2,6 +2,7 @@
 import type { Connection } from '@temporalio/client';
 import { isGiven, isTemporalGiven, readConfigBeside } from '../config.js';
 import { createLogger } from '../log.js';
+import { messageOf } from '../messageOf.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
@@ -108,10 +109,7 @@ export function openSession(options: () => GlobalOptions): Session {
         };
         await createCatchUps(deps).wakeNow(clientToken);
       } catch (err) {
-        warn(
-          'Done, but catch-up could not be woken; the sweep wakes it within 2 minutes. ' +
-            (err instanceof Error ? err.message : String(err)),
-        );
+        warn(`Done, but catch-up could not be woken; the sweep wakes it within 2 minutes. ${messageOf(err)}`);
       }
     },
     async close() {

@@ -2,7 +2,6 @@ import { type Command, InvalidArgumentError } from 'commander';
 import {
   type Account,
   createAccount,
-  getAccount,
   listAccounts,
   rotateSecret,
   setDisabled,
@@ -10,7 +9,7 @@ import {
 } from '../../redis/records/accounts.js';
 import { listClients } from '../../redis/records/clients.js';
 import type { Operator } from '../operator.js';
-import { Refused } from '../refused.js';
+import { requireAccount } from '../requireAccount.js';
 import { facts, table } from '../terminal/table.js';
 
 export function addAccountCommands(program: Command, operator: Operator): void {
@@ -148,12 +147,6 @@ export function addAccountCommands(program: Command, operator: Operator): void {
         );
       });
   }
-}
-
-async function requireAccount(operator: Operator, id: string): Promise<Account> {
-  const account = await getAccount(await operator.db(), id);
-  if (account === undefined) throw new Refused(`There is no account ${id}.`);
-  return account;
 }
 
 function present(account: Account) {

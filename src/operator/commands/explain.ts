@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { decisionInWords } from '../../decisionInWords.js';
 import type { ClientToken } from '../../ids.js';
+import { messageOf } from '../../messageOf.js';
 import { explainAsset } from '../../redis/owed/decisions.js';
 import { workflowIds } from '../../temporal/workflowIds.js';
 import type { Operator } from '../operator.js';
@@ -88,7 +89,7 @@ async function workflowsOf(
     }
     return found;
   } catch (err) {
-    operator.warn(`The workflows could not be listed: ${err instanceof Error ? err.message : String(err)}`);
+    operator.warn(`The workflows could not be listed: ${messageOf(err)}`);
     return [];
   }
 }

@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { toldAccount } from '../../redis/connection/keys.js';
-import { getAccount } from '../../redis/records/accounts.js';
 import { getNoticesUrl, type NoticesUrl } from '../../redis/records/notices.js';
-import { createSecretBox } from '../../redis/records/secretBox.js';
-import { replaceSigningSecret, rotateSigningSecret } from '../../redis/records/signingSecrets.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
-import { fromNow, moment, span } from '../terminal/moment.js';
+import { requireAccount } from '../requireAccount.js';
+import { rotateOrRefuse } from '../rotateOrRefuse.js';
+import { lastErrorOf } from '../terminal/lastError.js';
+import { fromNow, moment } from '../terminal/moment.js';
 import { facts } from '../terminal/table.js';
 
 export function addNoticesCommands(program: Command, operator: Operator): void {
@@ -27,7 +27,7 @@ export function addNoticesCommands(program: Command, operator: Operator): void {
           set: moment(found.setAtMs),
           'last success': fromNow(found.lastSuccessAtMs),
           'last failure': fromNow(found.lastFailureAtMs),
-          'last error': [found.lastError, found.lastStatus].filter((part) => part !== undefined).join(' '),
+          'last error': lastErrorOf(found),
         }),
       );
     });
@@ -39,8 +39,8 @@ export function addNoticesCommands(program: Command, operator: Operator): void {
     .option('--now', 'the old one and every earlier one end immediately')
     .action(async (id: string, { now = false }: { now?: boolean }) => {
       await requireNoticesUrl(operator, id);
-      const until = now ? undefined : await rotate(operator, id);
-      if (now) await replaceSigningSecret(await operator.db(), boxOf(operator), toldAccount(id));
+      const secret = { owner: toldAccount(id), name: `the notices of ${id}`, now };
+      const until = await rotateOrRefuse(operator, secret);
       await operator.record({
         what: 'notices rotate-secret',
         target: id,
@@ -56,22 +56,10 @@ export function addNoticesCommands(program: Command, operator: Operator): void {
     });
 }
 
-async function rotate(operator: Operator, id: string): Promise<string | undefined> {
-  const done = await rotateSigningSecret(await operator.db(), boxOf(operator), toldAccount(id));
-  if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
-  throw new Refused(
-    `Ten earlier signing secrets of the notices of ${id} still sign; the oldest ends in ${span(done.waitMs)}. ` +
-      'With --now all of them end immediately.',
-  );
-}
-
-const boxOf = (operator: Operator) => createSecretBox(operator.config().SECRETS_KEY);
-
 /** @throws Refused */
 async function requireNoticesUrl(operator: Operator, id: string): Promise<NoticesUrl> {
-  const db = await operator.db();
-  if ((await getAccount(db, id)) === undefined) throw new Refused(`There is no account ${id}.`);
-  const found = await getNoticesUrl(db, id);
+  await requireAccount(operator, id);
+  const found = await getNoticesUrl(await operator.db(), id);
   if (found === undefined)
     throw new Refused(`${id} has no URL for notices; only the account can set one, with PUT /notices.`);
   return found;

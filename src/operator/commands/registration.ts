@@ -22,6 +22,7 @@ import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
 import { parseClientToken, requireClient } from '../requireClient.js';
+import { lastErrorOf } from '../terminal/lastError.js';
 import { fromNow, moment } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
 
@@ -51,7 +52,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
           'owed since': fromNow(endpoint.oldestOwedAt),
           'last success': fromNow(endpoint.lastSuccessAt),
           'last failure': fromNow(endpoint.lastFailureAt),
-          'last error': errorInWords(endpoint),
+          'last error': lastErrorOf(endpoint),
           'next attempt': fromNow(endpoint.nextAttemptAt),
           'in flight': endpoint.inFlight,
         }),
@@ -83,7 +84,7 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
               e.owed,
               fromNow(e.oldestOwedAt),
               fromNow(e.lastSuccessAt),
-              errorInWords(e),
+              lastErrorOf(e),
               r.url,
             ]),
             state === undefined ? 'Nothing is registered.' : `No registration is ${state}.`,
@@ -202,10 +203,6 @@ function present(registration: Registration, endpoint: Endpoint) {
 
 function stateInWords(endpoint: Endpoint): string {
   return endpoint.held ? `${endpoint.state} (account disabled)` : endpoint.state;
-}
-
-function errorInWords(endpoint: Endpoint): string {
-  return [endpoint.lastError, endpoint.lastStatus].filter((part) => part !== undefined).join(' ');
 }
 
 function whatFollows(verb: 'pause' | 'resume', { held, state }: Endpoint): string {

@@ -2,12 +2,14 @@ import { Argument, type Command, InvalidArgumentError } from 'commander';
 import { presentRun } from '../../api/endpoints/run.js';
 import { runIdPattern } from '../../ids.js';
 import { createLogger } from '../../log.js';
+import { messageOf } from '../../messageOf.js';
 import { changeRun, type RunChange } from '../../redis/runs/change.js';
 import { progressOf } from '../../redis/runs/progress.js';
 import { getRun, newestRuns, type Run, sumRun } from '../../redis/runs/runs.js';
 import { followRun } from '../../temporal/runs.js';
 import { markClients } from '../../upkeep/runs.js';
 import type { Operator } from '../operator.js';
+import { parseLimit } from '../parseLimit.js';
 import { Refused } from '../refused.js';
 import { fromNow } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
@@ -19,7 +21,7 @@ export function addRunCommands(program: Command, operator: Operator): void {
   run
     .command('list')
     .description('list the runs with the newest events')
-    .option('--limit <n>', 'at most this many', parseLimit, 20)
+    .option('--limit <n>', 'at most this many', parseLimit(1000), 20)
     .action(async ({ limit }: { limit: number }) => {
       const db = await operator.db();
       const found: ReturnType<typeof presentRun>[] = [];
@@ -110,9 +112,8 @@ async function startFollowing(operator: Operator, runId: string): Promise<void> 
   try {
     await followRun(await operator.temporal(), runId, operator.config().TASK_QUEUE);
   } catch (err) {
-    const reason = err instanceof Error ? err.message : String(err);
     operator.warn(
-      `No notification of the run is sent, but the rest of the change waits for Temporal; the sweep starts it. ${reason}`,
+      `No notification of the run is sent, but the rest of the change waits for Temporal; the sweep starts it. ${messageOf(err)}`,
     );
   }
 }
@@ -130,12 +131,4 @@ function parseRunId(text: string): string {
   if (!runIdPattern.test(text))
     throw new InvalidArgumentError('A run id is 1 to 128 of A-Z a-z 0-9 . _ : -.');
   return text;
-}
-
-function parseLimit(text: string): number {
-  const limit = Number(text);
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 1000) {
-    throw new InvalidArgumentError('Give a whole number from 1 to 1000.');
-  }
-  return limit;
 }

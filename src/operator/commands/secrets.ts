@@ -1,13 +1,11 @@
 import type { Command } from 'commander';
 import type { ClientToken } from '../../ids.js';
-import type { Db } from '../../redis/connection/db.js';
 import { reencryptSigningSecrets } from '../../redis/records/reencrypt.js';
-import { createSecretBox, type SecretBox } from '../../redis/records/secretBox.js';
-import { replaceSigningSecret, rotateSigningSecret } from '../../redis/records/signingSecrets.js';
+import { createSecretBox } from '../../redis/records/secretBox.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
 import { parseClientToken, requireClient } from '../requireClient.js';
-import { moment, span } from '../terminal/moment.js';
+import { rotateOrRefuse } from '../rotateOrRefuse.js';
 import { counted, withProgress } from '../terminal/progress.js';
 
 export function addSecretsCommands(program: Command, operator: Operator): void {
@@ -56,11 +54,7 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
     .option('--now', 'the old one and every earlier one end immediately')
     .action(async (token: ClientToken, { now = false }: { now?: boolean }) => {
       await requireClient(operator, token);
-      const db = await operator.db();
-      const box = createSecretBox(operator.config().SECRETS_KEY);
-      let until: string | undefined;
-      if (now) await replaceSigningSecret(db, box, token);
-      else until = await rotate(db, box, token);
+      const until = await rotateOrRefuse(operator, { owner: token, name: token, now });
       await operator.record({
         what: 'secrets rotate',
         target: token,
@@ -74,13 +68,4 @@ export function addSecretsCommands(program: Command, operator: Operator): void {
           (now ? 'Every earlier one has ended.' : 'The old one also signs for 24 h.'),
       );
     });
-}
-
-async function rotate(db: Db, box: SecretBox, token: ClientToken): Promise<string | undefined> {
-  const done = await rotateSigningSecret(db, box, token);
-  if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
-  throw new Refused(
-    `Ten earlier signing secrets of ${token} still sign; the oldest ends in ${span(done.waitMs)}. ` +
-      'With --now all of them end immediately.',
-  );
 }

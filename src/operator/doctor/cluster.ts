@@ -1,6 +1,7 @@
 /** Checks a Redis Cluster as a whole; each of its primaries is also checked like a single Redis. */
 import type { Db } from '../../redis/connection/db.js';
 import { type Finding, fail, ok, warn } from './finding.js';
+import { fieldsOf, readSettings } from './readServer.js';
 
 /** A failover takes this long and one or two seconds more, so clients are served again within 15 s. */
 const nodeTimeoutMs = 10_000;
@@ -10,9 +11,9 @@ const allSlots = 16_384;
 export async function checkCluster({ nodes }: Db): Promise<Finding[]> {
   const [first] = nodes.primaries();
   if (!nodes.isCluster || first === undefined) return [];
-  const info = String(await first.cluster('INFO'));
+  const info = fieldsOf(String(await first.cluster('INFO')));
   const shards = (await first.cluster('SLOTS')) as unknown[][];
-  return [ofSlots(Number(fieldOf(info, 'cluster_slots_ok'))), ofReplicas(shards), await ofSettings(first)];
+  return [ofSlots(Number(info.cluster_slots_ok)), ofReplicas(shards), await ofSettings(first)];
 }
 
 function ofSlots(served: number): Finding {
@@ -35,20 +36,16 @@ function ofReplicas(shards: readonly unknown[][]): Finding {
 
 async function ofSettings(node: Db['redis']): Promise<Finding> {
   const check = 'redis cluster settings';
-  let flat: string[];
-  try {
-    flat = (await node.config('GET', 'cluster-*')) as string[];
-  } catch (err) {
-    if (!(err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message))) throw err;
+  const settings = await readSettings(node, ['cluster-*']);
+  if (settings === undefined) {
     const todo = `Make sure that the provider sets: cluster-node-timeout ${nodeTimeoutMs} or less, cluster-require-full-coverage no.`;
     return warn(check, 'CONFIG GET is forbidden, so they cannot be read.', todo);
   }
-  const setting = (name: string): string | undefined => flat[flat.indexOf(name) + 1];
-  const timeout = Number(setting('cluster-node-timeout'));
-  const coverage = setting('cluster-require-full-coverage');
+  const timeout = Number(settings['cluster-node-timeout']);
+  const coverage = settings['cluster-require-full-coverage'];
   const found = `cluster-node-timeout ${timeout}, cluster-require-full-coverage ${coverage}.`;
   if (timeout > nodeTimeoutMs) {
-    return warn(check, found, `A failover takes longer than 15 s. Set cluster-node-timeout to 5000.`);
+    return warn(check, found, 'A failover takes longer than 15 s. Set cluster-node-timeout to 5000.');
   }
   if (coverage === 'yes') {
     const todo =
@@ -57,6 +54,3 @@ async function ofSettings(node: Db['redis']): Promise<Finding> {
   }
   return ok(check, found);
 }
-
-const fieldOf = (info: string, name: string): string | undefined =>
-  new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(info)?.[1];

@@ -9,8 +9,7 @@ import { span } from '../terminal/moment.js';
 import { clockFinding, readRedisClock } from './clocks.js';
 import { checkCluster } from './cluster.js';
 import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
-
-type Values = Record<string, string>;
+import { readInfo, readSettings, type Values } from './readServer.js';
 
 export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
   const answerMs = await answerTimeOf(db);
@@ -37,7 +36,7 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
 
 async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
   const info = await readInfo(redis);
-  const settings = await readSettings(redis);
+  const settings = await readSettings(redis, ['append*', 'no-appendfsync-on-rewrite', 'maxmemory*']);
   return [
     ofVersion(info),
     clockFinding('redis clock', "Redis'", await readRedisClock(redis)),
@@ -46,28 +45,6 @@ async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
     ofDisk(info),
     ofRole(info, config),
   ];
-}
-
-async function readInfo(redis: Redis): Promise<Values> {
-  const lines = (await redis.info()).split('\r\n').filter((line) => line.includes(':'));
-  return Object.fromEntries(
-    lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
-  );
-}
-
-/** undefined if CONFIG is forbidden, as on managed servers. */
-async function readSettings(redis: Redis): Promise<Values | undefined> {
-  try {
-    const found: Values = {};
-    for (const pattern of ['append*', 'no-appendfsync-on-rewrite', 'maxmemory*']) {
-      const flat = (await redis.config('GET', pattern)) as string[];
-      for (let i = 0; i + 1 < flat.length; i += 2) found[flat[i] as string] = flat[i + 1] as string;
-    }
-    return found;
-  } catch (err) {
-    if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) return undefined;
-    throw err;
-  }
 }
 
 function ofVersion(info: Values): Finding {

@@ -1,5 +1,6 @@
 /** The endpoints with problems, the worst first. */
 import type { Colour } from '../terminal/colour.js';
+import { lastErrorOf } from '../terminal/lastError.js';
 import { fromNow, moment, span } from '../terminal/moment.js';
 import { table } from '../terminal/table.js';
 import type { ClientHealth, Situation } from './health.js';
@@ -56,7 +57,7 @@ export function worstTable(clients: readonly ClientHealth[]): string {
       fromNow(client.endpoint.oldestOwedAt),
       fromNow(client.endpoint.nextAttemptAt),
       client.endpoint.failures,
-      [client.endpoint.lastError, client.endpoint.lastStatus].filter((part) => part !== undefined).join(' '),
+      lastErrorOf(client.endpoint),
       fromNow(client.endpoint.lastSuccessAt),
     ]),
     'No endpoint has a problem.',

@@ -1,4 +1,4 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import type { ClientToken } from '../../../ids.js';
 import { mapInPages } from '../../../mapInPages.js';
 import type { Db } from '../../../redis/connection/db.js';
@@ -12,6 +12,7 @@ import {
 import type { Place } from '../../../redis/notifications/place.js';
 import { listClients } from '../../../redis/records/clients.js';
 import type { Operator } from '../../operator.js';
+import { parseLimit } from '../../parseLimit.js';
 import { presentNotification } from '../../presentNotification.js';
 import { parseClientToken, requireClient } from '../../requireClient.js';
 import { moment, parseMoment } from '../../terminal/moment.js';
@@ -35,7 +36,7 @@ export function addList(notification: Command, operator: Operator): void {
     .option('--client <token>', 'only of this client', parseClientToken)
     .addOption(new Option('--state <state>', 'only in this state').choices(notificationStates))
     .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
-    .option('--limit <n>', 'at most this many', parseLimit, 50)
+    .option('--limit <n>', 'at most this many', parseLimit(10_000), 50)
     .action(async (options: ListOptions) => {
       if (options.client !== undefined) await requireClient(operator, options.client);
       const found = await findNewest(operator, options);
@@ -99,12 +100,4 @@ function describe(found: readonly NotificationRecord[]): string {
     ]),
     'No notifications match.',
   );
-}
-
-function parseLimit(text: string): number {
-  const limit = Number(text);
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > 10_000) {
-    throw new InvalidArgumentError('Give a whole number from 1 to 10000.');
-  }
-  return limit;
 }

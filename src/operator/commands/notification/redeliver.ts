@@ -3,7 +3,7 @@ import { makeDue } from '../../../redis/notifications/notifications.js';
 import { getRegistration } from '../../../redis/records/registrations.js';
 import type { Operator } from '../../operator.js';
 import { Refused } from '../../refused.js';
-import { parseNotificationId, requireNotification, unrequireNotification } from './requireNotification.js';
+import { parseNotificationId, requireNotification, unknownNotification } from './requireNotification.js';
 
 export function addRedeliver(notification: Command, operator: Operator): void {
   notification
@@ -28,7 +28,7 @@ export function addRedeliver(notification: Command, operator: Operator): void {
           break;
         }
         case 'unknown':
-          throw unrequireNotification(id);
+          throw unknownNotification(id);
       }
       await operator.record({
         what: 'notification redeliver',

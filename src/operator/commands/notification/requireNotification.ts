@@ -14,10 +14,10 @@ export function parseNotificationId(text: string): string {
 /** @throws Refused if there is no such notification */
 export async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {
   const found = await findNotification(await operator.db(), id);
-  if (found === undefined) throw unrequireNotification(id);
+  if (found === undefined) throw unknownNotification(id);
   return found;
 }
 
-export function unrequireNotification(id: string): Refused {
+export function unknownNotification(id: string): Refused {
   return new Refused(`There is no notification ${id}; records are kept for 14 days after their end.`);
 }
