@@ -1,6 +1,7 @@
 /** Finds the programs of the stack on PATH; Go builds Temporal's server if it is missing. */
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { messageOf } from '../../src/messageOf.js';
 import { projectDir } from '../../src/operator/running/projectDir.js';
 import { findOnPath, isExecutable, redisBinary, temporalBinary } from '../binaries.js';
 import { goTools } from '../goTools.js';
@@ -23,15 +24,14 @@ export interface Programs {
 /** @throws Error with a line for each missing program, and how to install it */
 export async function findPrograms(say: Say): Promise<Programs> {
   const missing: string[] = [];
-  const found = async <T>(find: () => T | undefined | Promise<T | undefined>, install: string) => {
-    const program = await Promise.resolve()
-      .then(find)
-      .catch((err: Error) => void missing.push(err.message));
-    if (program === undefined && install) missing.push(install);
-    return program;
-  };
-  const postgresqlBin = await found(findPostgresql, installPostgresql);
-  const haproxy = await found(() => findOnPath('haproxy'), installHaproxy);
+  let postgresqlBin: string | undefined;
+  try {
+    postgresqlBin = requirePostgresql();
+  } catch (err) {
+    missing.push(messageOf(err));
+  }
+  const haproxy = findOnPath('haproxy');
+  if (!haproxy) missing.push(installHaproxy);
   const canMakeTemporal = onPath() ?? findOnPath('go');
   if (!canMakeTemporal) missing.push(installTemporal());
   // Downloads and the build come last, so that a missing package is reported before them.
@@ -58,7 +58,7 @@ const installPostgresql =
   'PostgreSQL 13 or newer is missing: apt-get install postgresql, brew install postgresql, or name the folder of its programs in POSTGRESQL_BIN';
 const installHaproxy = 'HAProxy is missing: apt-get install haproxy, or brew install haproxy';
 const installTemporal = () =>
-  `Temporal's server is missing: install Go (https://go.dev/dl), which builds ${temporalVersion()} once, which takes minutes, ` +
+  `Temporal's server is missing: install Go (https://go.dev/dl), which builds ${temporalVersion()} once (this takes minutes), ` +
   'or put temporal-server and temporal-sql-tool on PATH';
 
 /** Returns the version in the Docker stack. */
@@ -110,6 +110,13 @@ export function findPostgresql(): string | undefined {
     ...versionsIn('/opt/homebrew/opt', /^postgresql@(\d+)$/),
     ...versionsIn('/usr/local/opt', /^postgresql@(\d+)$/),
   ].find(isWhole);
+}
+
+/** Returns the same folder. @throws Error with how to install PostgreSQL, or if POSTGRESQL_BIN is wrong */
+export function requirePostgresql(): string {
+  const bin = findPostgresql();
+  if (!bin) throw new Error(installPostgresql);
+  return bin;
 }
 
 /** Lists the folders of versions, the newest first. */

@@ -32,6 +32,7 @@ describe('npm run stack while it does not run', () => {
     const { status, output } = stack('up');
     assert.equal(status, 1, output);
     assert.match(output, /POSTGRESQL_BIN names no folder with postgres, initdb/);
+    assert.doesNotMatch(output, /PostgreSQL 13 or newer is missing/);
     assert.match(output, /HAProxy is missing: apt-get install haproxy/);
     assert.match(
       output,
