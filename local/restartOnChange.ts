@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { messageOf } from '../src/messageOf.js';
 import { projectDir } from '../src/operator/running/projectDir.js';
 import type { Supervisor } from './supervisor.js';
 import { watchSources } from './watchSources.js';
@@ -18,7 +19,7 @@ export function restartOnChange(
     try {
       await supervisor.replace('service', startService);
     } catch (err) {
-      console.error(err instanceof Error ? err.message : String(err));
+      console.error(messageOf(err));
       say('the service restarts at the next change');
     }
   });

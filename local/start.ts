@@ -4,7 +4,8 @@
  * service at every change of the code; with `--inspect` the service accepts a debugger.
  */
 import { join } from 'node:path';
-import { type Config, ConfigError, isTemporalGiven, readConfig } from '../src/config.js';
+import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
+import { messageOf } from '../src/messageOf.js';
 import { dataDir, projectDir } from '../src/operator/running/projectDir.js';
 import { answersOk } from './answersOk.js';
 import { redisBinary, temporalBinary } from './binaries.js';
@@ -42,10 +43,10 @@ try {
   try {
     await bringUp(config, supervisor);
   } catch (err) {
-    await supervisor.stop(message(err), 1);
+    await supervisor.stop(messageOf(err), 1);
   }
 } catch (err) {
-  console.error(message(err));
+  console.error(messageOf(err));
   process.exit(1);
 }
 
@@ -143,7 +144,7 @@ async function demo(apiUrl: string, environment: Record<string, string>): Promis
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
     return (toConsole ?? '') + linesToPaste(apiUrl, account);
   } catch (err) {
-    return `The demo account could not be created: ${message(err)}`;
+    return `The demo account could not be created: ${messageOf(err)}`;
   }
 }
 
@@ -159,9 +160,4 @@ function urlHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
   return host.includes(':') ? `[${host}]` : host;
-}
-
-function message(err: unknown): string {
-  if (err instanceof ConfigError) return err.message;
-  return err instanceof Error ? err.message : String(err);
 }

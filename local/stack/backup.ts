@@ -7,14 +7,16 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Redis } from 'ioredis';
+import { readInfo } from '../../src/operator/doctor/readServer.js';
 import { dataDir } from '../../src/operator/running/projectDir.js';
 import { type RunState, readRunStateIn } from '../../src/operator/running/runState.js';
-import { stackDir } from './folders.js';
+import { stackDir, timeInName } from './folders.js';
 import { passwordOf, postgresqlUser } from './postgresql.js';
-import { findPostgresql } from './programs.js';
-import { redisInfo, withRedis } from './redisInfo.js';
+import { requirePostgresql } from './programs.js';
+import { withRedis } from './withRedis.js';
 
 const run = promisify(execFile);
 
@@ -29,8 +31,7 @@ export interface BackupRecord {
 export async function backUp(folder?: string): Promise<void> {
   const state = readRunStateIn(stackDir());
   if (!state?.ports) throw new Error('the stack does not run; start it with npm run stack -- up');
-  const named = new Date().toISOString().slice(0, 19).replaceAll(':', '-');
-  const target = resolve(folder ?? join(dataDir(), 'stack-backups', named));
+  const target = resolve(folder ?? join(dataDir(), 'stack-backups', timeInName()));
   if (existsSync(target)) throw new Error(`${target} exists already`);
   const making = `${target}.unfinished`;
   await rm(making, { recursive: true, force: true });
@@ -52,8 +53,7 @@ async function copyPostgresql(
   ports: Record<string, number>,
   target: string,
 ): Promise<BackupRecord['postgresql']> {
-  const bin = findPostgresql();
-  if (!bin) throw new Error("PostgreSQL's programs are missing: name their folder in POSTGRESQL_BIN");
+  const bin = requirePostgresql();
   const password = passwordOf(join(stackDir(), 'postgresql'));
   const from = new Date().toISOString();
   await mkdir(target, { mode: 0o700 });
@@ -61,13 +61,8 @@ async function copyPostgresql(
     join(bin, 'pg_basebackup'),
     [
       ...['-h', '127.0.0.1', '-p', String(ports.postgresql), '-U', postgresqlUser],
-      ...[
-        '-D',
-        join(target, 'data'),
-        '--checkpoint=fast',
-        '--wal-method=stream',
-        '--manifest-checksums=SHA256',
-      ],
+      ...['-D', join(target, 'data'), '--checkpoint=fast'],
+      ...['--wal-method=stream', '--manifest-checksums=SHA256'],
     ],
     { env: { PATH: process.env.PATH, PGPASSWORD: password } },
   );
@@ -84,7 +79,7 @@ async function copyRedis(ports: Record<string, number>, target: string): Promise
     const percentage = await rewritePercentage(redis);
     await redis.config('SET', 'auto-aof-rewrite-percentage', '0');
     try {
-      while ((await redisInfo(redis, 'persistence')).aof_rewrite_in_progress !== '0') await pause(100);
+      while ((await readInfo(redis, 'persistence')).aof_rewrite_in_progress !== '0') await sleep(100);
       const from = new Date().toISOString();
       const files = join(stackDir(), 'redis', 'appendonlydir');
       await cp(files, join(target, 'appendonlydir'), { recursive: true });
@@ -108,5 +103,3 @@ function keyPlace({ environment }: RunState): string {
     ? 'it is in the environment'
     : join(stackDir(), 'secrets-key');
 }
-
-const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));

@@ -17,7 +17,7 @@ export interface BalancerOptions extends BalancerPorts {
   /** Path of HAProxy. */
   program: string;
   logFile: string;
-  onStart?: (child: Child) => void;
+  onStart?: ((child: Child) => void) | undefined;
 }
 
 /** Starts HAProxy with the configuration of the Docker stack; resolves once a process behind it is ready. */
@@ -30,7 +30,7 @@ export async function startBalancer(options: BalancerOptions): Promise<Child> {
     command: program,
     args: ['-db', '-q', '-f', file],
     logFile,
-    ...(onStart ? { onStart } : {}),
+    onStart,
   });
   await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${options.healthPort}/`), 180_000);
   return child;

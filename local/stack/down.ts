@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { endProcess, isSameProcess } from '../../src/operator/running/processMark.js';
 import { readLeftBehind, readRunStateIn, removeRunState } from '../../src/operator/running/runState.js';
 import { stackDir } from './folders.js';
@@ -22,7 +23,7 @@ export async function down(): Promise<void> {
     process.kill(state.supervisor.pid, 'SIGTERM');
     const longestMs = stopOrder.reduce((sum, { graceMs }) => sum + graceMs, 0);
     const end = Date.now() + longestMs;
-    while (isSameProcess(state.supervisor) && Date.now() < end) await pause(50);
+    while (isSameProcess(state.supervisor) && Date.now() < end) await sleep(50);
     if (isSameProcess(state.supervisor)) await endProcess(state.supervisor, 0);
   }
   // Includes processes that the supervisor could not end in its time.
@@ -35,5 +36,3 @@ export async function down(): Promise<void> {
   removeRunState(dir);
   console.log('down; its data is kept');
 }
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));

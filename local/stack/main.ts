@@ -1,5 +1,6 @@
 /** `npm run stack -- up | status | down | backup | restore`: the production topology on this machine. */
 import { Command, Option } from 'commander';
+import { messageOf } from '../../src/messageOf.js';
 import { backUp } from './backup.js';
 import { down } from './down.js';
 import { restore } from './restore.js';
@@ -39,6 +40,6 @@ program
 try {
   await program.parseAsync();
 } catch (err) {
-  console.error(err instanceof Error ? err.message : String(err));
+  console.error(messageOf(err));
   process.exitCode = 1;
 }

@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { dataDir, projectDir } from '../../src/operator/running/projectDir.js';
 import { type Child, startChild, waitUntilReady } from '../child.js';
@@ -27,35 +28,27 @@ export interface PostgresqlOptions {
   /** The folder of its programs. */
   bin: string;
   logFile: string;
-  onStart?: (child: Child) => void;
-}
-
-export interface PostgresqlServer {
-  port: number;
-  user: string;
-  password: string;
-  child: Child;
+  onStart?: ((child: Child) => void) | undefined;
 }
 
 /** The superuser, named as in `docker-compose.yml`. */
 export const postgresqlUser = 'temporal';
 
 /** Creates the cluster if there is none, and starts it; resolves once it accepts connections. */
-export async function startPostgresql(options: PostgresqlOptions): Promise<PostgresqlServer> {
+export async function startPostgresql(options: PostgresqlOptions): Promise<Child> {
   const user = prepareFolder(options.dir);
   const data = join(options.dir, 'data');
   if (!existsSync(data)) await makeCluster(options, user);
   const started = Date.now();
   for (;;) {
     try {
-      const child = await start(options, user);
-      return { port: options.port, user: postgresqlUser, password: passwordOf(options.dir), child };
+      return await start(options, user);
     } catch (err) {
       // After a kill its other processes take a moment to notice that the first one is gone.
       const mayFollow =
         err instanceof Error && /is still in use|lock file .* already exists/.test(err.message);
       if (!mayFollow || Date.now() - started > 30_000) throw err;
-      await new Promise((resolve) => setTimeout(resolve, 250));
+      await sleep(250);
     }
   }
 }
@@ -123,26 +116,18 @@ async function start(
     name: 'postgresql',
     command: join(bin, 'postgres'),
     args: [
-      ...[
-        '-D',
-        data,
-        '-p',
-        String(port),
-        '-c',
-        'listen_addresses=127.0.0.1',
-        '-c',
-        'unix_socket_directories=',
-      ],
+      ...['-D', data, '-p', String(port)],
+      ...['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],
       // As in docker-compose.yml: each of Temporal's services keeps a pool of up to 30 connections.
       ...['-c', 'max_connections=200'],
     ],
     env: environment(),
     cwd: data,
     logFile,
-    user: user && { uid: user.uid, gid: user.gid },
+    user: idsOf(user),
     // SIGTERM would wait for its clients.
     stopSignal: 'SIGINT',
-    ...(onStart ? { onStart } : {}),
+    onStart,
   });
   await waitUntilReady(child, () => takesConnections(bin, port), 60_000);
   return child;
@@ -153,6 +138,6 @@ function environment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, LC_ALL: 'C' };
 }
 
-function idsOf(user: User | undefined): { uid?: number; gid?: number } {
-  return user ? { uid: user.uid, gid: user.gid } : {};
+function idsOf(user: User | undefined): { uid: number; gid: number } | undefined {
+  return user && { uid: user.uid, gid: user.gid };
 }

@@ -12,7 +12,7 @@ export interface PrometheusOptions {
   /** Addresses of the service's metrics: `host:port`. */
   targets: readonly string[];
   logFile: string;
-  onStart?: (child: Child) => void;
+  onStart?: ((child: Child) => void) | undefined;
 }
 
 /** Starts Prometheus with the rules of `deploy/prometheus`; resolves once it is ready. */
@@ -38,7 +38,7 @@ export async function startPrometheus(options: PrometheusOptions): Promise<Child
     ],
     logFile,
     cwd: dir,
-    ...(onStart ? { onStart } : {}),
+    onStart,
   });
   await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${port}/-/ready`), 30_000);
   return child;

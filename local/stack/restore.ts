@@ -5,9 +5,9 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { readLeftBehind, readRunStateIn } from '../../src/operator/running/runState.js';
 import type { BackupRecord } from './backup.js';
-import { hasAppendOnlyFile, stackDir } from './folders.js';
+import { hasAppendOnlyFile, stackDir, timeInName } from './folders.js';
 import { giveToPostgresql } from './postgresql.js';
-import { findPostgresql } from './programs.js';
+import { requirePostgresql } from './programs.js';
 
 type Store = 'redis' | 'postgresql';
 
@@ -25,7 +25,7 @@ export async function restore(folder: string, options: { only?: Store } = {}): P
   const chosen: Store[] = options.only ? [options.only] : ['redis', 'postgresql'];
   for (const store of chosen) await check(store, join(from, store));
 
-  const aside = join(dir, `before-restore-${new Date().toISOString().slice(0, 19).replaceAll(':', '-')}`);
+  const aside = join(dir, `before-restore-${timeInName()}`);
   const replaced = chosen.includes('redis') ? [...chosen, 'replica'] : chosen;
   for (const name of replaced) {
     if (!existsSync(join(dir, name))) continue;
@@ -55,7 +55,5 @@ async function check(store: Store, from: string): Promise<void> {
     if (!hasAppendOnlyFile(from)) throw new Error(`${from} has no appendonlydir`);
     return;
   }
-  const bin = findPostgresql();
-  if (!bin) throw new Error("PostgreSQL's programs are missing: name their folder in POSTGRESQL_BIN");
-  await promisify(execFile)(join(bin, 'pg_verifybackup'), ['--quiet', join(from, 'data')]);
+  await promisify(execFile)(join(requirePostgresql(), 'pg_verifybackup'), ['--quiet', join(from, 'data')]);
 }

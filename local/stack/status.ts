@@ -8,7 +8,7 @@ import { stackDir } from './folders.js';
 import type { PartName } from './ports.js';
 import { takesConnections } from './postgresql.js';
 import { findPostgresql } from './programs.js';
-import { isFollowing } from './redisInfo.js';
+import { isFollowing } from './withRedis.js';
 
 interface PartStatus {
   name: string;
@@ -19,22 +19,28 @@ interface PartStatus {
 }
 
 const names: readonly PartName[] = [
-  ...(['balancer', 'service-1', 'service-2', 'temporal', 'postgresql', 'redis', 'replica'] as const),
+  'balancer',
+  'service-1',
+  'service-2',
+  'temporal',
+  'postgresql',
+  'redis',
+  'replica',
   'prometheus',
 ];
 
 /** Prints each process with its port, health and pid. @returns true if all are healthy */
 export async function status(asJson: boolean): Promise<boolean> {
   const state = readRunStateIn(stackDir());
-  const parts = state ? await Promise.all(present(state).map((name) => look(state, name))) : [];
+  const parts = state ? await Promise.all(shownParts(state).map((name) => look(state, name))) : [];
   const left = readLeftBehind(stackDir());
-  const isWell = parts.length > 0 && parts.every(({ health }) => health === 'ok');
+  const areAllWell = parts.length > 0 && parts.every(({ health }) => health === 'ok');
   if (asJson) {
     const supervisor = state && { pid: state.supervisor.pid };
     console.log(
       JSON.stringify({ running: Boolean(state), supervisor, api: state?.apiUrl, parts, left }, null, 2),
     );
-    return isWell;
+    return areAllWell;
   }
   if (!state) {
     console.log('the stack does not run');
@@ -49,11 +55,11 @@ export async function status(asJson: boolean): Promise<boolean> {
   console.log(
     `\nsupervisor ${state.supervisor.pid}, API ${state.apiUrl ?? '(not started yet)'}, ${stackDir()}`,
   );
-  return isWell;
+  return areAllWell;
 }
 
 /** Names the parts to show: Prometheus only if it was started. */
-function present({ children, ports }: RunState): PartName[] {
+function shownParts({ children, ports }: RunState): PartName[] {
   if (!ports) return [];
   return names.filter((name) => name !== 'prometheus' || children.some((child) => child.name === name));
 }

@@ -2,7 +2,9 @@
  * The process behind `npm run stack -- up`: starts the parts, restarts a part that ends by itself, and stops all of them in
  * order on a signal. Its messages go to its log and, until the stack is up, to the command that started it.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, readConfig } from '../../src/config.js';
+import { messageOf } from '../../src/messageOf.js';
 import { claimFolder } from '../claimFolder.js';
 import { PortPlan } from '../portPlan.js';
 import { step } from '../step.js';
@@ -11,7 +13,7 @@ import { stackDir } from './folders.js';
 import { partsOf, serviceEnvironment, stopOrder } from './parts.js';
 import { chooseStackPorts, type PartName } from './ports.js';
 import { findPrograms } from './programs.js';
-import { isFollowing } from './redisInfo.js';
+import { isFollowing } from './withRedis.js';
 
 /** Messages to the command. */
 export type FromSupervisor = { say: string } | { ready: true };
@@ -39,11 +41,11 @@ try {
   try {
     await bringUp(config, supervisor);
   } catch (err) {
-    say(message(err));
-    await supervisor.stop(message(err), 1);
+    say(messageOf(err));
+    await supervisor.stop(messageOf(err), 1);
   }
 } catch (err) {
-  say(message(err));
+  say(messageOf(err));
   process.exit(1);
 }
 
@@ -52,7 +54,8 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   const programs = await findPrograms(say);
   const ports = await chooseStackPorts(new PortPlan(say), dir);
   const options = { dir, config, programs, ports, onStart: supervisor.adopt, say };
-  parts = partsOf(options);
+  const all = partsOf(options);
+  parts = all;
   const environment = serviceEnvironment(options);
   Object.assign(state, {
     redisUrl: environment.REDIS_URL,
@@ -67,17 +70,19 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   });
   supervisor.save();
 
-  const start = (name: PartName) =>
-    supervisor.isStopping
-      ? undefined
-      : step(say, name, `127.0.0.1:${state.ports?.[name]}`, parts[name] as () => Promise<unknown>);
-  await Promise.all([
-    Promise.resolve(start('redis')).then(async () => {
-      await start('replica');
-      while (!supervisor.isStopping && !(await isFollowing(ports.ports.replica))) await pause(50);
-    }),
-    Promise.resolve(start('postgresql')).then(() => start('temporal')),
-  ]);
+  const start = async (name: PartName) => {
+    if (!supervisor.isStopping) await step(say, name, `127.0.0.1:${state.ports?.[name]}`, all[name]);
+  };
+  const startRedisAndReplica = async () => {
+    await start('redis');
+    await start('replica');
+    while (!supervisor.isStopping && !(await isFollowing(ports.ports.replica))) await sleep(50);
+  };
+  const startPostgresqlAndTemporal = async () => {
+    await start('postgresql');
+    await start('temporal');
+  };
+  await Promise.all([startRedisAndReplica(), startPostgresqlAndTemporal()]);
   await Promise.all([start('service-1'), start('service-2')]);
   await start('balancer');
   if (programs.prometheus) await start('prometheus');
@@ -93,23 +98,15 @@ async function startAgain(supervisor: Supervisor, name: string): Promise<void> {
   if (startingAgain.has(name)) return;
   startingAgain.add(name);
   for (let pauseMs = 250; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {
-    await pause(pauseMs);
+    await sleep(pauseMs);
     if (supervisor.isStopping) return;
     try {
       await parts[name]?.();
       break;
     } catch (err) {
-      console.error(`${name} could not be restarted: ${message(err)}`);
+      console.error(`${name} could not be restarted: ${messageOf(err)}`);
     }
   }
   startingAgain.delete(name);
   console.log(`${new Date().toISOString()} ${name} was restarted`);
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function message(err: unknown): string {
-  return err instanceof Error ? err.message : String(err);
 }

@@ -6,7 +6,6 @@ import { promisify } from 'node:util';
 import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type Child, startChild, waitUntilReady } from '../child.js';
 import { answersForWorkflows, namespaceStatus } from '../temporal.js';
-import type { PostgresqlServer } from './postgresql.js';
 import type { Programs } from './programs.js';
 
 const run = promisify(execFile);
@@ -31,11 +30,11 @@ export interface TemporalServerOptions {
   /** The folder for links to programs, under the names that the scripts call. */
   dir: string;
   ports: TemporalPorts;
-  postgresql: Pick<PostgresqlServer, 'port' | 'user' | 'password'>;
+  postgresql: { port: number; user: string; password: string };
   programs: Pick<Programs, 'temporalServer' | 'temporalSqlTool' | 'temporalCli'>;
   namespace: string;
   logFile: string;
-  onStart?: (child: Child) => void;
+  onStart?: ((child: Child) => void) | undefined;
 }
 
 /** As in docker-compose.yml. The first start fixes it for good. */
@@ -79,7 +78,7 @@ export async function startTemporalServer(options: TemporalServerOptions): Promi
     },
     logFile,
     cwd: dir,
-    ...(onStart ? { onStart } : {}),
+    onStart,
   });
   const port = ports.FRONTEND_GRPC_PORT;
   const answers = ['0', '5'];

@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis';
+import { readInfo } from '../../src/operator/doctor/readServer.js';
 
 /** Calls a Redis of this machine over a new connection. @throws if it does not answer within 2 s */
 export async function withRedis<T>(port: number, call: (redis: Redis) => Promise<T>): Promise<T> {
@@ -15,16 +16,8 @@ export async function withRedis<T>(port: number, call: (redis: Redis) => Promise
   }
 }
 
-/** Returns the fields of a section of `INFO`. */
-export async function redisInfo(redis: Redis, section: string): Promise<Record<string, string>> {
-  const lines = (await redis.info(section)).split('\r\n').filter((line) => line.includes(':'));
-  return Object.fromEntries(
-    lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
-  );
-}
-
 /** Checks that a replica follows its primary. */
 export async function isFollowing(port: number): Promise<boolean> {
-  const link = await withRedis(port, (redis) => redisInfo(redis, 'replication')).catch(() => undefined);
+  const link = await withRedis(port, (redis) => readInfo(redis, 'replication')).catch(() => undefined);
   return link?.master_link_status === 'up';
 }
