@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
+import { messageOf } from '../src/messageOf.js';
 import { pidOption, positive } from './optionValues.js';
 import type { Pids } from './processUsage.js';
 import { resultTables, roundsNote, type ScenarioResult } from './report.js';
@@ -22,7 +23,7 @@ interface Options {
   out?: string;
 }
 
-/** `npm run bench -- shapes [names...]`: every shape of load beside the floor, and whether it reaches its goals. */
+/** `npm run bench -- shapes [names...]`: measures shapes of load beside the floor, and says whether they reach their goals. */
 export function shapesCommand(): Command {
   const list = shapes.map(({ name, about }) => `  ${name}: ${about}`).join('\n');
   return new Command('shapes')
@@ -69,7 +70,7 @@ interface Measured {
   failures: string[];
 }
 
-/** One shape after the other; one that fails is told, and leaves the others. */
+/** Measures one shape after the other. A failure is recorded and does not stop the others. */
 async function measureShapes(chosen: readonly Shape[], options: Options, out: string): Promise<Measured> {
   const measured: Measured = { rows: [], results: [], failures: [] };
   const stopped = new AbortController();
@@ -96,11 +97,11 @@ async function measureShapes(chosen: readonly Shape[], options: Options, out: st
       const stage = shapeStage(shape.name, targets, shapeOptions, measured.results, besides);
       try {
         for (const row of await shape.run(stage)) {
-          // A run that is stopped has no values for what it never came to.
+          // A stopped run has rows without values.
           if (row.values.length > 0) measured.rows.push({ shape: shape.name, ...row });
         }
       } catch (err) {
-        measured.failures.push(`${shape.name}: ${err instanceof Error ? err.message : String(err)}`);
+        measured.failures.push(`${shape.name}: ${messageOf(err)}`);
       } finally {
         await besides.stop();
       }

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { answersOk } from '../local/answersOk.js';
@@ -13,35 +13,37 @@ import { createLogger } from '../src/log.js';
 import { projectDir } from '../src/operator/running/projectDir.js';
 import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.js';
+import { createDataFolder } from './dataFolder.js';
 import type { Pids } from './processUsage.js';
 import { startProductionServers, startServers } from './servers.js';
+import { stopList } from './stopList.js';
 
 export interface StackOptions {
   /** On the servers of `npm run stack`: two processes of API and worker in one behind a balancer. */
   production?: boolean;
   /** API and worker as two processes instead of one. */
   split: boolean;
-  /** With `split`: how many workers, 1 by itself. */
+  /** With `split`: how many workers; 1 by default. */
   workers?: number;
-  /** How many processes answer requests, in turn: APIs with `split`, else of both in one. 1 by itself. */
+  /** How many processes answer requests in turn: APIs with `split`, else processes of `all`. 1 by default. */
   apis?: number;
   /** Settings of the service other than its defaults. */
   settings?: Record<string, string>;
-  /** Added to the command line of a Redis of its own. */
+  /** Added to the command line of Redis, if the benchmark starts it. */
   redisArgs?: readonly string[];
-  /** Where the service's processes leave their CPU profiles. */
+  /** The folder for CPU profiles of the service's processes. */
   profileDir?: string | undefined;
-  /** Servers given by REDIS_URL and TEMPORAL_ADDRESS are counted by the ids named here. */
+  /** Process ids of the servers of REDIS_URL and TEMPORAL_ADDRESS, whose usage is counted too. */
   givenPids: Pids;
 }
 
-/** What is measured: the service with its two servers. */
+/** The measured service with its servers. */
 export interface Stack {
-  /** Of the first process that answers requests. */
+  /** The URL of the first process that answers requests. */
   baseUrl: string;
-  /** Of all of them. */
+  /** The URLs of all of them. */
   baseUrls: string[];
-  /** Where the first of them has its metrics. */
+  /** The URL of the first one's metrics. */
   adminUrl: string;
   redisUrl: string;
   temporalAddress: string;
@@ -49,34 +51,29 @@ export interface Stack {
   db: Db;
   secretBox: SecretBox;
   pids: Pids;
-  /** `kill -9` of one of the service's processes, by its name in `pids`; resolves once another one in its place is ready. */
+  /** Kills one of the service's processes with SIGKILL, by its name in `pids`; resolves once its replacement is ready. */
   kill(name: string): Promise<void>;
-  /** Runs a command of the operator's. @throws when it is refused */
+  /** Runs an operator command. @throws if it is refused */
   operate(...command: string[]): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * Starts the service as it ships (`dist/`, default durability, log to a file), beside servers of its own or those
- * that the environment names. The data lies in the project folder: on a temporary file system a flush to disk
- * would cost nothing.
+ * Starts the service as it ships (`dist/`, default durability, log to a file), with its own servers or those
+ * that the environment names.
  */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const main = join(projectDir, 'dist/src/main.js');
   if (!existsSync(main)) throw new Error('dist/ is missing: run `npm run build` first');
-  await mkdir(join(projectDir, '.data'), { recursive: true });
-  const dir = await mkdtemp(join(projectDir, '.data', `bench-${process.pid}-`));
-  const stops: (() => Promise<void>)[] = [() => rm(dir, { recursive: true, force: true })];
-  const stop = async () => {
-    for (const stopOne of stops.reverse()) await stopOne();
-    stops.length = 0;
-  };
+  const dir = await createDataFolder();
+  const started = stopList();
+  started.add({ stop: () => rm(dir, { recursive: true, force: true }) });
   try {
     const servers = await (options.production ? startProductionServers : startServers)(
       dir,
       options.redisArgs ?? [],
     );
-    stops.push(() => servers.stop());
+    started.add(servers);
     const { redis, temporal } = servers;
 
     const workers = options.split ? (options.workers ?? 1) : 0;
@@ -97,7 +94,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       OWN_PORTS: [...ports, ...adminPorts, ...workerAdminPorts, redis?.port, temporal?.port]
         .filter(Boolean)
         .join(','),
-      // The limits are looked at on every request all the same.
+      // Each request is still checked against the limits.
       TOKEN_RATE_PER_SECOND: '1000000',
       ACCOUNT_RATE_PER_SECOND: '1000000',
       ...(options.production ? { TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
@@ -106,9 +103,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const config = readConfig(env);
     const log = createLogger('warn', 'bench');
     const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log, commandTimeoutMs: 10_000 });
-    stops.push(async () => {
-      await db.redis.quit();
-    });
+    started.add({ stop: async () => void (await db.redis.quit()) });
     await waitForRedis(db, 10_000);
 
     const pids: Record<string, number> = {};
@@ -117,7 +112,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       const begin = () => startService(main, name, role, dir, options.profileDir, { ...env, ...own });
       const ready = (one: Child) => waitUntilReady(one, () => answersOk(url), 30_000);
       let service = await begin();
-      stops.push(() => service.stop(60_000));
+      started.add({ stop: () => service.stop(60_000) });
       kills.set(name, async () => {
         process.kill(service.pid, 'SIGKILL');
         await service.exited;
@@ -160,10 +155,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         const operator = join(projectDir, 'dist/src/operator/main.js');
         await promisify(execFile)(process.execPath, [operator, ...command], { env, cwd: projectDir });
       },
-      stop,
+      stop: started.stop,
     };
   } catch (err) {
-    await stop();
+    await started.stop();
     throw err;
   }
 }

@@ -1,5 +1,5 @@
 import { type Cast, createCast } from './cast.js';
-import { type Child, startChild } from './child.js';
+import { startChild } from './child.js';
 import type { Receiver } from './drain.js';
 import type { FromPublisher, FromReceiver, ToPublisher, ToReceiver } from './jobs.js';
 import type { Publisher } from './measure.js';
@@ -25,13 +25,13 @@ export interface Theatre {
 }
 
 export async function startTheatre(options: TheatreOptions): Promise<Theatre> {
-  const children: Child<never, never>[] = [];
+  const children: { stop(): Promise<void> }[] = [];
   const started = async <To extends object, From extends { kind: string }>(
     name: string,
     env?: Record<string, string>,
   ) => {
     const one = await startChild<To, From>(name, env);
-    children.push(one.child as unknown as Child<never, never>);
+    children.push(one.child);
     return one;
   };
   const stack = await startStack(options);

@@ -13,19 +13,19 @@ export interface ShapeOptions {
   rounds: number;
   warmUpMs: number;
   durationMs: number;
-  /** No further round begins once it is aborted. */
+  /** After an abort no further round begins. */
   stopped: AbortSignal;
   theatre: TheatreOptions;
 }
 
 /** As in the other scenarios. */
 const segments = 3;
-/** A fixed number of events takes as long as it takes. */
+/** The time limit of a round with a fixed number of events. */
 const patienceMs = 300_000;
 
 /**
- * @param results gets the rounds of each variant
- * @param started is told what has to be stopped after the shape
+ * @param results receives the rounds of each variant
+ * @param started receives the services to stop after the shape
  */
 export function shapeStage(
   shapeName: string,
@@ -60,10 +60,13 @@ export function shapeStage(
         process.stderr.write('.');
       }
     }
-    for (const { name, rounds } of sides) {
+    const byName = {} as Record<Name, Side>;
+    for (const side of sides) {
+      const { name, rounds } = side;
       results.push({ name: `${shapeName}: ${name}`, what: variants[name].what, rounds });
+      byName[name] = side;
     }
-    return Object.fromEntries(sides.map((side) => [side.name, side])) as unknown as Record<Name, Side>;
+    return byName;
   };
 
   return {

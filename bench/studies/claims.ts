@@ -1,39 +1,36 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startRedis } from '../../local/redis.js';
-import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { register } from '../../src/redis/records/registrations.js';
-import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { createDataFolder } from '../dataFolder.js';
+import { spread } from '../percentile.js';
+import { arrivedEvent } from './arrivedEvent.js';
+import { registeredClients } from './registeredClients.js';
 import type { Cell, Study } from './study.js';
 
 const knownOf = [10, 100, 200, 1_000, 10_000, 100_000];
-/** Each claim is of another asset, as far as these reach: claims make what is known more. */
+/** Known segments over all assets of a kind. Claims go to the assets in turn, because each claim adds known segments. */
 const knownInAll = 100_000;
 
-/** What a claim costs Redis, over what is known of its asset before. */
+/** Measures the cost of a claim in Redis by the number of known segments of its asset. */
 export const claims: Study<'claims' | 'rounds'> = {
   name: 'claims',
-  about: 'What a claim costs Redis, over how many segments of its asset are known before.',
+  about: 'The cost of a claim in Redis by the number of known segments of its asset.',
   sizes: {
     claims: [500, 'of each kind in each round'],
     rounds: [5, 'of each, in turn'],
   },
   async run({ claims: wanted, rounds }, { say }) {
-    await mkdir(join(projectDir, '.data'), { recursive: true });
-    const dir = await mkdtemp(join(projectDir, '.data', `bench-${process.pid}-`));
+    const dir = await createDataFolder();
     const server = await startRedis({ dir: join(dir, 'redis') });
     const db = openDb({ url: server.url, prefix: '', log: createLogger('silent', 'bench') });
     try {
       await waitForRedis(db, 5000);
       const rows: Cell[][] = [];
       for (const known of knownOf) {
-        const clientToken = await registeredClient(db);
+        const [clientToken = ''] = await registeredClients(db, 1);
         const assets = Math.max(1, Math.min(wanted, Math.floor(knownInAll / known)));
         for (let a = 0; a < assets; a++) await know(db, clientToken, `video-${a}`, known);
         const row: Cell[] = [known.toLocaleString('en')];
@@ -52,8 +49,7 @@ export const claims: Study<'claims' | 'rounds'> = {
             if (round > 0) us.push(Number(spent?.[1] ?? 0) / wanted);
             appended = ((await appendedBytes(db)) - before) / wanted;
           }
-          us.sort((a, b) => a - b);
-          row.push((us[Math.floor(us.length / 2)] ?? 0).toFixed(0), appended.toFixed(0));
+          row.push(spread(us).median.toFixed(0), appended.toFixed(0));
         }
         say(row.join(' '));
         rows.push(row);
@@ -84,7 +80,7 @@ const kinds = [
   },
 ];
 
-/** Some of what is known, others each time. */
+/** Returns some known segments, different ones each time. */
 function knownSegments(known: number, i: number, count: number): string[] {
   return Array.from({ length: count }, (_, n) => `known ${(i * 7 + n) % known}`);
 }
@@ -103,20 +99,5 @@ async function appendedBytes(db: Db): Promise<number> {
 let count = 0;
 
 function eventOf(clientToken: string, platformId: string, segments: readonly string[]): ArrivedEvent {
-  const event = { clientToken, platformId, eventId: `event-${count++}`, segments };
-  return {
-    ...event,
-    notificationId: notificationId(event),
-    priority: 'live',
-    notify: true,
-    acceptedAt: Date.now(),
-  };
-}
-
-async function registeredClient(db: Db): Promise<string> {
-  const { account_id: accountId } = await createAccount(db, { name: 'A media company' });
-  const { clientToken } = await createClient(db, { accountId, name: 'A site' });
-  const url = `https://receiver.example/${clientToken}`;
-  await register(db, createSecretBox(undefined), { clientToken, accountId, url });
-  return clientToken;
+  return arrivedEvent({ clientToken, platformId, eventId: `event-${count++}`, segments });
 }

@@ -1,25 +1,24 @@
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startRedis } from '../../local/redis.js';
 import { startCluster } from '../../local/redisCluster.js';
 import { readConfig } from '../../src/config.js';
 import { deliveryOf } from '../../src/delivery/settings.js';
-import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { projectDir } from '../../src/operator/running/projectDir.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { turnAttempts } from '../../src/redis/owed/attempts.js';
 import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { register } from '../../src/redis/records/registrations.js';
-import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { createDataFolder } from '../dataFolder.js';
+import { spread } from '../percentile.js';
+import { stopList } from '../stopList.js';
+import { arrivedEvent } from './arrivedEvent.js';
+import { registeredClients } from './registeredClients.js';
 import type { Cell, Study } from './study.js';
 
-/** What a notification costs Redis in a cluster. One primary alone shows what the mode costs, three what is left to share. */
+/** Measures the CPU time of a notification in a cluster: one primary shows the cost of the mode, three the cost of sharing. */
 export const cluster: Study<'notifications' | 'rounds' | 'clients' | 'callers'> = {
   name: 'cluster',
-  about: 'What a notification costs one Redis, and the primaries of a cluster.',
+  about: 'CPU time of one Redis, and of the primaries of a cluster, for a notification.',
   sizes: {
     notifications: [1000, 'in each round'],
     rounds: [20, 'of each, in turn'],
@@ -27,22 +26,25 @@ export const cluster: Study<'notifications' | 'rounds' | 'clients' | 'callers'> 
     callers: [32, 'at the same time'],
   },
   async run({ notifications, rounds, clients, callers }, { say }) {
-    await mkdir(join(projectDir, '.data'), { recursive: true });
-    const dir = await mkdtemp(join(projectDir, '.data', `bench-${process.pid}-`));
-    const one = await startRedis({ dir: join(dir, 'redis') });
-    const [alone, three] = [
-      await startCluster({ dir: join(dir, 'alone'), primaries: 1, replicasOfEach: 0 }),
-      await startCluster({ dir: join(dir, 'three'), primaries: 3, replicasOfEach: 0 }),
-    ];
-    const kinds = [
-      { name: 'one Redis', url: one.url },
-      { name: 'a cluster of one primary', url: alone.url },
-      { name: 'a cluster of three, in all', url: three.url },
-    ].map(({ name, url }) => ({ name, db: open(url), tokens: [] as string[], spentUs: [] as number[] }));
+    const dir = await createDataFolder();
+    const started = stopList();
+    started.add({ stop: () => rm(dir, { recursive: true, force: true }) });
     try {
-      for (const kind of kinds) {
-        await waitForRedis(kind.db, 10_000);
-        kind.tokens = await registeredClients(kind.db, clients);
+      const startPrimaries = (primaries: number) =>
+        startCluster({ dir: join(dir, `primaries-${primaries}`), primaries, replicasOfEach: 0 });
+      const servers = {
+        'one Redis': () => startRedis({ dir: join(dir, 'redis') }),
+        'a cluster of one primary': () => startPrimaries(1),
+        'a cluster of three, in all': () => startPrimaries(3),
+      };
+      const kinds: Kind[] = [];
+      for (const [name, start] of Object.entries(servers)) {
+        const server = await start();
+        started.add(server);
+        const db = open(server.url);
+        started.add({ stop: async () => closeDb(db) });
+        await waitForRedis(db, 10_000);
+        kinds.push({ name, db, tokens: await registeredClients(db, clients), spentUs: [] });
       }
       // The first round warms up.
       for (let round = 0; round <= rounds; round++) {
@@ -54,34 +56,39 @@ export const cluster: Study<'notifications' | 'rounds' | 'clients' | 'callers'> 
         }
         say(kinds.map(({ spentUs }) => spentUs.at(-1)?.toFixed(0) ?? '-').join(' '));
       }
-      const first = median(kinds[0]?.spentUs ?? []);
+      const beside = spread(kinds[0]?.spentUs ?? []).median;
       return {
         tables: [
           {
             title: `CPU time of Redis for one notification, us, over ${rounds} rounds`,
             head: ['', 'median', 'least', 'most', 'median beside one Redis'],
-            rows: kinds.map(({ name, spentUs }): Cell[] => [
-              name,
-              ...[median(spentUs), Math.min(...spentUs), Math.max(...spentUs)].map((us) => us.toFixed(0)),
-              (median(spentUs) / first).toFixed(2),
-            ]),
+            rows: kinds.map(({ name, spentUs }): Cell[] => {
+              const { median, min, max } = spread(spentUs);
+              return [name, ...[median, min, max].map((us) => us.toFixed(0)), (median / beside).toFixed(2)];
+            }),
           },
         ],
       };
     } finally {
-      for (const { db } of kinds) closeDb(db);
-      await Promise.all([alone.stop(), three.stop(), one.stop()]);
-      await rm(dir, { recursive: true, force: true });
+      await started.stop();
     }
   },
 };
+
+interface Kind {
+  name: string;
+  db: Db;
+  tokens: string[];
+  /** CPU time of a notification in each round. */
+  spentUs: number[];
+}
 
 const open = (url: string): Db =>
   openDb({ url, prefix: '', log: createLogger('silent', 'bench'), commandTimeoutMs: 10_000 });
 const delivery = deliveryOf(readConfig({}));
 let count = 0;
 
-/** Claims and takes, then settles: what Redis does for a notification that is delivered at once. */
+/** Claims, takes and settles notifications, as the service does for each that is delivered at the first attempt. */
 async function deliver(db: Db, tokens: readonly string[], wanted: number, callers: number): Promise<void> {
   let left = wanted;
   const caller = async () => {
@@ -111,27 +118,6 @@ async function cpuSeconds({ nodes }: Db): Promise<number> {
 
 function eventOf(clientToken: string): ArrivedEvent {
   const n = count++;
-  const event = { clientToken, platformId: `video-${n}`, eventId: `event-${n}`, segments: ['a', 'b', 'c'] };
-  return {
-    ...event,
-    notificationId: notificationId(event),
-    priority: 'live',
-    notify: true,
-    acceptedAt: Date.now(),
-  };
+  const segments = ['a', 'b', 'c'];
+  return arrivedEvent({ clientToken, platformId: `video-${n}`, eventId: `event-${n}`, segments });
 }
-
-async function registeredClients(db: Db, wanted: number): Promise<string[]> {
-  const { account_id: accountId } = await createAccount(db, { name: 'A media company' });
-  const tokens: string[] = [];
-  for (let i = 0; i < wanted; i++) {
-    const { clientToken } = await createClient(db, { accountId, name: 'A site' });
-    const url = `https://receiver.example/${clientToken}`;
-    await register(db, createSecretBox(undefined), { clientToken, accountId, url });
-    tokens.push(clientToken);
-  }
-  return tokens;
-}
-
-const median = (values: readonly number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;

@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto';
-import { notificationId } from '../../src/ids.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
+import { arrivedEvent } from './arrivedEvent.js';
 
-export const segmentsOf = (i: number, count: number): string[] =>
+const segmentsOf = (i: number, count: number): string[] =>
   Array.from({ length: count }, (_, s) => `iab:${(i * 7 + s * 13) % 700}:${s}`);
 
-/** Marks assets as known by silent events, as the first import of a catalogue does: the store's own code, without HTTP. */
+/** Marks segments as known by silent events, like the first import of a catalogue, through the store's code without HTTP. */
 export async function importCatalogue(
   db: Db,
   clientToken: string,
   assets: { from: number; to: number; segments: number },
 ): Promise<void> {
-  const concurrency = 200;
-  for (let from = assets.from; from < assets.to; from += concurrency) {
-    const page = Array.from({ length: Math.min(concurrency, assets.to - from) }, (_, k) =>
+  const pageSize = 200;
+  for (let from = assets.from; from < assets.to; from += pageSize) {
+    const page = Array.from({ length: Math.min(pageSize, assets.to - from) }, (_, k) =>
       silentEvent(clientToken, from + k, assets.segments),
     );
     const { claims } = await claimEvents(db, clientToken, page);
@@ -23,22 +23,11 @@ export async function importCatalogue(
 }
 
 function silentEvent(clientToken: string, i: number, segments: number): ArrivedEvent {
-  const event = {
-    clientToken,
-    platformId: `video-${i}`,
-    eventId: `import-${i}`,
-    segments: segmentsOf(i, segments),
-  };
-  return {
-    ...event,
-    notificationId: notificationId(event),
-    priority: 'live',
-    notify: false,
-    acceptedAt: Date.now(),
-  };
+  const ids = { clientToken, platformId: `video-${i}`, eventId: `import-${i}` };
+  return arrivedEvent({ ...ids, segments: segmentsOf(i, segments) }, { notify: false });
 }
 
-/** Removes a client's decisions ("why did I get nothing"), which are kept for 14 days. */
+/** Removes a client's decisions, which are kept for 14 days. Returns how many there were. */
 export async function dropDecisions(db: Db, clientToken: string): Promise<number> {
   let dropped = 0;
   let cursor = '0';
@@ -56,7 +45,7 @@ export async function dropDecisions(db: Db, clientToken: string): Promise<number
   return dropped;
 }
 
-/** The layout one would begin with: a set of the segments' strings for each asset. */
+/** Writes the simplest layout: for each asset a set of the segments' texts. Returns the prefix of its keys. */
 export async function importNaively(db: Db, assets: number, segments: number): Promise<string> {
   const base = `naive-${randomBytes(3).toString('hex')}:`;
   for (let from = 0; from < assets; from += 1000) {

@@ -1,9 +1,9 @@
-import { notificationId } from '../../src/ids.js';
 import type { Db } from '../../src/redis/connection/db.js';
 import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owed.js';
+import { arrivedEvent } from './arrivedEvent.js';
 
-/** By the store's own claim, not through API and worker: what these hold afterwards is the backlog's alone. */
+/** Makes assets owed by the store's claim. Without API and worker, their memory afterwards is due to the backlog only. */
 export async function owe(
   db: Db,
   clientToken: string,
@@ -13,16 +13,10 @@ export async function owe(
   const events: ArrivedEvent[] = [];
   await announceClaims(db, [clientToken]);
   for (let from = 0; from < assets; from += 200) {
-    const page = Array.from({ length: Math.min(200, assets - from) }, (_, k): ArrivedEvent => {
+    const page = Array.from({ length: Math.min(200, assets - from) }, (_, k) => {
       const name = `owed-${from + k}`;
-      const event = { clientToken, platformId: name, eventId: name, segments: [`iab:${from + k}`] };
-      return {
-        ...event,
-        notificationId: notificationId(event),
-        priority,
-        notify: true,
-        acceptedAt: Date.now(),
-      };
+      const ids = { clientToken, platformId: name, eventId: name };
+      return arrivedEvent({ ...ids, segments: [`iab:${from + k}`] }, { priority });
     });
     await claimEvents(db, clientToken, page);
     events.push(...page);
