@@ -6,19 +6,19 @@ export interface Delivery {
   arrivedAt: number;
 }
 
-/** What became of every accepted event. */
+/** Counts of every accepted event by its fate. */
 export interface Accounting {
-  /** By the first arrival of each notification. */
+  /** One for each notification, with its first arrival. */
   deliveries: Delivery[];
-  /** Accepted, never arrived, and no newer notification of the same asset arrived either. */
+  /** Accepted events without an arrival, neither their own nor one of a newer notification of the asset. */
   missing: number;
-  /** Never arrived itself, but a notification of the same asset did after it was accepted. */
+  /** Accepted events without an own arrival, whose asset got a later notification. */
   superseded: number;
   /** Arrivals after the first of the same id. */
   duplicates: number;
-  /** Arrivals of an id that no answer named: taken by a request whose answer was a 503 or got lost. */
+  /** Arrivals of an id that no answer named: its request was accepted, but answered 503, or the answer was lost. */
   unannounced: number;
-  /** Accepted for the endpoint that is down. */
+  /** Accepted events for the endpoint that is down. */
   down: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A process: the yardstick for tokens. A Koa application that reads the form's bytes, makes 32 random bytes, does
- * one Redis SET with a TTL and answers, and nothing else: no validation, account, rate limit, metric or log.
+ * A process: the yardstick for tokens. This Koa application reads the form's bytes, makes 32 random bytes, sends
+ * one Redis SET with a TTL and answers. It has no validation, account, rate limit, metric or log.
  */
 import { randomBytes } from 'node:crypto';
 import type { AddressInfo } from 'node:net';

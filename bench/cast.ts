@@ -4,7 +4,7 @@ import { createClient } from '../src/redis/records/clients.js';
 import { createSigningSecret } from '../src/redis/records/signingSecrets.js';
 import type { Stack } from './stack.js';
 
-/** Who takes part in a run: a publisher account with its clients, and the platform. */
+/** The accounts of a run: a publisher with its clients, and the platform. */
 export interface Cast {
   publisher: { accountId: string; clientId: string; clientSecret: string; accessToken: string };
   platform: { clientId: string; clientSecret: string; accessToken: string };

@@ -3,7 +3,7 @@ import type { Round } from './measure.js';
 import { spread } from './percentile.js';
 import type { Report, ScenarioResult } from './report.js';
 
-/** The pictures of a report by file name: latency over time of each scenario, throughput over load of the curve. */
+/** Draws the pictures of a report: latency over time for each scenario, throughput over load for the curve. */
 export function charts(report: Report): [file: string, svg: string][] {
   const latencies = report.results.map((result): [string, string] => [
     `${result.name}-latency.svg`,
@@ -19,7 +19,7 @@ export function charts(report: Report): [file: string, svg: string][] {
       ];
 }
 
-/** All rounds, one after the other. */
+/** Draws all rounds, one after the other. */
 function latencyOverTime(result: ScenarioResult): string {
   const seconds = result.rounds.flatMap((round) => round.timeline);
   return lineChart({

@@ -1,16 +1,16 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** A process of the benchmark itself, run from its TypeScript, that talks in typed messages. */
+/** A process of the benchmark itself, run from its TypeScript. It exchanges typed messages. */
 export interface Child<To, From extends { kind: string }> {
   pid: number;
   send(message: To): void;
-  /** The next message of this kind. @throws when the process ends first */
+  /** Resolves with the next message of this kind. @throws if the process ends first */
   next<K extends From['kind']>(kind: K): Promise<Extract<From, { kind: K }>>;
   stop(): Promise<void>;
 }
 
-/** Starts `bench/<name>.ts` (Node's own options: `nodeArgs`) and waits until it says `ready`. */
+/** Starts `bench/<name>.ts` (Node's own options: `nodeArgs`) and waits for its message `ready`. */
 export async function startChild<To extends object, From extends { kind: string }>(
   name: string,
   env: Record<string, string> = {},

@@ -5,12 +5,12 @@ import { monotonicMs } from './monotonicMs.js';
 
 export type Receiver = Child<ToReceiver, FromReceiver>;
 
-/** Long enough for two retries (after 5 s and 30 s): what is missing when none of it has come for so long has not come. */
+/** Long enough for two retries (after 5 s and 30 s). If no missing notification arrives for this long, none will. */
 const stalledMs = 45_000;
 
 /**
- * Waits until all these events have arrived, or none of the missing has come for long, and hands over what arrived.
- * @param quietMs how long it waits for duplicates afterwards; as a rule one comes right behind
+ * Waits until all these events have arrived, or until no missing one has arrived for 45 s. Returns all arrivals.
+ * @param quietMs how long it then waits for duplicates, which usually follow immediately
  */
 export async function drain(
   receiver: Receiver,
@@ -23,7 +23,7 @@ export async function drain(
   for (;;) {
     add(all, await collect(receiver));
     const now = monotonicMs();
-    // What others have published may go on arriving for long: only what this job has is waited for.
+    // Waits only for the events of this job: those of other publishers may arrive much later.
     const left = account(events, all).missing;
     if (left !== missing) changedAt = now;
     missing = left;

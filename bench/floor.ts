@@ -68,5 +68,5 @@ const server = app.listen(0, '127.0.0.1', () => {
   process.send?.({ kind: 'ready', port: (server.address() as AddressInfo).port });
 });
 process.on('disconnect', () => process.exit());
-// Ends in order, so that Node leaves its CPU profile where it was asked for one.
+// An orderly end, because Node writes a CPU profile only then.
 process.on('SIGTERM', () => process.exit());

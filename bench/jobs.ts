@@ -1,34 +1,32 @@
-/**
- * What the processes of the benchmark say to each other. Times are `monotonicMs`.
- */
+/** The messages between the processes of the benchmark. Times are `monotonicMs`. */
 
-/** How much is sent: a fixed number at a time, or a fixed number per second whatever the answers do. */
+/** The load: a fixed number of requests at any time, or a fixed number per second, however slow the answers are. */
 export type Pace = { kind: 'concurrency'; publishers: number } | { kind: 'rate'; requestsPerSecond: number };
 
 export interface EventsRequest {
   kind: 'events';
   accessToken: string;
-  /** Each event goes to the next of these in turn. */
+  /** Events go to these in turn. */
   clientTokens: string[];
-  /** Every fifth event of the turns for it (`isDownTurn`) goes to this one instead. */
+  /** In the turns with an endpoint down (`isDownTurn`), every fifth event goes to this client instead. */
   downClientToken?: string;
   batchSize: number;
   /** Events in a row for one client; 1 by default. */
   eventsPerTurn?: number;
-  /** How many events there are; as many as the time allows by default. */
+  /** The number of events; by default as many as the time allows. */
   total?: number;
   segments: number;
-  /** Assets per client that the events are spread over, in turn; 0: every event has an asset of its own. */
+  /** Assets of each client, which get events in turn; 0: every event has its own asset. */
   assets: number;
-  /** Begins the ids of assets whose segments the service has already (with `assets`): no event is to bring a notification. */
+  /** The prefix of assets whose segments are already known (with `assets`): no event makes a notification. */
   known?: string;
-  /** Tells the rounds' assets and events apart. */
+  /** Part of the ids of assets and events, different in each round. */
   round: string;
 }
 
 export interface TokenRequest {
   kind: 'token';
-  /** In turn. */
+  /** Used in turn. */
   accounts: { clientId: string; clientSecret: string }[];
   scope: string;
 }
@@ -36,24 +34,24 @@ export interface TokenRequest {
 export interface RegistrationRequest {
   kind: 'registration';
   accessToken: string;
-  /** Each once: the round ends with them. */
+  /** Each is used once: the round ends after the last. */
   clientTokens: string[];
   receiverUrl: string;
 }
 
 export interface Job {
-  /** Each request goes to the next of these in turn. */
+  /** Requests go to these in turn. */
   baseUrls: string[];
   connections: number;
   pace: Pace;
   warmUpMs: number;
   durationMs: number;
   request: EventsRequest | TokenRequest | RegistrationRequest;
-  /** Sends single events through clients/node, as this account, instead of a connection for each request. */
+  /** Sends single events through clients/node with this account, instead of one connection for each request. */
   through?: { clientId: string; clientSecret: string };
 }
 
-/** One request: `at` when it was sent (or, at a fixed rate, should have been), `answeredAt` its last byte. */
+/** Times of requests. `at`: sent, or at a fixed rate due; `answeredAt`: the last byte of the answer. */
 export interface Answers {
   at: number[];
   answeredAt: number[];
@@ -62,9 +60,9 @@ export interface Answers {
 export interface PublishedEvents {
   notificationIds: string[];
   at: number[];
-  /** True for those that went to `downClientToken`. */
+  /** True for events to `downClientToken`. */
   down: boolean[];
-  /** As `Arrivals.assets`. */
+  /** Like `Arrivals.assets`. */
   assets: string[];
 }
 
@@ -74,9 +72,9 @@ export interface Published {
   to: number;
   answers: Answers;
   events: PublishedEvents;
-  /** Answers by status (or error code) other than success; a 503 was sent again and is counted each time. */
+  /** Answers other than success, by status or error code. A request that was repeated after 503 counts each time. */
   refusals: Record<string, number>;
-  /** Requests without a final answer, and what was wrong with those that had an unexpected one. */
+  /** Requests without success in the end. `oddity` is the first unexpected answer. */
   givenUp: number;
   oddity?: string;
 }
@@ -88,29 +86,29 @@ export type FromPublisher =
   | { kind: 'measured' }
   | { kind: 'published'; published: Published };
 
-/** The POSTs that the receiver has answered with 204. */
+/** POSTs that the receiver answered with 204. */
 export interface Arrivals {
   ids: string[];
   at: number[];
   /** When each was answered. */
   endedAt: number[];
-  /** `<path> <body>` of each: which asset of which client. */
+  /** `<path> <body>` of each, which names the client and the asset. */
   assets: string[];
   /** Ids whose first POST was answered with 503. */
   refused: string[];
-  /** POSTs without an answer at one time, of the path that had the most. */
+  /** The most POSTs without an answer at one time to one path. */
   mostInFlight: number;
 }
 
 export interface ReceiverBehaviour {
-  /** Before it answers. */
+  /** Pause before each answer. */
   latencyMs: number;
-  /** Every answer says `Connection: close`. */
+  /** Every answer has `Connection: close`. */
   closesConnections: boolean;
-  /** One in ten ids is answered 503 at first. */
+  /** The first POST of one in ten ids is answered 503. */
   refusesOneInTen: boolean;
 }
 
-/** `collect` hands over what was answered since the last time, and forgets it. */
+/** `collect` returns the POSTs answered since the last `collect`. */
 export type ToReceiver = { kind: 'behave'; behaviour: ReceiverBehaviour } | { kind: 'collect' };
 export type FromReceiver = { kind: 'ready'; port: number } | { kind: 'collected'; arrivals: Arrivals };

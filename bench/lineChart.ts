@@ -16,7 +16,7 @@ const height = 360;
 const plot = { left: 70, right: 20, top: 44, bottom: 60 };
 const colours = ['#1f6feb', '#d1242f', '#1a7f37', '#9a6700', '#8250df'];
 
-/** A line chart with both axes from 0, as an SVG document. */
+/** Draws a line chart with both axes from 0, as an SVG document. */
 export function lineChart(chart: Chart): string {
   const points = chart.series.flatMap((s) => s.points).filter((p) => Number.isFinite(p.y));
   const x = axis(Math.max(1, ...points.map((p) => p.x)), plot.left, width - plot.right);
@@ -47,7 +47,7 @@ export function lineChart(chart: Chart): string {
   return `${parts.join('\n')}\n`;
 }
 
-/** From 0 to a round number at or above `max`, in four to ten steps of 1, 2 or 5 times a power of ten. */
+/** Makes an axis from 0 to a round number at or above `max`, in four to ten steps of 1, 2 or 5 times a power of ten. */
 function axis(max: number, from: number, to: number): { ticks: number[]; at: (value: number) => number } {
   const power = 10 ** Math.floor(Math.log10(max / 4));
   const step = ([1, 2, 5, 10].find((s) => max / (s * power) <= 10) ?? 10) * power;

@@ -7,7 +7,7 @@ export interface Machine {
   memoryGb: number;
   kernel: string;
   node: string;
-  /** Over the minute before the run: what else kept the machine busy. */
+  /** Load average of the minute before the run, caused by other processes. */
   loadBefore: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: throughput, latency, CPU time and memory of the service, everything accounted for.
- * What is measured and how: docs/benchmarks/method.md.
+ * `npm run bench`: measures throughput, latency, CPU time and memory of the service, and accounts for every event.
+ * Method: docs/benchmarks/method.md.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

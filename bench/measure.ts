@@ -24,59 +24,59 @@ export interface Second {
   p99: number;
 }
 
-/** What arrived, in a window or in some of its seconds. */
+/** Arrivals in a window, or in some of its seconds. */
 export interface Load {
-  /** Arrived at the receiver. */
+  /** Arrivals at the receiver. */
   perSecond: number;
-  /** From sent (or due) to arrived, of what was sent in it, whenever it arrived. */
+  /** From sent (or due) to arrived, for events sent in the window, even if they arrived after it. */
   latency: Latency;
 }
 
 /** One round of one scenario. Times in ms. */
 export interface Round {
   seconds: number;
-  /** Answered with success in the window (requests, a batch is one). */
+  /** Requests answered with success in the window; a batch is one request. */
   requestsPerSecond: number;
   /** From sent (or due) to answered. */
   answer: Latency;
-  /** Of the window; absent when nothing is delivered. */
+  /** Deliveries in the window; absent if the scenario delivers nothing. */
   delivery?: Load & {
-    /** Of the turns with all endpoints up, where one is down in the others: rate and latency beside it are of those. */
+    /** The turns with all endpoints up, if one endpoint is down in the others. `perSecond` and `latency` are then those of the others. */
     allUp?: Load;
     accounting: Omit<Accounting, 'deliveries'>;
-    /** Those whose first POST the receiver refused, where it refuses some. */
+    /** Notifications whose first POST the receiver refused. */
     refused?: { count: number; latency: Latency };
-    /** POSTs under way at one time to the client that had the most. */
+    /** The most POSTs under way at one time to one client. */
     mostInFlight: number;
-    /** From the end of sending until the last arrival. */
+    /** Time from the end of sending to the last arrival. */
     drainedAfterMs: number;
   };
-  /** Of each process, in the window, divided by what was done in it: see `MeasureOptions.unit`. */
+  /** CPU time of each process in the window, divided by the units in it: see `MeasureOptions.unit`. */
   cpuMsPerUnit: Record<string, number>;
   /** Share of one core. */
   cpuShare: Record<string, number>;
-  /** At the window's end. */
+  /** Memory at the end of the window. */
   rssMb: Record<string, number>;
   timeline: Second[];
   refusals: Record<string, number>;
   givenUp: number;
   oddity?: string;
-  /** The service was still busy with the work of an earlier round when this one began. */
+  /** True if the service was still busy with an earlier round when this one began. */
   unsettled: boolean;
 }
 
 export interface MeasureOptions {
-  /** What to wait for before it begins; `settle` by default. */
+  /** Waits for `settle` first by default. */
   first?: 'settle' | 'nothing';
-  /** What CPU time is divided by: notifications that arrived, or requests answered (the default without a receiver). */
+  /** The divisor of CPU time: arrived notifications, or answered requests (the default without a receiver). */
   unit?: 'arrived' | 'answered';
-  /** Done between the end of sending and the wait for what has not arrived. */
+  /** Called after the end of sending, before the wait for missing notifications. */
   whenSent?: () => Promise<void>;
   /** How long it waits for duplicates once everything has arrived; 500 by default. */
   quietMs?: number;
 }
 
-/** Runs one job, waits until everything it caused has arrived, and accounts for it. */
+/** Runs one job, waits until its notifications have arrived, and accounts for its events. */
 export async function measure(
   job: Job,
   publisher: Publisher,

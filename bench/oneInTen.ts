@@ -1,6 +1,6 @@
 /**
- * Whether a notification's id is one of the tenth that a receiver refuses at first. By the id (FNV-1a), as every tenth
- * arrival would be of the same few clients where events go to the clients in turn.
+ * Returns whether the receiver refuses this notification's first POST: one in ten, by a hash of the id (FNV-1a). Every tenth
+ * arrival would belong to the same few clients, because events go to the clients in turn.
  */
 export function isOneInTen(id: string): boolean {
   let hash = 0x811c9dc5;

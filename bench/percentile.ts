@@ -1,4 +1,4 @@
-/** The value below which the share `p` (0 to 1) of `sorted` (ascending) lies: nearest rank; NaN of nothing. */
+/** Returns the value below which the share `p` (0 to 1) of `sorted` (ascending) lies: nearest rank; NaN if it is empty. */
 export function percentile(sorted: ArrayLike<number>, p: number): number {
   if (sorted.length === 0) return Number.NaN;
   return sorted[Math.max(0, Math.ceil(p * sorted.length) - 1)] ?? Number.NaN;
@@ -10,7 +10,7 @@ export interface Spread {
   max: number;
 }
 
-/** Of one figure over several rounds. */
+/** Summarizes one figure over several rounds. */
 export function spread(values: readonly number[]): Spread {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   const lower = percentile(sorted, 0.5);

@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** What a process and those that it started have used so far: CPU time of all threads, and the memory held now. */
+/** CPU time of a process and its children until now, over all threads, and their memory now. */
 export interface ProcessUsage {
   cpuMs: number;
   rssBytes: number;
 }
 
 /**
- * Of PostgreSQL's processes most are children of the one that is named; what they share is counted once.
- * @throws when there is no such process, or no /proc (the benchmark runs on Linux)
+ * Reads the usage of a process with its children: most of PostgreSQL's processes are children. Shared memory counts once.
+ * @throws if there is no such process, or no /proc (the benchmark runs on Linux)
  */
 export function processUsage(pid: number): ProcessUsage {
   const usage = ownUsage(pid, 'VmRSS');
@@ -18,7 +18,7 @@ export function processUsage(pid: number): ProcessUsage {
       usage.cpuMs += cpuMs;
       usage.rssBytes += rssBytes;
     } catch {
-      // It ended since the list was read.
+      // It ended after the list was read.
     }
   }
   return usage;
@@ -43,7 +43,7 @@ function childrenOf(pid: number): number[] {
 /** USER_HZ is 100 on every Linux that Node runs on. */
 const msPerTick = 10;
 
-/** Processes by the name they have in the table. */
+/** Process ids by the name in the tables. */
 export type Pids = Readonly<Record<string, number>>;
 export type Usages = Record<string, ProcessUsage>;
 

@@ -1,7 +1,7 @@
 /**
- * A process: sends what a job says and remembers when each request was sent and answered. At a fixed rate a
- * request's time is the one at which it should have been sent, so that a slow answer delays no later one on
- * paper (no coordinated omission).
+ * A process: sends the requests of a job and records when each was sent and answered. At a fixed rate the recorded
+ * time is the time at which the request was due, so that a slow answer does not hide the delay of later requests
+ * (no coordinated omission).
  */
 import { Pool } from 'undici';
 import { EnrichmentsClient, EventNotAccepted } from '../clients/node/src/client.js';
@@ -95,7 +95,7 @@ async function openLoop(
   await Promise.all(sent);
 }
 
-/** How long after the end a request that keeps being refused with 503 is still sent again. */
+/** How long after the end a request that gets 503 is still repeated. */
 const patienceMs = 10_000;
 
 async function sendUntilTaken(
@@ -131,7 +131,7 @@ async function sendUntilTaken(
   }
 }
 
-/** Sends one event through the client, which repeats it by itself, so that 503s are not counted. */
+/** Sends one event through the client. The client itself repeats it after 503, so 503s are not counted. */
 async function sendThrough(
   client: EnrichmentsClient,
   outgoing: Outgoing,

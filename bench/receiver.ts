@@ -1,6 +1,6 @@
 /**
- * A process: the clients' endpoint. It answers every POST with 204, or behaves as it is told, and remembers id, asset
- * and times; nothing is looked at before it is asked for, as its CPU time is taken from the service's.
+ * A process: the clients' endpoint. It answers every POST with 204, or as its `behaviour` says, and records id, asset
+ * and times. It evaluates nothing by itself, because it shares the CPU with the service.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

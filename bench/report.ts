@@ -3,7 +3,7 @@ import { spread } from './percentile.js';
 import { type RunRecord, runRecordLine } from './runRecord.js';
 import { cpuMsPerUnit } from './serviceCpu.js';
 
-/** All rounds of one scenario; `beside` is the yardstick measured in turn with them. */
+/** All rounds of one scenario; `beside` is the yardstick, measured in turn with it. */
 export interface ScenarioResult {
   name: string;
   what: string;
@@ -15,14 +15,14 @@ export interface Report extends RunRecord {
   results: ScenarioResult[];
 }
 
-/** The report as Markdown: minimum, median and maximum over the rounds. */
+/** Writes the report as Markdown: minimum, median and maximum over the rounds. */
 export function markdown(report: Report): string {
   return [`${runRecordLine(report)} ${roundsNote}`, ...resultTables(report.results)].join('\n\n');
 }
 
 export const roundsNote = 'Figures are minimum / **median** / maximum over the rounds; times in ms.';
 
-/** What was measured, CPU time and memory by process, and what should be nothing. */
+/** Writes the tables: the figures, CPU time and memory by process, and failures. */
 export function resultTables(results: readonly ScenarioResult[]): string[] {
   const events = results.filter((r) => r.rounds.some((round) => round.delivery));
   const requests = results.filter((r) => !r.rounds.some((round) => round.delivery));
@@ -61,7 +61,7 @@ function deliveryTable(results: readonly ScenarioResult[]): string {
   );
 }
 
-/** How much the healthy clients feel of one that is down. */
+/** Writes how much one client that is down affects the others. */
 function oneDownLine(results: readonly ScenarioResult[]): string[] {
   return results
     .filter((r) => r.rounds.some((x) => x.delivery?.allUp))
@@ -133,7 +133,7 @@ function memoryTable(results: readonly ScenarioResult[]): string {
   );
 }
 
-/** What should be nothing; the last column shows the first answer that was not as expected. */
+/** Writes counts that should be 0; the last column has the first unexpected answer. */
 function wrongTable(results: readonly ScenarioResult[]): string {
   const sum = (rounds: readonly Round[], value: (x: Round) => number | undefined) =>
     String(rounds.reduce((n, x) => n + (value(x) ?? 0), 0));

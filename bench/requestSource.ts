@@ -5,21 +5,21 @@ import { isDownTurn } from './turns.js';
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
-  /** The event that it publishes, if it is a single one. */
+  /** The event of a request with a single event. */
   event?: EnrichmentEvent;
-  /** Takes the answer's body; returns what was not as it should be, once for each event. */
+  /** Reads the answer's body; returns a text for each event with an unexpected result. */
   onSuccess(body: string, at: number): string[];
 }
 
 export interface RequestSource {
-  /** The next request; none when there is nothing left to send. */
+  /** Returns the next request; undefined if none is left. */
   next(): Outgoing | undefined;
-  /** What the events of the answered requests have become; filled as the answers arrive. */
+  /** The events of answered requests; filled as the answers arrive. */
   events: PublishedEvents;
 }
 
 /**
- * The requests of a job, one after the other.
+ * Makes the requests of a job, one after the other.
  * @param sinceFrom ms since the measured window began
  */
 export function requestSource(request: Job['request'], sinceFrom: () => number): RequestSource {
@@ -35,7 +35,7 @@ export function requestSource(request: Job['request'], sinceFrom: () => number):
 
 const noEvents = (): PublishedEvents => ({ notificationIds: [], at: [], down: [], assets: [] });
 
-/** Of five events one goes to the endpoint that is down, where there is one. */
+/** One event in five goes to the endpoint that is down, if there is one. */
 const downShare = 5;
 
 function eventRequests(options: EventsRequest, sinceFrom: () => number): RequestSource {
@@ -90,12 +90,12 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
   return { next, events };
 }
 
-/** As `Arrivals.assets`, of a client whose URL is `<receiver>/<client token>`. */
+/** Writes an asset like `Arrivals.assets`, for a client with the URL `<receiver>/<client token>`. */
 export function assetText(clientToken: string, platformId: string): string {
   return `/${clientToken} {"event":"asset-update","platform_id":"${platformId}"}`;
 }
 
-/** The event with this number. Each asset belongs to one client. */
+/** Makes the event with this number. Each asset belongs to one client. */
 export function eventAt(options: EventsRequest, n: number) {
   const clients = options.clientTokens;
   const assets = options.assets * clients.length;

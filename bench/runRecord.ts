@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { projectDir } from '../src/operator/running/projectDir.js';
 import { describeMachine, type Machine } from './machine.js';
 
-/** When, how and where figures were made. */
+/** Time, command and machine of a run. */
 export interface RunRecord {
   startedAt: string;
   command: string;
@@ -18,12 +18,12 @@ export function beginRunRecord(): RunRecord {
   };
 }
 
-/** The line above the tables. */
+/** Writes the line above the tables. */
 export function runRecordLine({ command, startedAt, machine }: RunRecord): string {
   return `\`${command}\`, ${startedAt}: ${machine.cores} cores (${machine.cpu}), ${machine.memoryGb} GB, Linux ${machine.kernel}, Node ${machine.node}; load average of the minute before ${machine.loadBefore.toFixed(2)}.`;
 }
 
-/** The folder that `--out` names, or one of this run's own under `bench/results/`. */
+/** Returns the folder of `--out`, or a new one under `bench/results/`. */
 export async function resultsFolder(record: RunRecord, named?: string): Promise<string> {
   const folder = named ?? join(projectDir, 'bench/results', record.startedAt.replaceAll(/[:.]/g, '-'));
   await mkdir(folder, { recursive: true });

@@ -11,12 +11,12 @@ export interface RoundOptions {
   durationMs: number;
   assets: number;
   segments: number;
-  /** No further round begins once it is aborted. */
+  /** After an abort no further round begins. */
   stopped: AbortSignal;
   onRound: () => void;
 }
 
-/** All rounds of one scenario. */
+/** Runs all rounds of one scenario. */
 export function runScenario(
   scenario: Scenario,
   theatre: Theatre,
@@ -32,7 +32,7 @@ export function runScenario(
   }
 }
 
-/** Enough connections that a request at a fixed rate never waits for one. */
+/** Enough connections, so that no request at a fixed rate waits for one. */
 export const connectionsAtRate = 512;
 
 async function runEvents(
@@ -107,7 +107,7 @@ async function runTokens(
   };
 }
 
-/** Clients for one round: at the rate of a round this lasts some seconds, and the round ends with them. */
+/** Clients for one round, which ends after the last: some seconds. */
 const registrationsPerRound = 3000;
 
 async function runRegistrations(

@@ -6,9 +6,9 @@ export interface EventsScenario {
   pace: Pace;
   batchSize: number;
   endpoints: number;
-  /** One more endpoint, that refuses connections, gets a fifth of the events of every other second. */
+  /** One more endpoint refuses connections; in every other second it gets a fifth of the events. */
   oneDown: boolean;
-  /** Publishes through clients/node, which puts concurrent events into shared calls; otherwise a connection for each request. */
+  /** Publishes through clients/node, which puts concurrent events into shared calls. Otherwise each request has its own connection. */
   throughClient: boolean;
 }
 
@@ -35,7 +35,7 @@ const events = (
 const publishers = (n: number): Pace => ({ kind: 'concurrency', publishers: n });
 const perSecond = (n: number): Pace => ({ kind: 'rate', requestsPerSecond: n });
 
-/** What `npm run bench` measures when nothing is named, in this order. */
+/** The scenarios of `npm run bench` if none is named, in this order. */
 export const scenarios: readonly Scenario[] = [
   { kind: 'tokens', name: 'tokens', publishers: 64 },
   { kind: 'registrations', name: 'registrations', publishers: 64 },
@@ -49,7 +49,7 @@ export const scenarios: readonly Scenario[] = [
   events('one-down', publishers(64), { endpoints: 49, oneDown: true }),
 ];
 
-/** Throughput over load, only when named (`curve`). */
+/** The scenarios of `curve`: throughput over load. */
 export const curve: readonly EventsScenario[] = [1, 4, 16, 64, 128, 256].map((n) =>
   events(`curve-${n}`, publishers(n)),
 );

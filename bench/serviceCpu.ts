@@ -3,12 +3,12 @@ import type { Round } from './measure.js';
 /** The benchmark's own processes. */
 const bystanders = ['publisher', 'receiver'];
 
-/** CPU time (ms) of everything but the benchmark's own processes for each thing done. */
+/** Returns the CPU time (ms) for each unit, without the benchmark's own processes. */
 export function cpuMsPerUnit(round: Round): number {
   return sumOfService(round.cpuMsPerUnit);
 }
 
-/** Cores in use by everything but the benchmark's own processes. */
+/** Returns the cores in use, without the benchmark's own processes. */
 export function coresInUse(round: Round): number {
   return sumOfService(round.cpuShare);
 }

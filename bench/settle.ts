@@ -1,14 +1,14 @@
 import { monotonicMs } from './monotonicMs.js';
 import { type Pids, usageOf } from './processUsage.js';
 
-/** Of one core, for the service and its servers together: what they use with nothing to do, and a little more. */
+/** Share of one core of the service and its servers together: a little more than they use without work. */
 const idleShare = 0.15;
 const everyMs = 1000;
 const patienceMs = 90_000;
 
 /**
- * Waits until the service has nothing left to do, so that a round does not pay for the work that the one before it
- * left behind (retries, catch-up). Returns false when it still had after 90 s.
+ * Waits until the service is idle, so that a round does not include the remaining work of the round before
+ * (retries, catch-up). Returns false if it is not idle after 90 s.
  */
 export async function settle(pids: Pids): Promise<boolean> {
   const end = monotonicMs() + patienceMs;

@@ -1,10 +1,10 @@
 /**
- * CPU that the spans of an event cost a process, with their export, to a collector in a process of its own:
+ * Measures the CPU time of the spans of an event with their export to a collector, which is a separate process:
  *
  *     npx tsx bench/spanCost.ts
  *     OTEL_TRACES_SAMPLER=parentbased_traceidratio OTEL_TRACES_SAMPLER_ARG=0.01 npx tsx bench/spanCost.ts
  *
- * CPU time of this process alone, so that other work of the machine changes it little.
+ * It counts CPU time of this process only, which other work of the machine changes little.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ import type { Tracing } from '../src/tracing.js';
 
 const warmUp = 3000;
 const measured = 6000;
-/** 500 events a second: the batches hold them all. */
+/** 500 events a second, few enough for the exporter's queue. */
 const group = { events: 20, everyMs: 40 };
 /** Longer than the exporter waits for a batch to fill. */
 const exportedMs = 6000;
@@ -48,7 +48,7 @@ async function measure(): Promise<void> {
   collector.kill();
 }
 
-/** Returns the CPU, ms, of so many events and of what follows them. */
+/** Returns the CPU time, ms, of a number of events and of their export. */
 async function cpuOf(each: (i: number) => void, events: number): Promise<number> {
   const before = process.cpuUsage();
   for (let i = 0; i < events; i++) {

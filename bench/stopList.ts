@@ -1,7 +1,7 @@
-/** What has been started and is to be stopped. */
+/** Started services and servers, to be stopped at the end. */
 export interface StopList {
   add(stoppable: { stop(): Promise<void> }): void;
-  /** Stops all of it, the newest first. */
+  /** Stops all of them, the newest first. */
   stop(): Promise<void>;
 }
 

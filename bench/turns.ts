@@ -1,6 +1,6 @@
 /**
- * The seconds of a round in which one endpoint is down for the publishers, and those in which all are up. They take
- * turns (with, without, without, with) within one round: a machine that becomes slower during it does so for both.
+ * A round consists of seconds in which one endpoint is down and of seconds in which all are up. They take turns (down, up,
+ * up, down), so that a machine that becomes slower affects both.
  */
 const turnMs = 1000;
 
@@ -10,7 +10,7 @@ export function isDownTurn(ms: number): boolean {
   return turn === 0 || turn === 3;
 }
 
-/** How much of a window (ms) belongs to the turns with the endpoint down. */
+/** Returns how much of a window (ms) belongs to the turns with the endpoint down. */
 export function downTurnsMs(windowMs: number): number {
   let sum = 0;
   for (let from = 0; from < windowMs; from += turnMs) {

@@ -9,7 +9,7 @@ import { roleShapes } from './roles.js';
 import { sameAsset } from './sameAsset.js';
 import type { Shape } from './shape.js';
 
-/** In the order of the table. */
+/** All shapes, in the order of the table. */
 export const shapes: readonly Shape[] = [
   ...callerShapes,
   ...rateShapes,

@@ -3,7 +3,7 @@ import { quantityRow, type Row, wrongOf } from './row.js';
 import { callers, type Shape, type ShapeStage } from './shape.js';
 
 const events = 500;
-/** `MAX_IN_FLIGHT` by default. */
+/** The default of `MAX_IN_FLIGHT`. */
 const clientBound = 16;
 
 export const burst: Shape = {
@@ -33,7 +33,7 @@ async function burstOf(
       clientTokens: await stage.service.newClients(1),
     }),
   };
-  // A burst is too short to warm anything up by itself.
+  // A burst is too short to be its own warm-up.
   for (const [name, variant] of Object.entries(variants)) await variant.round(`burst-warm-up-${name}`);
   const sides = await stage.inTurns(variants);
   const side = (name: keyof typeof names) => ({ name, rounds: sides[names[name]]?.rounds ?? [] });

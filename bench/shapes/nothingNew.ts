@@ -8,7 +8,7 @@ import { jobOf } from './shapeStage.js';
 const batchSize = 100;
 const assetsOfEach = 20;
 
-/** Events whose segments the service has already: it answers `none` and sends nothing. */
+/** Events with only known segments: the service answers `none` and sends nothing. */
 export const nothingNew: Shape = {
   name: 'nothing-new',
   about: `events that bring nothing new: 64 callers, and 16 with batches of ${batchSize}`,

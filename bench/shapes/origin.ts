@@ -5,10 +5,10 @@ import { callers, type Shape, usualClients, type Variant } from './shape.js';
 
 const events = 2000;
 const answerMs = 2000;
-/** A POST that is thought to have failed comes again after 5 to 5.5 s. */
+/** A failed POST is repeated after 5 to 5.5 s. */
 const quietMs = 10_000;
 
-/** Clients that share an origin share its connections: who waits for one is not to be taken for a receiver's failure. */
+/** Clients of one origin share its connections. Waiting for a connection must not count as a failure of the receiver. */
 export const origin: Shape = {
   name: 'origin',
   about: `${events} events for ${usualClients} clients on one origin that takes ${answerMs / 1000} s`,
@@ -69,7 +69,7 @@ export const origin: Shape = {
 
 const metric = 'asset_update_endpoint_state_changes_total';
 
-/** How often an endpoint became `failing` since the service began. @throws when it no longer counts that */
+/** Returns how often an endpoint became `failing` since the service started. @throws if the metric is missing */
 async function timesFailing(adminUrl: string): Promise<number> {
   const { body } = await request(`${adminUrl}/metrics`);
   const text = await body.text();

@@ -6,8 +6,8 @@ import { perSecond, type Shape, type Variant } from './shape.js';
 const eventsPerSecond = 30;
 
 /**
- * An event for a paused client is owed, and wakes no catch-up. The floor's CPU time stands for receiving and sending an
- * event; the rest of an event for an active client is what workflows (and the service at rest) cost.
+ * An event for a paused client makes its asset owed and wakes no catch-up. The floor's CPU time covers receiving and sending an
+ * event. For an active client the rest is the cost of workflows, and of the idle service.
  */
 export const paused: Shape = {
   name: 'paused',
@@ -63,7 +63,7 @@ export const paused: Shape = {
   },
 };
 
-/** The median of each process. */
+/** Writes the median of each process. */
 function costText({ name, rounds }: Side): string {
   const ofProcess = (process: string): Quantity => ({
     name: process,

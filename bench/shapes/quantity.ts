@@ -33,7 +33,7 @@ export const arrivalP99: Quantity = {
   of: (round) => round.delivery?.latency.p99 ?? Number.NaN,
 };
 
-/** How many of a fixed number of events arrived per second, from the first request to the last arrival. */
+/** Arrivals per second of a fixed number of events, from the first request to the last arrival. */
 export function perSecondOfAll(total: number): Quantity {
   return { name: 'events/s, all of them', of: (round) => total / secondsUntilAllArrived.of(round) };
 }

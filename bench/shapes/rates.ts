@@ -30,8 +30,8 @@ const coresOverRate: Shape = {
 };
 
 /**
- * Of each round the smallest ratio of a value to the one before it: 1 or more where they rise.
- * @param steps of each step its value in each round
+ * Returns the smallest ratio of a value to the value of the step before, for each round: 1 or more if the values rise.
+ * @param steps the values of each step, one for each round
  */
 export function smallestSteps(steps: readonly (readonly number[])[]): number[] {
   const rounds = Math.min(...steps.map((values) => values.length));
@@ -73,7 +73,7 @@ const latency: Shape = {
   },
 };
 
-/** At each rate the floor, then the service. */
+/** Measures the floor, then the service, at each rate. */
 async function variantsAt(stage: ShapeStage, rates: readonly number[]): Promise<Record<string, Variant>> {
   const variants: Record<string, Variant> = {};
   const clientTokens = {

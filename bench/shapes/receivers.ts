@@ -27,7 +27,7 @@ const slow: Shape = {
     ),
 };
 
-/** The first retry comes after 5 to 5.5 s: the window holds as many retries as it makes. */
+/** The first retry follows after 5 to 5.5 s. With this warm-up the window has as many retries as failures. */
 const refusingWarmUpMs = 6000;
 
 const refusing: Shape = {
@@ -81,7 +81,7 @@ const closing: Shape = {
 interface Change {
   name: string;
   receiver: Partial<ReceiverBehaviour>;
-  /** The floor's receivers behave so too; otherwise as usual. */
+  /** True if the floor's receivers behave like this too. */
   floorToo?: true;
   warmUpAtLeastMs?: number;
 }
@@ -92,7 +92,7 @@ interface Sides {
   changed: Side;
 }
 
-/** The floor, the service with the usual receivers, and with changed ones, in turns. */
+/** Measures the floor, the service with the usual receivers and the service with changed ones, in turns. */
 async function atBothCallers(
   stage: ShapeStage,
   clients: number,

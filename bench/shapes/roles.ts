@@ -3,7 +3,7 @@ import { arrivalP99, cpuMs, deliveredPerSecond } from './quantity.js';
 import { quantityRow, ratioRow } from './row.js';
 import { callers, type Shape, usualClients } from './shape.js';
 
-/** The service as other processes, beside one process of `all`. */
+/** Compares other processes of the service with one process of `all`. */
 function otherProcesses(
   name: string,
   load: string,

@@ -3,19 +3,19 @@ import { spread } from '../percentile.js';
 import { short, table } from '../report.js';
 import type { Quantity } from './quantity.js';
 
-/** A bound that a figure is to keep, or two. */
+/** One or two bounds of a figure. */
 export interface Goal {
   atLeast?: number;
   atMost?: number;
 }
 
-/** The rounds of one of the sides that are compared. */
+/** The rounds of one side of a comparison. */
 export interface Side {
   name: string;
   rounds: readonly Round[];
 }
 
-/** What went wrong in the rounds behind a figure, in sum. */
+/** Sums of the errors in the rounds of a figure. */
 export interface Wrong {
   missing: number;
   duplicates: number;
@@ -28,12 +28,12 @@ export interface Row {
   /** One for each round; the median is the figure. */
   values: readonly number[];
   goal?: Goal;
-  /** What the figure is made of, or what the floor has in its place. */
+  /** The parts of the figure, or the figure of the floor. */
   beside: string;
   wrong: Wrong;
 }
 
-/** How often a quantity of one side goes into that of the other, round by round, as they took turns. */
+/** Divides a quantity of one side by that of the other, round by round. */
 export function ratioRow(load: string, quantity: Quantity, of: Side, to: Side, goal?: Goal): Row {
   return {
     load,
@@ -45,7 +45,7 @@ export function ratioRow(load: string, quantity: Quantity, of: Side, to: Side, g
   };
 }
 
-/** A quantity by itself, with the floor's beside it. */
+/** Shows a quantity, and that of the floor beside it. */
 export function quantityRow(load: string, quantity: Quantity, of: Side, floor: Side, goal?: Goal): Row {
   return {
     load,
@@ -57,7 +57,7 @@ export function quantityRow(load: string, quantity: Quantity, of: Side, floor: S
   };
 }
 
-/** Of each pair; a pair that a stopped run left without its other half is dropped. */
+/** Returns the ratio of each pair of rounds; drops an incomplete pair of a stopped run. */
 export function ratios(of: readonly number[], to: readonly number[]): number[] {
   return of.slice(0, to.length).map((value, i) => value / (to[i] ?? Number.NaN));
 }
@@ -76,7 +76,7 @@ export function wrongOf(...sides: readonly (readonly Round[])[]): Wrong {
   return { missing: sum('missing'), duplicates: sum('duplicates') };
 }
 
-/** Whether the median keeps the goal; undefined without a goal. A figure that could not be taken reaches none. */
+/** Returns whether the median reaches the goal; undefined without a goal. A missing figure reaches none. */
 export function isReached({ values, goal }: Pick<Row, 'values' | 'goal'>): boolean | undefined {
   if (goal === undefined) return undefined;
   const figure = median(values);
@@ -117,7 +117,7 @@ function goalText(goal: Goal | undefined): string {
   ].join(', ');
 }
 
-/** Counts and goals without needless digits. */
+/** Writes counts and goals without needless digits. */
 export function numberText(value: number): string {
   if (!Number.isFinite(value)) return '';
   return Number.isInteger(value) ? value.toLocaleString('en') : short(value);

@@ -11,10 +11,10 @@ import type { Target } from './target.js';
 const pairs = 20;
 const postMs = 300;
 const secondAfterMs = 150;
-/** From one pair to the next, so that the first POST begins at once. */
+/** Pause between two pairs, so that the first POST begins immediately. */
 const apartMs = 100;
 
-/** A newer event of an asset waits for the POST that is under way, and for nothing else. */
+/** A newer event of an asset waits only for the POST under way. */
 export const sameAsset: Shape = {
   name: 'same-asset',
   about: `a second event of an asset while the POST of the first takes ${postMs} ms (the floor would send both at once)`,
@@ -56,7 +56,7 @@ export const sameAsset: Shape = {
   },
 };
 
-/** Two events of an asset, the second without waiting for the answer to the first. */
+/** Sends two events of an asset; the second does not wait for the answer to the first. */
 async function sendPair(target: Target, clientToken: string, platformId: string, afterMs: number) {
   await sleep(afterMs);
   const first = publishOne(target, clientToken, platformId, 'first');
@@ -86,8 +86,8 @@ async function publishOne(
 }
 
 /**
- * From the end of the first POST to the arrival of the second, of the pairs whose second event was sent during the first
- * POST.
+ * Returns the times from the end of the first POST to the arrival of the second, for pairs whose second event was sent
+ * during the first POST.
  */
 export function waitsMs(
   first: Pick<PublishedEvents, 'notificationIds'>,

@@ -4,12 +4,12 @@ import { type Child, startChild } from '../child.js';
 import type { Pids } from '../processUsage.js';
 import type { Theatre } from '../theatre.js';
 
-/** What a load is sent to: the service, or the floor. */
+/** The target of a load: the service, or the floor. */
 export interface Target {
   theatre: Theatre;
   baseUrls: string[];
   accessToken: string;
-  /** Whose CPU time is its own, with the publisher and the receiver. */
+  /** Its processes, with the publisher and the receiver. */
   pids: Pids;
   newClients(count: number): Promise<string[]>;
 }

@@ -14,7 +14,7 @@ import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 import { tokenFlood } from './tokenFlood.js';
 
-/** In the order of the documentation. */
+/** All studies, in the order of the documentation. */
 export const studies: readonly Study[] = [
   owed,
   outage,

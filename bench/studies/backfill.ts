@@ -6,7 +6,7 @@ import type { Study } from './study.js';
 
 type Size = 'events' | 'answerMs' | 'livePerSecond' | 'seconds';
 
-/** A client's live events beside its own re-enriched catalogue. */
+/** Measures a client's live events beside a mass import of the same client. */
 export const backfill: Study<Size> = {
   name: 'backfill',
   about: 'Live events of one client beside many backfill events of the same client.',

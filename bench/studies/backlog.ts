@@ -10,7 +10,7 @@ import { until } from './until.js';
 
 type Size = 'assets' | 'clients' | 'perSecond' | 'seconds';
 
-/** What a client's backlog costs the others, and the processes. */
+/** Measures the effect of one client's backlog on the others and on the processes. */
 export const backlog: Study<Size> = {
   name: 'backlog',
   about: 'New traffic, and memory of API and worker, beside many assets owed to one client that is down.',

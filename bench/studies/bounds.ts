@@ -11,7 +11,7 @@ type Sizes = Readonly<Record<Size, number>>;
 
 const workerCounts = [1, 2, 4];
 
-/** A client's bounds, as its endpoint sees them, over several workers. */
+/** Measures a client's bounds at its endpoint, with several workers. */
 export const bounds: Study<Size> = {
   name: 'bounds',
   about: `max_per_second and max_in_flight with ${workerCounts.join(', ')} workers, seen from the endpoint.`,
@@ -88,7 +88,7 @@ async function placesOf(theatre: Theatre, sizes: Sizes, stage: Stage): Promise<C
   return [at.length, endpoint.mostInFlight, mean, endpoint.mostInFlight / maxInFlight, mean / maxInFlight];
 }
 
-/** Publishes twice as fast as the client may be sent to: first attempts by every worker, and the rest by catch-up. */
+/** Publishes at twice the client's rate: every worker makes first attempts, and catch-up makes the rest. */
 async function deliver(
   { stack, cast }: Theatre,
   stage: Stage,

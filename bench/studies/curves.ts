@@ -9,7 +9,7 @@ type Sizes = Readonly<Record<Size, number>>;
 
 interface Step {
   at: number;
-  /** Two of the service that grows, and two of the one that stays as small as at the first step. */
+  /** Two rounds of the growing service, and two of the one that stays as small as at the first step. */
   grown: Round[];
   small: Round[];
 }
@@ -20,8 +20,8 @@ interface Side {
 }
 
 /**
- * What one notification costs while the store fills and the clients become more, beside a service that stays small:
- * they are measured in turn, so that a machine that becomes slower meanwhile does so for both.
+ * Measures the cost of a notification while the numbers of known assets and of clients grow, beside a service that stays small.
+ * Both are measured in turn, so that a machine that becomes slower affects both.
  */
 export const curves: Study<Size> = {
   name: 'curves',
@@ -79,7 +79,7 @@ async function overClients(sizes: Sizes, stage: Stage): Promise<Step[]> {
 }
 
 async function openBoth(stage: Stage): Promise<[Side, Side]> {
-  // Redis rewrites its log each time that it has doubled, for half a second or more: it would fall on some rounds and not on others.
+  // Off, because Redis rewrites its log whenever it has doubled. That takes half a second or more, in some rounds only.
   const options = { split: false, redisArgs: ['--auto-aof-rewrite-percentage', '0'] };
   return [
     { theatre: await stage.open(options), clientTokens: [] },
@@ -98,7 +98,7 @@ async function registerUpTo(count: number, { theatre, clientTokens }: Side): Pro
   clientTokens.push(...made.flat());
 }
 
-/** So many known assets over all clients. */
+/** Adds known assets over all clients. */
 async function fill({ theatre, clientTokens }: Side, before: number, known: number, sizes: Sizes) {
   const { db } = theatre.stack;
   const perClient = (n: number) => Math.ceil(n / clientTokens.length);

@@ -19,29 +19,29 @@ import { until } from './until.js';
 type Size = 'clients' | 'assets' | 'seconds';
 type Sizes = Readonly<Record<Size, number>>;
 
-/** Why the drains of a phase have nothing to send. */
+/** A phase, by the reason why its drains have nothing to send. */
 interface Phase {
   name: string;
   clients: number;
-  /** The answer of a POST takes so long. */
+  /** The time that the answer to a POST takes. */
   answerMs: number;
   bounds: { maxInFlight?: number; maxPerSecond?: number };
-  /** Done with what each client is owed before its drain begins. */
+  /** Prepares the owed assets of a client before its drain begins. */
   prepare?(stack: Stack, clientToken: string, owed: readonly ArrivedEvent[]): Promise<void>;
 }
 
-/** As slow as a receiver may be. */
+/** Just within the time limit of an attempt. */
 const slowMs = 50_000;
 const settings = {
   ATTEMPT_TIMEOUT_SECONDS: '60',
   CONNECTIONS_PER_ORIGIN: '4096',
 };
 
-/** What catch-up costs Redis while it may send nothing. */
+/** Measures the cost of catch-up in Redis while it may send nothing. */
 export const drains: Study<Size> = {
   name: 'drains',
   about:
-    'What Redis is asked by the drains of clients in backfill that have nothing to send, while the sweep is paused.',
+    'Load of Redis by drains of clients in backfill that have nothing to send, while the sweep is paused.',
   sizes: {
     clients: [1000, 'in backfill at one time'],
     assets: [300, 'owed to each'],
@@ -123,13 +123,13 @@ async function measure(phase: Phase, sizes: Sizes, stage: Stage): Promise<Cell[]
   await startDrains(stack, clientTokens);
   await sleep(settleMs);
   const row = await window(stack, endpoint, sizes.seconds);
-  // It would see its attempts through first.
+  // SIGKILL, because with SIGTERM the service would first finish its attempts.
   process.kill(stack.pids.service ?? 0, 'SIGKILL');
   await endpoint.close();
   return [phase.name, phase.clients, ...row];
 }
 
-/** Every drain has planned, and sent what it may. */
+/** Time in which every drain plans and sends what it may. */
 const settleMs = 10_000;
 
 async function startDrains(stack: Stack, clientTokens: readonly string[]): Promise<void> {
@@ -143,7 +143,7 @@ async function startDrains(stack: Stack, clientTokens: readonly string[]): Promi
       log: createLogger('warn', 'bench'),
     });
     await mapInPages(clientTokens, 20, (clientToken) => catchUps.start(clientToken));
-    // It looks at every client each minute, which is no drain's work.
+    // The sweep reads every client each minute, which is not the work of a drain.
     await temporal.schedule.getHandle(workflowIds(stack.taskQueue).sweep).pause();
     await until('every client has a plan', 600_000, async () => {
       const planned = stack.db.redis.pipeline();
@@ -185,7 +185,7 @@ const noSchedule = {
   suspendAfterMs: 0,
 };
 
-/** As another process would. */
+/** Holds the client's place, as another process would. */
 async function holdPlace({ db }: Stack, clientToken: string, owed: readonly ArrivedEvent[]): Promise<void> {
   const [first] = owed;
   if (first === undefined) return;
@@ -199,7 +199,7 @@ async function holdPlace({ db }: Stack, clientToken: string, owed: readonly Arri
   );
 }
 
-/** What waits for a retry. */
+/** Makes the owed assets wait for a retry. */
 async function putOff({ db }: Stack, clientToken: string, owed: readonly ArrivedEvent[]): Promise<void> {
   const bounds = { leaseMs: 1000, maxInFlight: owed.length * 2, drainPerSecond: 1_000_000 };
   await setClient(db, clientToken, { maxInFlight: bounds.maxInFlight });

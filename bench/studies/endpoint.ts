@@ -10,13 +10,13 @@ export interface Arrival {
   status: number;
 }
 
-/** An endpoint whose behaviour a study changes while it runs, in the study's own process. */
+/** An endpoint in the study's own process, whose behaviour the study changes at run time. */
 export interface Endpoint {
   url: string;
   arrivals: Arrival[];
-  /** `reset`: no connection is taken. */
+  /** `reset`: connections are reset. */
   answer: { status: number; afterMs: number } | 'reset';
-  /** POSTs without an answer at one time, at most. */
+  /** The most POSTs without an answer at one time. */
   mostInFlight: number;
   close(): Promise<void>;
 }

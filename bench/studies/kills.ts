@@ -4,7 +4,7 @@ import type { Study } from './study.js';
 
 type Size = 'perSecond' | 'minutes' | 'killEverySeconds' | 'clients' | 'processes';
 
-/** What `kill -9` of the service's processes costs those who send and those who receive. */
+/** Measures the effect of `kill -9` of the service's processes on publishers and receivers. */
 export const kills: Study<Size> = {
   name: 'kills',
   about: 'Live events at a fixed rate while API and worker are killed with SIGKILL again and again.',
@@ -20,7 +20,7 @@ export const kills: Study<Size> = {
     const theatre = await stage.open({ split });
     const { stack, cast } = theatre;
     const clientTokens = await cast.newRegisteredClients(sizes.clients, theatre.receiverUrl);
-    // What is killed has no figures from the first moment to the last.
+    // Killed processes have no usage for the whole window.
     const { api, worker, service, ...lasting } = theatre.pids;
     const killed = split ? ['worker', 'api'] : ['service'];
     const seconds = sizes.minutes * 60;

@@ -6,16 +6,16 @@ import type { Cell } from './study.js';
 export interface LiveTraffic {
   name: string;
   clientTokens: string[];
-  /** Single events, open loop. */
+  /** Single events a second, at a fixed rate. */
   perSecond: number;
   seconds: number;
-  /** Whether it waits until the service has nothing else to do. */
+  /** Whether it first waits until the service is idle. */
   first: 'settle' | 'nothing';
 }
 
 const warmUpMs = 2000;
 
-/** Single live events at a fixed rate, their endpoints the benchmark's receiver. */
+/** Publishes single live events at a fixed rate to clients of the benchmark's receiver. */
 export async function liveTraffic(theatre: Theatre, live: LiveTraffic): Promise<Round> {
   const { stack, cast, publisher, receiver, pids } = theatre;
   return await measure(
@@ -52,7 +52,7 @@ export const latencyHead = [
   'refusals',
 ];
 
-/** One line under `latencyHead`. */
+/** Writes a row under `latencyHead`. */
 export function latencyRow(what: string, round: Round): Cell[] {
   const { latency, accounting } = round.delivery ?? {};
   const refusals = Object.values(round.refusals).reduce((sum, n) => sum + n, 0);
@@ -67,7 +67,7 @@ export function latencyRow(what: string, round: Round): Cell[] {
   ];
 }
 
-/** How often `latency` of `than` goes into that of `round`. */
+/** Divides the latency of `round` by that of `than`. */
 export function ratioRow(what: string, round: Round, than: Round): Cell[] {
   const ratio = (p: 'p50' | 'p99' | 'max') =>
     (round.delivery?.latency[p] ?? Number.NaN) / (than.delivery?.latency[p] ?? Number.NaN);

@@ -1,6 +1,6 @@
 import type { Cell, Table } from './study.js';
 
-/** A study's table for people; numbers with three digits or whole. */
+/** Writes a study's table; numbers have three digits or are whole. */
 export function tableMarkdown({ title, head, rows }: Table): string {
   const row = (cells: readonly Cell[]) => `| ${cells.map(cell).join(' | ')} |`;
   return [`**${title}**`, '', row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');

@@ -5,7 +5,7 @@ import type { Study } from './study.js';
 
 type Size = 'assets' | 'segments' | 'naiveAssets';
 
-/** What Redis needs to know which segments an asset has. */
+/** Measures the memory of known segments in Redis. */
 export const memory: Study<Size> = {
   name: 'memory',
   about: 'Redis memory of known segments, packed, beside one set for each asset.',
@@ -24,7 +24,7 @@ export const memory: Study<Size> = {
     const withDecisions = await usedMemory(db);
     stage.say('without their decisions');
     const decisions = await dropDecisions(db, client);
-    // Unlinked keys are freed, and the table of keys shrinks, a little later.
+    // Redis frees unlinked keys and shrinks its table of keys a little later.
     await settled(() => usedMemory(db));
     const packed = await usedMemory(db);
     const buckets = await keysMemory(db, `${db.client(client).base}known:*`);
@@ -68,7 +68,7 @@ export const memory: Study<Size> = {
   },
 };
 
-/** Waits until a figure stays what it is for a second. */
+/** Waits until a figure does not change for a second. */
 async function settled(figure: () => Promise<number>): Promise<void> {
   for (let before = await figure(), i = 0; i < 60; i++) {
     await sleep(1000);

@@ -3,15 +3,15 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { freePort } from '../../local/ports.js';
 import { monotonicMs } from '../monotonicMs.js';
 
-/** Many endpoints in this process, each an origin of its own: an address of 127.1.0.0/16 each, one port. */
+/** Many endpoints in this process, each with its own origin: one address of 127.1.0.0/16 each, on one port. */
 export interface OriginFarm {
   urls: string[];
-  /** By the index of the origin: first arrival, `monotonicMs`; emptied by whoever reads it. */
+  /** First arrivals by the index of the origin, `monotonicMs`. Readers empty it. */
   firstArrival: Map<number, number>;
   arrivals: number;
-  /** Whether an origin answers; one that does not keeps the connection open. */
+  /** Sets which origins answer; the others keep the connection open. */
   answers: (origin: number) => boolean;
-  /** Connections to all of them at the moment. */
+  /** Returns the open connections to all of them. */
   connections(): number;
   close(): Promise<void>;
 }

@@ -11,7 +11,7 @@ import { until } from './until.js';
 
 type Size = 'origins' | 'perSecond' | 'idleSeconds';
 
-/** Sockets and memory over many origins; whether those that never answer delay the others. */
+/** Measures sockets and memory with many origins, and whether silent origins delay the others. */
 export const origins: Study<Size> = {
   name: 'origins',
   about: 'Sockets and memory while notifications go to many origins, also while half of them never answer.',
@@ -51,7 +51,7 @@ export const origins: Study<Size> = {
     const recovering = watchPeak(theatre, farm);
     const owedBefore = await owedInAll(theatre.stack.db);
     const from = monotonicMs();
-    // To look at 10,000 clients costs something.
+    // Reading 10,000 clients has a cost.
     await until('nothing is owed', 600_000, async () => (await owedInAll(theatre.stack.db)) === 0, 2_000);
     const recoveredSeconds = (monotonicMs() - from) / 1000;
     resources.push([
@@ -87,7 +87,7 @@ export const origins: Study<Size> = {
   },
 };
 
-/** Each client gets a URL at an origin of its own. */
+/** Registers a URL for each client, each at its own origin. */
 async function registerAll({ cast }: Theatre, farm: OriginFarm): Promise<string[]> {
   const clientTokens = await cast.newClients(farm.urls.length);
   const lane = async (from: number) => {
@@ -136,7 +136,7 @@ function resourcesOf({ stack }: Theatre, farm: OriginFarm): number[] {
   ];
 }
 
-/** The least that is seen within so many seconds, as its metrics say. */
+/** Returns the smallest heap in use within a number of seconds, MB, from the service's metrics. */
 async function usedHeapMb({ stack }: Theatre, seconds: number): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let left = seconds; left >= 0; left--) {
@@ -148,7 +148,7 @@ async function usedHeapMb({ stack }: Theatre, seconds: number): Promise<number> 
   return least;
 }
 
-/** The most of each that is seen until the answer is called. */
+/** Watches the resources until the returned function is called, which returns the largest value of each. */
 function watchPeak(theatre: Theatre, farm: OriginFarm): () => number[] {
   let most = resourcesOf(theatre, farm);
   const timer = setInterval(() => {

@@ -12,12 +12,12 @@ type Size = 'assets' | 'hours';
 const hourMs = 3_600_000;
 
 /**
- * Runs on the tests' harness, which has the worker in this process: only there Redis' clock, by which everything is
- * timed, can be moved ahead.
+ * Uses the tests' harness, whose worker runs in this process: only there the service's clock of Redis can be moved
+ * ahead.
  */
 export const outage: Study<Size> = {
   name: 'outage',
-  about: 'Attempts made while an endpoint is down for hours, and how what is owed drains after its return.',
+  about: 'Attempts made while an endpoint is down for hours, and how owed assets drain after its return.',
   sizes: {
     assets: [2000, 'owed while it is down'],
     hours: [6, 'of outage, skipped from probe to probe'],
@@ -95,7 +95,7 @@ function skippingClock(h: Harness) {
   };
 }
 
-/** Wakes catch-up, whose workflow sleeps by the real clock, and waits until what it then tries is settled. */
+/** Wakes catch-up, whose workflow sleeps by the real clock, and waits until its attempts are settled. */
 async function attempt(h: Harness, receiver: Receiver, client: string): Promise<void> {
   const before = receiver.received.length;
   h.delivering.catchUps.signal(client);
@@ -106,16 +106,16 @@ async function attempt(h: Harness, receiver: Receiver, client: string): Promise<
 interface Outage {
   assets: number;
   hours: number;
-  /** ms since the beginning of the outage, by the skipped clock. */
+  /** ms since the beginning of the outage, by the moved clock. */
   attempts: readonly number[];
   foundAfterMs: number;
-  /** ms, arrivals after the return. */
+  /** Times of arrivals after the return, ms. */
   delivered: readonly number[];
-  /** Distinct ones among these. */
+  /** Distinct notifications among them. */
   ids: number;
 }
 
-/** The default schedule: at once, then after these, each up to 10 % later. */
+/** The default schedule: immediately, then after these delays, each up to 10 % longer. */
 const retrySchedule = [5, 30, 120, 600, 1800, 3600, 7200, 14_400];
 
 function findings({ assets, hours, attempts, foundAfterMs, delivered, ids }: Outage): Findings {

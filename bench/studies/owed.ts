@@ -13,7 +13,7 @@ import { until } from './until.js';
 type Size = 'events' | 'hotAssets' | 'assets' | 'drainSeconds' | 'drainPerSecond';
 type Sizes = Readonly<Record<Size, number>>;
 
-/** What an endpoint gets that was down, and what it costs to owe it much. */
+/** Measures deliveries to an endpoint after it was down, and the cost of many owed assets. */
 export const owed: Study<Size> = {
   name: 'owed',
   about: 'What an endpoint gets after it was down; what owing it many assets costs; how they drain.',

@@ -16,13 +16,12 @@ export interface PublishOptions {
   batchSize: number;
   /** Requests at a time. */
   lanes: number;
-  /** Events, at most; as fast as they are taken by default. */
+  /** Most events a second; by default as fast as they are accepted. */
   perSecond?: number;
 }
 
 /**
- * Sends all events and answers the notification id of each, in order ('' where it makes none). What is refused with
- * 503 is sent again.
+ * Sends all events, and repeats those that get 503. Returns the notification id of each, in order ('' if it makes none).
  * @throws on any other refusal
  */
 export async function publishEvents(
@@ -60,7 +59,7 @@ interface Result {
   code?: string;
 }
 
-/** Answers which are to be sent again. */
+/** Returns the events to repeat. */
 async function sendBatch(
   pool: Pool,
   accessToken: string,

@@ -1,18 +1,18 @@
 import type { Db } from '../../src/redis/connection/db.js';
 
-/** `used_memory` without what connections and the log's buffer hold at the moment, bytes. */
+/** Returns `used_memory` without the buffers of connections and of the log, bytes. */
 export async function usedMemory(db: Db): Promise<number> {
   const info = await db.redis.info('memory');
   const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
   return field('used_memory') - field('mem_clients_normal') - field('mem_aof_buffer');
 }
 
-/** Memory of one key with all its elements, bytes; 0 where there is none. */
+/** Returns the memory of one key with all its elements, bytes; 0 if it does not exist. */
 export async function keyMemory(db: Db, key: string): Promise<number> {
   return Number((await db.redis.memory('USAGE', key, 'SAMPLES', 0)) ?? 0);
 }
 
-/** Of all keys that match, as Redis counts them: bytes and how many they are. */
+/** Returns the number of keys that match and their memory by MEMORY USAGE, bytes. */
 export async function keysMemory(db: Db, pattern: string): Promise<{ bytes: number; keys: number }> {
   const sum = { bytes: 0, keys: 0 };
   let cursor = '0';

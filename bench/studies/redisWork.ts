@@ -1,8 +1,8 @@
 import type { Db } from '../../src/redis/connection/db.js';
 
-/** What Redis has done since it started. */
+/** The work of Redis since its start. */
 export interface RedisWork {
-  /** Of the whole process, user and system. */
+  /** CPU time of the process, user and system. */
   cpuSeconds: number;
   /** EVALSHA and EVAL. */
   scripts: number;

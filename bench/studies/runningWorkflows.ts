@@ -1,7 +1,7 @@
 import { Client, Connection } from '@temporalio/client';
 import type { Stack } from '../stack.js';
 
-/** How many workflows of each type run. */
+/** Returns the number of running workflows of each type. */
 export async function runningWorkflows(stack: Stack): Promise<Record<string, number>> {
   const connection = await Connection.connect({ address: stack.temporalAddress });
   try {

@@ -7,7 +7,7 @@ import type { Study } from './study.js';
 
 type Size = 'events' | 'perSecond' | 'answerMs' | 'clients' | 'seconds';
 
-/** What 50 clients feel of one whose endpoint is slow and has much to get. */
+/** Measures 50 clients beside one with a slow endpoint and many events. */
 export const slowClient: Study<Size> = {
   name: 'slow-client',
   about: 'Live events of many clients beside one that has many events and an endpoint that takes seconds.',

@@ -1,21 +1,21 @@
 import type { Theatre, TheatreOptions } from '../theatre.js';
 
-/** A question about the service that a round of load does not answer: facts, bytes and curves. */
+/** A question about the service that a round of load does not answer. */
 export interface Study<Size extends string = string> {
   name: string;
   about: string;
-  /** Each is an option on the command line: its default, by which the figures in the documentation were made, and what it means. */
+  /** Options on the command line: the default, with which the figures in the documentation were made, and the meaning. */
   sizes: Readonly<Record<Size, readonly [value: number, about: string]>>;
   run(sizes: Readonly<Record<Size, number>>, stage: Stage): Promise<Findings>;
 }
 
-/** What a study is given. */
+/** The dependencies of a study. */
 export interface Stage {
-  /** Starts the service with its servers, a publisher and a receiver, and ends what was open; ended with the study. */
+  /** Ends an earlier theatre, then starts the service with its servers, a publisher and a receiver, until the study ends. */
   open(options?: Partial<TheatreOptions>): Promise<Theatre>;
-  /** One more beside what is open. */
+  /** Starts one more beside the open one. */
   openBeside(options?: Partial<TheatreOptions>): Promise<Theatre>;
-  /** Progress, for the person who waits. */
+  /** Prints progress for people. */
   say(line: string): void;
 }
 

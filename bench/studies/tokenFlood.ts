@@ -8,7 +8,7 @@ import type { Study } from './study.js';
 
 type Size = 'perSecond' | 'probesPerSecond' | 'seconds';
 
-/** Measures one account's tokens while another's credentials are asked for without end. */
+/** Measures token requests of one account beside a flood of wrong secrets for another. */
 export const tokenFlood: Study<Size> = {
   name: 'token-flood',
   about: 'Token requests of one account beside a flood of wrong secrets for another.',

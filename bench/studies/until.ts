@@ -1,4 +1,4 @@
-/** Polls until `look` finds something. @throws after `withinMs`, saying what did not come about */
+/** Polls until `look` finds something. @throws after `withinMs`, naming what was not found */
 export async function until<T>(
   what: string,
   withinMs: number,
