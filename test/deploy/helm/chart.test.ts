@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { environmentSchema, readConfig } from '../../../src/config.js';
 import { deliveryOf } from '../../../src/delivery/settings.js';
+import { deploymentNameOf } from '../../../src/temporal/workerVersion.js';
 import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
 import { chartDir, helm, kubeconform, kubernetesVersions } from './tools.js';
@@ -135,7 +136,7 @@ describe('the Helm chart', function () {
     const manifests = await rendered(...keda, '--set', 'config.TASK_QUEUE=news');
     const [scaled] = ofKind(manifests, 'ScaledObject');
     assert.deepEqual(
-      scaled?.spec.triggers.map(({ metadata }: { metadata: { taskQueue: string } }) => metadata.taskQueue),
+      scaled?.spec.triggers.map(({ metadata }) => metadata.taskQueue),
       ['news', 'news-upkeep'],
     );
     const replicas = ofKind(manifests, 'Deployment').map(({ metadata, spec }) => [
@@ -173,9 +174,7 @@ describe('the Helm chart', function () {
       ),
       'NetworkPolicy',
     );
-    const receivers = policy?.spec.egress
-      .at(-1)
-      .to.map((to: { ipBlock: { cidr: string } }) => to.ipBlock.cidr);
+    const receivers = policy?.spec.egress.at(-1)?.to.map((to) => to.ipBlock?.cidr);
     assert.deepEqual(receivers, ['0.0.0.0/0', '2000::/3', '10.1.0.0/16', '10.2.0.0/16']);
     assert.deepEqual(policy?.spec.ingress.at(-1), {
       ports: [{ port: 'admin', protocol: 'TCP' }],
@@ -208,5 +207,24 @@ describe('the Helm chart', function () {
     const named = ['workerVersions.buildId=b', 'workerVersions.deploymentName=d'];
     assert.deepEqual(await versionOf(on, ...named), ['b', 'd']);
     await assert.rejects(versionOf(on, 'config.TEMPORAL_WORKER_BUILD_ID=c'), /workerVersions sets it/);
+  });
+
+  it('scales the workers of a version only by the tasks of that version', async () => {
+    const versionsOf = async (...args: string[]) => {
+      const set = ['shape=apart', 'keda.enabled=true', ...args].flatMap((value) => ['--set', value]);
+      const [scaled] = ofKind(await rendered(...set), 'ScaledObject');
+      return scaled?.spec.triggers.map(({ metadata }) => [
+        metadata.workerDeploymentName,
+        metadata.workerDeploymentBuildId,
+      ]);
+    };
+    const none = [undefined, undefined];
+    assert.deepEqual(await versionsOf('image.tag=1.1.0'), [none, none]);
+    const on = ['workerVersions.enabled=true', 'image.tag=1.1.0', 'config.TASK_QUEUE=news.eu'];
+    const environment = { TASK_QUEUE: 'news.eu', TEMPORAL_WORKER_BUILD_ID: '1.1.0' };
+    const own = [deploymentNameOf(readConfig(environment)), '1.1.0'];
+    assert.deepEqual(await versionsOf(...on), [own, own]);
+    const named = ['d', '1.1.0'];
+    assert.deepEqual(await versionsOf(...on, 'workerVersions.deploymentName=d'), [named, named]);
   });
 });

@@ -31,7 +31,7 @@ function isLetOut(address: string): boolean {
 
 /** Every range that is not simply public, by the library that the service asks. */
 const special = [ipaddr.IPv4, ipaddr.IPv6].flatMap((kind) => {
-  const { SpecialRanges } = kind.prototype as unknown as { SpecialRanges: Record<string, Cidr | Cidr[]> };
+  const { SpecialRanges } = kind.prototype as Address & { SpecialRanges: Record<string, Cidr | Cidr[]> };
   return Object.values(SpecialRanges).flatMap((ranges) =>
     Array.isArray(ranges[0]) ? (ranges as Cidr[]) : [ranges as Cidr],
   );

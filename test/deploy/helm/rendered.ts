@@ -27,15 +27,23 @@ export interface PodSpec {
   topologySpreadConstraints: { topologyKey: string }[];
 }
 
-/** The parts of a manifest that the tests check; the schemas check all of it. */
-export interface Manifest {
-  kind: string;
-  metadata: { name: string };
-  // biome-ignore lint/suspicious/noExplicitAny: of every kind
-  spec: any;
+/** The parts of each kind's `spec` that the tests check; the schemas check all of it. */
+interface Specs {
+  Deployment: { replicas?: number; template: { spec: PodSpec } };
+  Service: { selector: Record<string, string> };
+  PodDisruptionBudget: unknown;
+  ScaledObject: { triggers: { metadata: Record<string, string> }[] };
+  NetworkPolicy: { egress: { to: { ipBlock?: { cidr: string } }[] }[]; ingress: unknown[] };
+  PrometheusRule: unknown;
 }
 
-/** The manifests of a release `rel`. @throws Error with Helm's words where it refuses */
+export interface Manifest<Kind extends string = string> {
+  kind: Kind;
+  metadata: { name: string };
+  spec: Kind extends keyof Specs ? Specs[Kind] : unknown;
+}
+
+/** Renders the manifests of a release `rel`. @throws Error with Helm's message if it refuses */
 export async function rendered(...args: string[]): Promise<Manifest[]> {
   const text = await helm('template', 'rel', chartDir, ...args);
   return parseAllDocuments(text)
@@ -43,20 +51,21 @@ export async function rendered(...args: string[]): Promise<Manifest[]> {
     .filter((manifest) => manifest !== null);
 }
 
-export const ofKind = (manifests: Manifest[], kind: string): Manifest[] =>
-  manifests.filter((manifest) => manifest.kind === kind);
+export function ofKind<Kind extends keyof Specs>(manifests: Manifest[], kind: Kind): Manifest<Kind>[] {
+  return manifests.filter((manifest): manifest is Manifest<Kind> => manifest.kind === kind);
+}
 
-/** The Pods of its Deployments, by role. */
+/** Returns the Pods of its Deployments, by role. */
 export function podsOf(manifests: Manifest[]): Map<string, PodSpec> {
   return new Map(
     ofKind(manifests, 'Deployment').map(({ spec }) => {
-      const pod = spec.template.spec as PodSpec;
+      const pod = spec.template.spec;
       return [pod.containers[0].command.at(-1) ?? '', pod];
     }),
   );
 }
 
-/** The environment of a container as the service reads it, secrets as `given`. */
+/** Returns the environment of a container as the service reads it, with the secrets of `given`. */
 export function environmentOf({ env }: Container, given: Record<string, string>): Record<string, string> {
   return Object.fromEntries(env.map(({ name, value }) => [name, value ?? given[name] ?? '']));
 }

@@ -14,6 +14,15 @@
 {{- end }}
 {{- end }}
 
+{{/* The name of the worker deployment, as the service derives it (src/temporal/workerVersion.ts). */}}
+{{- define "asset-update.deploymentName" -}}
+{{- default (regexReplaceAll "[.:]" (include "asset-update.taskQueue" .) "-") .Values.workerVersions.deploymentName }}
+{{- end }}
+
+{{- define "asset-update.taskQueue" -}}
+{{- default "notifications" .Values.config.TASK_QUEUE }}
+{{- end }}
+
 {{- define "asset-update.env" -}}
 {{- with .Values.workerVersions }}
 {{- range $name := list "TEMPORAL_WORKER_BUILD_ID" "TEMPORAL_DEPLOYMENT_NAME" }}
@@ -45,8 +54,8 @@
 {{- end }}
 
 {{/*
-Seconds until a Pod is killed. The service ends by itself SHUTDOWN_DELAY_SECONDS + ATTEMPT_TIMEOUT_SECONDS + 15 after it
-was told to; 15 more are for closing connections and for writing down what was under way.
+Seconds until a Pod is killed. The service ends by itself SHUTDOWN_DELAY_SECONDS + ATTEMPT_TIMEOUT_SECONDS + 15 after the
+signal; 15 more are for closing connections and settling the work under way.
 */}}
 {{- define "asset-update.graceSeconds" -}}
 {{- $delay := include "asset-update.text" (default 0 .Values.config.SHUTDOWN_DELAY_SECONDS) | float64 }}
