@@ -1,14 +1,14 @@
 /**
  * Runs tests on every Node that package.json names: `npm run test:nodes [-- [--only 24] FILES...]`, all of `npm test`
  * without files. npm's `node-<platform>-<arch>` packages bring the binaries; they are kept under `.cache/`.
- * The last lines say which version passed; a failure of any is the exit status.
+ * The last lines say which version passed. The exit status is 1 if one failed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The oldest of 20 that is supported, and of each later line that has long-term support, or will, its newest. */
+/** The oldest supported release of 20, and the newest of each later line with long-term support. */
 const versions = ['20.19.6', '22.23.3', '24.21.0', '26.10.0'];
 
 const projectDir = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -24,7 +24,7 @@ const results = versions
     const { status } = spawnSync(node, [join(projectDir, 'local/launch.mjs'), 'test', ...args], {
       cwd: projectDir,
       stdio: 'inherit',
-      // What a test starts by name is this Node too.
+      // Programs that a test starts as `node` use this Node too.
       env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}` },
     });
     return { version, passed: status === 0 };
@@ -34,7 +34,7 @@ console.log(
 );
 process.exitCode = results.length > 0 && results.every(({ passed }) => passed) ? 0 : 1;
 
-/** Its executable; npm checks what it downloads against the registry's hash, and runs no script of it. */
+/** Returns the path of its executable. npm checks a download against the registry's hash, and runs no scripts. */
 function nodeOf(version) {
   const name = `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
   const home = join(cache, `${name}-${version}`);

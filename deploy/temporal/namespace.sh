@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes the namespace and the search attributes by which operators find an event. What is there already stays, so
+# Creates the namespace, and the search attributes by which operators find an event. It changes nothing that exists, so
 # it can run before every start. Reads TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and NAMESPACE_RETENTION (how long closed
-# workflows are kept; settled when the namespace is made).
+# workflows are kept; applied when the namespace is created).
 set -eu
 
 : "${TEMPORAL_ADDRESS:?}" "${TEMPORAL_NAMESPACE:?}" "${NAMESPACE_RETENTION:?}"
 export TEMPORAL_ADDRESS TEMPORAL_NAMESPACE
 
-# A namespace that was just made is known to all of the server some seconds later.
+# All parts of the server know a new namespace some seconds later.
 until_done() {
   tries=0
   until "$@"; do

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Creates Temporal's two databases and brings their schemas up to what this release of admin-tools carries.
-# Runs before every start of the server; what is there already stays. Reads SQL_HOST, SQL_PORT, SQL_USER and
+# Creates Temporal's two databases and updates their schemas to this release of admin-tools.
+# Runs before every start of the server, and keeps existing data. Reads SQL_HOST, SQL_PORT, SQL_USER and
 # SQL_PASSWORD.
 set -eu
 
