@@ -25,7 +25,8 @@ export const claims: Study<'claims' | 'rounds'> = {
   async run({ claims: wanted, rounds }, { say }) {
     const dir = await createDataFolder();
     const server = await startRedis({ dir: join(dir, 'redis') });
-    const db = openDb({ url: server.url, prefix: '', log: createLogger('silent', 'bench') });
+    const log = createLogger('silent', 'bench');
+    const db = openDb({ url: server.url, prefix: '', log, commandTimeoutMs: 10_000 });
     try {
       await waitForRedis(db, 5000);
       const rows: Cell[][] = [];
