@@ -1,5 +1,5 @@
 # Debian, not Alpine: Temporal's native core is built against glibc.
-FROM node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6 AS build
+FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
@@ -11,7 +11,7 @@ COPY activities ./activities
 COPY clients/node/src ./clients/node/src
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
-FROM node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6
+FROM node:24.21.0-bookworm-slim
 # For a Temporal server behind TLS; what Node itself calls brings its own roots.
 RUN apt-get update \
   && apt-get install -y --no-install-recommends ca-certificates \
