@@ -1,6 +1,6 @@
 -- Applies a run's hold at this client to some of its owed notifications: ends them as cancelled, parks them, or makes
 -- parked ones due. A notification with an attempt in flight is left to the end of the attempt.
--- include: client, endpoint, notification, run
+-- include: client, endpoint, notification
 -- KEYS: the client's base
 -- Arguments: run, cursor, count
 -- Answer: {next cursor ('0': no more), cancelled, due (made due, or owed again), in flight}

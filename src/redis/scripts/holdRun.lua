@@ -1,5 +1,5 @@
 -- Copies the state of a run to a client: its hold.
--- include: client, endpoint, run
+-- include: client, endpoint, notification
 -- KEYS: the client's base
 -- Arguments: run, version (of the run's state), hold ('paused', 'cancelled', '': nothing)
 -- Answer: 1, or 0 if there is no such client or the client has a newer version

@@ -9,8 +9,8 @@
 -- Answer: 1 if it is owed again (or would be), else 0
 -- Repeat: safe: it is no longer failed
 
-local key, slot, id_bytes = record(q.id), bytes(8), bytes(16)
-local r = redis.call('HMGET', key, 'state', 'asset', 'priority')
+local slot, id_bytes = bytes(8), bytes(16)
+local r = redis.call('HMGET', record(q.id), 'state', 'asset', 'priority')
 if r[1] ~= 'failed' then return 0 end
 local asset = r[2]
 local f = flight_of(asset)
@@ -20,6 +20,5 @@ if packed and string.sub(packed, 5, 20) ~= id_bytes then return 0 end
 if q.dry_run then return 1 end
 owe(asset, q.id, r[3] == 'backfill' and 'B' or 'L')
 write_waiting()
-redis.call('HDEL', key, 'state', 'ended_at', 'reason', 'failures', 'clock_since', 'run', 'keeps')
-redis.call('PERSIST', key)
+reopen(q.id)
 return 1

@@ -29,8 +29,7 @@ if q.dry_run then return #chosen end
 for _, c in ipairs(chosen) do owe(c[1], c[2], 'B') end
 write_waiting()
 for _, c in ipairs(chosen) do
-  redis.call('HDEL', record(c[2]), 'state', 'ended_at', 'reason', 'failures', 'clock_since', 'run', 'keeps')
+  reopen(c[2])
   redis.call('HSET', record(c[2]), 'priority', 'backfill')
-  redis.call('PERSIST', record(c[2]))
 end
 return #chosen

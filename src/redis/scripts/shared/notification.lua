@@ -14,6 +14,12 @@ local function state_of(id)
   local r = redis.call('HMGET', record(id), 'asset', 'state')
   return r[1] and (r[2] or 'waiting') or nil
 end
+-- Lets the keys of a run at this client expire 14 days after its last owed notification has ended.
+local function age_run(run)
+  if redis.call('EXISTS', base .. 'run-owed:' .. run) == 1 then return end
+  redis.call('EXPIRE', base .. 'run:' .. run, KEEP_SECONDS)
+  redis.call('EXPIRE', base .. 'run-known:' .. run, KEEP_SECONDS)
+end
 -- Ends a record, and writes `fields` (alternating names and values) in the same write. run: the run that counts this end
 local function close(id, fields, state, by, reason, run)
   local key, n = record(id), #fields
@@ -25,9 +31,12 @@ local function close(id, fields, state, by, reason, run)
   if not run then return end
   redis.call('HINCRBY', base .. 'run:' .. run, state, 1)
   redis.call('SREM', base .. 'run-owed:' .. run, id)
-  if redis.call('EXISTS', base .. 'run-owed:' .. run) == 1 then return end
-  redis.call('EXPIRE', base .. 'run:' .. run, KEEP_SECONDS)
-  redis.call('EXPIRE', base .. 'run-known:' .. run, KEEP_SECONDS)
+  age_run(run)
+end
+-- Makes an ended record wait again, outside of its run.
+local function reopen(id)
+  redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'failures', 'clock_since', 'run', 'keeps')
+  redis.call('PERSIST', record(id))
 end
 local function finish(id, state, by, reason)
   local asset, run = unpack(redis.call('HMGET', record(id), 'asset', 'run'))
