@@ -12,7 +12,5 @@ for _, name in ipairs(redis.call('HKEYS', S)) do
   if string.find(name, '^previous:') then redis.call('HDEL', S, name) end
 end
 redis.call('HSET', S, 'current', sealed)
-if redis.call('EXISTS', base .. 'client') == 1 then
-  owe_notice('secret_notice', 'secret.rotated', 'the signing secret was rotated, earlier ones have ended', failed_so_far(now))
-end
+owe_secret_notice('the signing secret was rotated, earlier ones have ended')
 return 1

@@ -25,9 +25,7 @@ end
 if old and signing >= q.max_along then return {0, first - now} end
 if q.only_ask then return {1} end
 redis.call('HSET', S, 'current', q.sealed)
-if redis.call('EXISTS', base .. 'client') == 1 then
-  owe_notice('secret_notice', 'secret.rotated', 'the signing secret was rotated', failed_so_far(now))
-end
+owe_secret_notice('the signing secret was rotated')
 if not old then return {1} end
 local till = now + q.along_ms
 redis.call('HSET', S, string.format('previous:%d:%s', till, q.name), old)

@@ -12,3 +12,8 @@ local function owe_notice(name, kind, reason, since, attempts_failed)
     kind = kind, at = now, reason = reason, since = since, attempts_failed = attempts_failed,
   }))
 end
+-- Writes the notice of a rotated secret, unless the secret is that of a recipient of notices.
+local function owe_secret_notice(reason)
+  if redis.call('EXISTS', base .. 'client') == 0 then return end
+  owe_notice('secret_notice', 'secret.rotated', reason, failed_so_far(now))
+end
