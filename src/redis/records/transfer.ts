@@ -133,10 +133,8 @@ export async function importFact(db: Db, fact: Fact): Promise<'new' | 'same' | '
   switch (fact.type) {
     case 'account':
       return await importAccount(db, fact);
-    case 'notices': {
-      const args = [JSON.stringify(fact.fields), JSON.stringify(fact.signing_secrets)];
-      return outcomeOf(await runScript(db, importNoticesScript, toldAccount(fact.account_id), args));
-    }
+    case 'notices':
+      return await importWithSecrets(db, toldAccount(fact.account_id), fact);
     case 'client':
       return await importClient(db, fact);
     case 'registration':
@@ -161,12 +159,7 @@ async function importAccount(db: Db, fact: Fact & { type: 'account' }) {
 }
 
 async function importClient(db: Db, fact: Fact & { type: 'client' }) {
-  const outcome = outcomeOf(
-    await runScript(db, importClientScript, fact.client_token, [
-      JSON.stringify(fact.fields),
-      JSON.stringify(fact.signing_secrets),
-    ]),
-  );
+  const outcome = await importWithSecrets(db, fact.client_token, fact);
   if (outcome === 'different') return outcome;
   const account = fact.fields.account_id;
   if (account !== undefined && fact.fields.deleted === undefined) {
@@ -176,11 +169,15 @@ async function importClient(db: Db, fact: Fact & { type: 'client' }) {
   return outcome;
 }
 
+async function importWithSecrets(db: Db, owner: string, fact: Fact & { type: 'client' | 'notices' }) {
+  const args = [fact.type, JSON.stringify(fact.fields), JSON.stringify(fact.signing_secrets)];
+  return outcomeOf(await runScript(db, importWithSecretsScript, owner, args));
+}
+
 const outcomeOf = (answer: unknown) => text(answer) as 'new' | 'same' | 'different';
 
 const importAccountScript = script('importAccount');
-const importClientScript = script('importClient');
-const importNoticesScript = script('importNotices');
+const importWithSecretsScript = script('importWithSecrets');
 const importRegistrationScript = script('importRegistration');
 
 function compare(stored: Fields, given: Fields): 'new' | 'same' | 'different' {
