@@ -14,11 +14,12 @@ const page = script('listedPage');
 export async function pageOfListed(
   db: Db,
   clientToken: string,
-  match: { state?: NotificationState; platformId?: string },
+  match: { state?: NotificationState; platformId?: string; eventId?: string },
   { place, count }: { place: Place; count: number },
 ): Promise<{ found: Place[]; end?: Place }> {
   const [score, member] = placeArguments(place);
-  const q = { score, member, count, state: match.state ?? '', asset: match.platformId ?? '' };
+  const { state = '', platformId: asset = '', eventId: event = '' } = match;
+  const q = { score, member, count, state, asset, event };
   const [last, found] = (await runTable(db, page, clientToken, q)) as [string[], string[]];
   const [end] = placesOf(last);
   return { found: placesOf(found), ...(end && { end }) };
