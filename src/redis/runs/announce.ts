@@ -4,7 +4,7 @@ import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { dropRun } from './drop.js';
 import { holdRun } from './hold.js';
-import { type RunState, stateOf } from './runs.js';
+import { stateOf } from './runs.js';
 
 /** A process announces a pair of run and client again after this time. */
 export const announcedMs = 300_000;
@@ -49,19 +49,10 @@ async function announce(db: Db, runId: string, clientToken: string): Promise<voi
       .zadd(runs, at, runId),
   );
   const [state, version] = answers[1] as (string | null)[];
-  await followState(db, clientToken, runId, stateOf(state), Number(version ?? 0));
+  const held = { runId, state: stateOf(state), version: Number(version ?? 0) };
+  if (held.state !== 'active') await holdRun(db, clientToken, held);
   note([`${runId} ${clientToken}`]);
   if (answers[3] === 1) await keepNewest(db);
-}
-
-async function followState(
-  db: Db,
-  clientToken: string,
-  runId: string,
-  state: RunState,
-  version: number,
-): Promise<void> {
-  if (state !== 'active') await holdRun(db, clientToken, { runId, state, version });
 }
 
 /** Drops the runs with the oldest events beyond the maximum, except paused ones. */

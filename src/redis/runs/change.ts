@@ -11,8 +11,8 @@ const apply = script('applyRun');
 const forget = script('forgetRun');
 
 /** Handled in one script: a few milliseconds of a busy Redis. */
-const notificationsAtOnce = 100;
-const eventsAtOnce = 50;
+const notificationsPerScript = 100;
+const eventsPerScript = 50;
 
 export type Changed =
   | { outcome: 'changed'; before: RunState }
@@ -65,7 +65,7 @@ export async function applyToClient(
   let cursor = '0';
   do {
     onStep();
-    const answer = await runScript(db, apply, clientToken, [runId, cursor, notificationsAtOnce]);
+    const answer = await runScript(db, apply, clientToken, [runId, cursor, notificationsPerScript]);
     const [next, cancelled, due, inFlight] = answer as [Buffer, number, number, number];
     cursor = text(next);
     sum.cancelled += cancelled;
@@ -84,7 +84,7 @@ export async function forgetAtClient(
 ): Promise<number> {
   for (let sum = 0; ; ) {
     onStep();
-    const answer = await runScript(db, forget, clientToken, [runId, eventsAtOnce]);
+    const answer = await runScript(db, forget, clientToken, [runId, eventsPerScript]);
     const [forgotten, hasMore] = answer as [number, number];
     sum += forgotten;
     if (hasMore === 0) return sum;

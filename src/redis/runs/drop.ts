@@ -1,7 +1,11 @@
+import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { holdRun } from './hold.js';
 import { clientsOfRun } from './runs.js';
+
+/** Clients freed at the same time: the event that begins a run may wait for the drop of the oldest one. */
+const concurrency = 50;
 
 /**
  * Drops a run: its counts, and the list of segments to forget. Its owed notifications are still delivered, but no longer
@@ -10,11 +14,10 @@ import { clientsOfRun } from './runs.js';
 export async function dropRun(db: Db, runId: string): Promise<void> {
   const { run, runs, runClients, runProgress, openRuns, changedRuns } = db.global;
   for await (const page of clientsOfRun(db, runId)) {
+    const free = { runId, state: 'active', version: Number.MAX_SAFE_INTEGER } as const;
+    await mapInPages(page, concurrency, (clientToken) => holdRun(db, clientToken, free));
     const owed = db.redis.pipeline();
-    for (const clientToken of page) {
-      await holdRun(db, clientToken, { runId, state: 'active', version: Number.MAX_SAFE_INTEGER });
-      owed.exists(db.client(clientToken).runOwed(runId));
-    }
+    for (const clientToken of page) owed.exists(db.client(clientToken).runOwed(runId));
     const isOwed = await runPipeline(owed);
     const unlinked = db.redis.pipeline();
     for (const [i, clientToken] of page.entries()) {
