@@ -5,6 +5,7 @@
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
 import { type Db, RedisUnavailable } from './db.js';
+import { clientBase } from './keys.js';
 import { type NodeDurability, watchNode } from './nodeDurability.js';
 
 export interface Durability {
@@ -51,7 +52,7 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
   }
   return {
     async reached(clientToken) {
-      const node = db.nodes.sentOn(db.client(clientToken).base);
+      const node = db.nodes.sentOn(clientBase(db.prefix, clientToken));
       if (node === undefined || node.status === 'end') {
         throw new RedisUnavailable('the node of redis that keeps this client is unavailable');
       }

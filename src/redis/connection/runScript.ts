@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
+import { clientBase } from './keys.js';
 import type { Script } from './script.js';
 
 export type ScriptArgument = string | number | Buffer;
@@ -43,8 +44,8 @@ export function evaluate(
  * is never there.
  */
 function keysOf(db: Db, clientToken: string): string[] {
-  const { base, client } = db.client(clientToken);
-  return db.nodes.isCluster ? [base, client] : [base];
+  const base = clientBase(db.prefix, clientToken);
+  return db.nodes.isCluster ? [base, db.client(clientToken).client] : [base];
 }
 
 /**

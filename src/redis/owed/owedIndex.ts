@@ -3,6 +3,7 @@
  * slot beside those of its clients, so that an unavailable node delays only its own clients, and no key takes every claim.
  */
 import type { Db } from '../connection/db.js';
+import { clientBase } from '../connection/keys.js';
 import { evaluate } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { rangeTags, slotOf, tagBeside } from '../connection/slots.js';
@@ -49,7 +50,7 @@ const forget = script('forgetOwedClient');
 
 function keyOf(db: Db, clientToken: string): string {
   if (!db.nodes.isCluster) return db.global.owedClients;
-  return db.global.owedClientsBeside(tagBeside(slotOf(db.client(clientToken).base)));
+  return db.global.owedClientsBeside(tagBeside(slotOf(clientBase(db.prefix, clientToken))));
 }
 
 /** A cluster with the keys of a former single Redis has its index too. */
