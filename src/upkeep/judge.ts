@@ -1,11 +1,10 @@
 import type { DeliverySettings } from '../delivery/settings.js';
+import { recordKeptMs } from '../redis/connection/keys.js';
 import type { OwedOverview } from '../redis/owed/owed.js';
 import type { Standing } from '../redis/owed/standing.js';
 import { parkedAt } from '../redis/runs/runs.js';
 import type { Problem } from './problem.js';
 
-/** How long a record stays after its notification has ended. */
-const recordKeptMs = 14 * 86_400_000;
 /** The sweep picks up overdue assets within 2 minutes (contract, section 3). */
 export const pickedUpWithinMs = 120_000;
 

@@ -122,6 +122,9 @@ export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }
 
+/** How long the record of an ended notification is kept, ms (`KEEP_SECONDS` in shared/notification.lua). */
+export const recordKeptMs = 14 * 86_400_000;
+
 /** Names a recipient of notices in place of a client token, for scripts: no client token has a colon. */
 export const toldAccount = (accountId: string): string => `account:${accountId}`;
 export const toldPlatform = 'platform:';

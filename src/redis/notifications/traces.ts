@@ -1,7 +1,5 @@
 import type { Db } from '../connection/db.js';
-
-/** The same time for which a record stays after the end of its notification. */
-const keptSeconds = 14 * 86_400;
+import { recordKeptMs } from '../connection/keys.js';
 
 /** Keeps an event's traceparent for catch-up's attempts. Called only if tracing is on. @throws errors of Redis */
 export async function keepTrace(
@@ -10,7 +8,7 @@ export async function keepTrace(
   notificationId: string,
   trace: string,
 ): Promise<void> {
-  await db.redis.set(db.client(clientToken).trace(notificationId), trace, 'EX', keptSeconds);
+  await db.redis.set(db.client(clientToken).trace(notificationId), trace, 'EX', recordKeptMs / 1000);
 }
 
 /** Reads the kept traceparents of notifications of one client, by notification id. @throws errors of Redis */

@@ -9,6 +9,7 @@
  * A place has a part in each of the two. Scripts decide to which key an update is added, so none is skipped.
  */
 import type { Db } from '../connection/db.js';
+import { recordKeptMs } from '../connection/keys.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import type { Place } from './place.js';
@@ -32,10 +33,8 @@ export interface UpdatePlace {
 
 /** The most entries of the list, and of the stream. */
 export const keptUpdates = 10_000;
-/** As long as the record of an ended notification. */
-const keptMs = 14 * 86_400_000;
 /** Entries that one run of the script reads, in less than a millisecond. */
-const atOnce = 200;
+const entriesPerScript = 200;
 
 /**
  * Returns the next updates after a place, oldest first, each asset once, with its newest update among these. Without a place
@@ -53,9 +52,9 @@ export async function readUpdates(
   const streamed = await readStream(db, clientToken, begin.entry, limit);
   let listed = await readList(db, clientToken, begin.listed);
   if (after !== undefined && !(streamed.isThere && listed.isThere)) return undefined;
-  if (listed.gone > 0 && readAt - begin.readAt > keptMs) return undefined;
+  if (listed.gone > 0 && readAt - begin.readAt > recordKeptMs) return undefined;
   // Entries whose records are gone may fill a whole page.
-  while (listed.found.length === 0 && listed.looked === atOnce) {
+  while (listed.found.length === 0 && listed.looked === entriesPerScript) {
     listed = await readList(db, clientToken, listed.end);
   }
   const merged = [...listed.found, ...streamed.found].sort((a, b) => a.updatedAt - b.updatedAt);
@@ -82,7 +81,7 @@ const page = script('updatesPage');
 
 async function readList(db: Db, clientToken: string, place: Place): Promise<Listed> {
   const { score, member } = place;
-  const q = { score: String(score), member, count: atOnce };
+  const q = { score: String(score), member, count: entriesPerScript };
   const [isThere, looked, last, lastScore, gone, flat] = (await runTable(db, page, clientToken, q)) as [
     ...[isThere: number, looked: number, last: string, lastScore: string, gone: number, found: string[]],
   ];
@@ -116,7 +115,9 @@ async function readStream(db: Db, clientToken: string, after: string, limit: num
   // The script keeps one entry more, so that the entry of a place exists while 10,000 follow it.
   const isThere = isStart ? (await db.redis.xlen(updates)) <= keptUpdates : entries.shift()?.[0] === after;
   const found = entries.slice(0, limit).map(([entry, fields]) => ({
-    ...{ entry, notificationId: fields[1] ?? '', platformId: fields[3] ?? '' },
+    entry,
+    notificationId: fields[1] ?? '',
+    platformId: fields[3] ?? '',
     updatedAt: Number(entry.split('-')[0]) + db.clockOffsetMs(),
   }));
   return { found, isThere };

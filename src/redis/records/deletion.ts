@@ -4,13 +4,13 @@
  * decisions, their list and changes of state expire at most 14 days later.
  */
 import type { Db } from '../connection/db.js';
+import { recordKeptMs } from '../connection/keys.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { resetRegistration } from './registrations.js';
 
-/** The same as for the record of an ended notification. */
-const keptSeconds = 14 * 86_400;
+const keptSeconds = recordKeptMs / 1000;
 /** Keys deleted in one step. */
 const keysPerStep = 500;
 /** Assets in one script: some milliseconds of a busy Redis. */
