@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { Logger } from '../log.js';
+import { grpcCodeOf, isNotFound } from './unavailable.js';
 import { isSame, nameOf, readVersionedQueue, type VersionedQueue } from './versionedQueue.js';
 
 /** Knows which version of the workers gets new workflows. */
@@ -25,8 +26,6 @@ interface Options {
 const usuallyEveryMs = 15_000;
 /** The interval until the server knows the version, which it learns from a worker's first call. */
 const firstLooksEveryMs = 500;
-/** gRPC's NOT_FOUND */
-const notFound = 5;
 /** gRPC's FAILED_PRECONDITION */
 const failedPrecondition = 9;
 
@@ -115,7 +114,7 @@ async function describe({ workflowService, options }: Client, deploymentName: st
   try {
     return await workflowService.describeWorkerDeployment({ namespace: options.namespace, deploymentName });
   } catch (err) {
-    if ((err as { code?: unknown }).code === notFound) return undefined;
+    if (isNotFound(err)) return undefined;
     throw err;
   }
 }
@@ -135,7 +134,7 @@ async function take(
     });
     return true;
   } catch (err) {
-    if ((err as { code?: unknown }).code === failedPrecondition) return false;
+    if (grpcCodeOf(err) === failedPrecondition) return false;
     throw err;
   }
 }

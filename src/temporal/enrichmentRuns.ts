@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import type { ClaimableEvent } from '../redis/owed/claim.js';
 import type { EnrichmentInput, FirstReleaseInput } from './enrichmentInput.js';
+import { isNotFound } from './unavailable.js';
 
 /** A run of the workflow `enrichment`, as Temporal lists it. */
 export interface EnrichmentRun {
@@ -66,9 +67,6 @@ function msOf(time: Listed['closeTime']): number | undefined {
   return Number(time.seconds ?? 0) * 1000 + Math.floor((time.nanos ?? 0) / 1e6);
 }
 
-/** gRPC's NOT_FOUND */
-const notFound = 5;
-
 /** Reads the events in a run's input, by one call. Undefined if Temporal no longer has the run. */
 export async function eventsOf(
   temporal: Client,
@@ -85,7 +83,7 @@ export async function eventsOf(
     const { events } = await inputOf(temporal, run.workflowId, payloads);
     return events.map((event) => ('claim' in event ? { ...event, lookedUpClaim: event.claim - 1 } : event));
   } catch (err) {
-    if ((err as { code?: unknown }).code === notFound) return undefined;
+    if (isNotFound(err)) return undefined;
     throw err;
   }
 }

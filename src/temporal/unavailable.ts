@@ -1,20 +1,27 @@
 /** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, aborted, internal, unavailable. */
 const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
 
+const notFound = 5;
 const resourceExhausted = 8;
 
 /** Returns whether a call failed because Temporal is unavailable or busy. */
 export function isTemporalUnavailable(err: unknown): boolean {
-  const code = codeOf(err);
+  const code = grpcCodeOf(err);
   return code !== undefined && unavailableCodes.has(code);
 }
 
 /** Returns whether Temporal refused a call because a limit on calls or actions is reached. */
 export function isOverLimit(err: unknown): boolean {
-  return codeOf(err) === resourceExhausted;
+  return grpcCodeOf(err) === resourceExhausted;
 }
 
-function codeOf(err: unknown): number | undefined {
+/** Returns whether Temporal does not have the object of a call. */
+export function isNotFound(err: unknown): boolean {
+  return grpcCodeOf(err) === notFound;
+}
+
+/** Returns the gRPC code of an error or of its cause. */
+export function grpcCodeOf(err: unknown): number | undefined {
   for (let e = err; e instanceof Error; e = e.cause) {
     const { code } = e as Error & { code?: unknown };
     if (typeof code === 'number') return code;
