@@ -5,7 +5,7 @@ import { dropRun } from '../redis/runs/drop.js';
 import { holdRun } from '../redis/runs/hold.js';
 import { isProgressDue, noteProgress, someOpenRuns } from '../redis/runs/progress.js';
 import { clientsOfRun, getRun, type Run, type RunState, sumRun } from '../redis/runs/runs.js';
-import { followRun as startFollowing } from '../temporal/runs.js';
+import { signalRun } from '../temporal/runs.js';
 import { besideOthers } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 
@@ -79,7 +79,7 @@ export async function lookAfterRuns(deps: ActivityDeps, heartbeat: () => void): 
   const { db, temporal, taskQueue, log } = deps;
   for (const runId of await changedRuns(db, runsOfASweep)) {
     heartbeat();
-    await startFollowing(temporal, runId, taskQueue).catch((err: unknown) =>
+    await signalRun(temporal, runId, taskQueue).catch((err: unknown) =>
       log.error({ err, run_id: runId }, 'cannot start the workflow of a run; the next sweep tries again'),
     );
   }

@@ -19,7 +19,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { changeRun } from '../../src/redis/runs/change.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
-import { followRun } from '../../src/temporal/runs.js';
+import { signalRun } from '../../src/temporal/runs.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
 
@@ -165,7 +165,7 @@ const shapes: Record<string, Shape['play'] | Shape> = {
     await h.publish({ client: paused, asset: 'a', runId: 'nightly' });
     await until('it is under way', () => receiver.received.length === 1);
     await changeRun(h.db, 'nightly', 'cancelled');
-    await followRun(h.temporal, 'nightly', h.taskQueue);
+    await signalRun(h.temporal, 'nightly', h.taskQueue);
     return h.ids.run('nightly');
   },
 

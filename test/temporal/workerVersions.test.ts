@@ -8,7 +8,7 @@ import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { changeRun } from '../../src/redis/runs/change.js';
 import { noticesQueueOf } from '../../src/temporal/noticesQueue.js';
-import { followRun } from '../../src/temporal/runs.js';
+import { signalRun } from '../../src/temporal/runs.js';
 import { nameOf, readVersionedQueue } from '../../src/temporal/versionedQueue.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { uniquePrefix } from '../servers.js';
@@ -151,7 +151,7 @@ describe('Worker versions', () => {
     await pauseEndpoint(one.db, client);
     await one.publish({ client, asset: 'a', runId: 'nightly' });
     await changeRun(one.db, 'nightly', 'cancelled');
-    await followRun(one.temporal, 'nightly', one.taskQueue);
+    await signalRun(one.temporal, 'nightly', one.taskQueue);
     const run = one.temporal.workflow.getHandle(one.ids.run('nightly'));
     assert.deepEqual(await versionOf(run), [autoUpgrade, '1.0']);
 

@@ -6,7 +6,7 @@ import { messageOf } from '../../messageOf.js';
 import { changeRun, type RunChange } from '../../redis/runs/change.js';
 import { progressOf } from '../../redis/runs/progress.js';
 import { getRun, newestRuns, type Run, sumRun } from '../../redis/runs/runs.js';
-import { followRun } from '../../temporal/runs.js';
+import { signalRun } from '../../temporal/runs.js';
 import { markClients } from '../../upkeep/runs.js';
 import type { Operator } from '../operator.js';
 import { parseLimit } from '../parseLimit.js';
@@ -110,7 +110,7 @@ const saidOf: Record<RunChange, (owed: number) => string> = {
 
 async function startFollowing(operator: Operator, runId: string): Promise<void> {
   try {
-    await followRun(await operator.temporal(), runId, operator.config().TASK_QUEUE);
+    await signalRun(await operator.temporal(), runId, operator.config().TASK_QUEUE);
   } catch (err) {
     operator.warn(
       `No notification of the run is sent, but the rest of the change waits for Temporal; the sweep starts it. ${messageOf(err)}`,
