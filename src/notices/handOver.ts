@@ -14,14 +14,15 @@ import {
   type Recipient,
 } from '../redis/records/owedNotices.js';
 import { presented } from './notice.js';
+import type { SendDeps } from './send.js';
 import { startNotice } from './start.js';
 
 export interface HandOverDeps {
   db: Db;
   temporal: Client;
   taskQueue: string;
-  /** Whether the platform has a URL for notices. */
-  tellsPlatform: boolean;
+  /** Undefined if the platform has no URL for notices. */
+  platform: SendDeps['platform'];
 }
 
 /**
@@ -87,10 +88,10 @@ function isStillSo(kind: NoticeKind, health: EndpointHealth): boolean {
   }
 }
 
-async function recipients({ db, tellsPlatform }: HandOverDeps, accountId: string): Promise<Recipient[]> {
+async function recipients({ db, platform }: HandOverDeps, accountId: string): Promise<Recipient[]> {
   const url = await getNoticesUrl(db, accountId);
   return [
     ...(url === undefined ? [] : ['account' as const]),
-    ...(tellsPlatform ? ['platform' as const] : []),
+    ...(platform === undefined ? [] : ['platform' as const]),
   ];
 }

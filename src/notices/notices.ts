@@ -18,9 +18,8 @@ export interface Notices {
 /** Clients at the same time in one process; the sweep handles the rest. */
 const maxTelling = 50;
 
-export function createNotices(deps: Omit<HandOverDeps, 'tellsPlatform'> & SendDeps): Notices {
-  const tellsPlatform = deps.platform !== undefined;
-  const handOver = (clientToken: string) => handOverNotices({ ...deps, tellsPlatform }, clientToken);
+export function createNotices(deps: HandOverDeps & SendDeps): Notices {
+  const handOver = (clientToken: string) => handOverNotices(deps, clientToken);
   /** By client token: whether there is a new notice. */
   const telling = new Map<string, boolean>();
 
