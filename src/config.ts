@@ -142,7 +142,7 @@ export const environmentSchema = z.object({
   /** `otlp` turns tracing on (`openTelemetry.ts`); the library reads the other OTEL_* variables itself. */
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('none'),
   OTEL_SDK_DISABLED: flag.default(false),
-  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  OTEL_EXPORTER_OTLP_ENDPOINT: webUrl.optional(),
   OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
   OTEL_EXPORTER_OTLP_PROTOCOL: z.literal('http/protobuf', 'must be http/protobuf').optional(),
   OTEL_SERVICE_NAME: z.string().optional(),

@@ -51,7 +51,7 @@ export function redisUrlOf({ REDIS_URL, REDIS_CLUSTER, KEY_PREFIX }: RedisSettin
 }
 
 /** Returns the URL of a cluster's nodes as `readRedisAddress` takes it: `redis+cluster://`. @throws RangeError */
-export function clusterUrl(url: string): string {
+function clusterUrl(url: string): string {
   if (/^rediss?\+sentinel:/.test(url)) throw new RangeError(forms.both);
   return url.replace(/^(rediss?):/, '$1+cluster:');
 }

@@ -15,6 +15,7 @@ export interface Attemptable {
   notificationId: string;
   /** Its event with the traceparent, if known. */
   event?: { trace?: string };
+  /** The event's traceparent, if the caller has only that: the attempt begins a new trace, linked to the event's. */
   linkedTrace?: string;
 }
 

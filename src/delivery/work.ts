@@ -8,8 +8,6 @@ export interface Delivery extends Attemptable {
   priority: 'live' | 'backfill';
   /** Its event, if the caller has it: the engine claims it again if Redis has lost the claim. */
   event?: ClaimedEvent;
-  /** The event's traceparent, if the caller has only that: the attempt begins a new trace, linked to the event's. */
-  linkedTrace?: string;
 }
 
 /** Makes the delivery of a claimed event. */

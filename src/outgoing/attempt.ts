@@ -51,8 +51,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   send(): void {
-    const { body, ...request } = this.request;
-    this.#connection.dispatch({ ...request, body: typeof body === 'string' ? body : body() }, this);
+    const { body } = this.request;
+    this.#connection.dispatch({ ...this.request, body: typeof body === 'string' ? body : body() }, this);
   }
 
   /** Ends the attempt without a result, or stops reading an answer whose result is known. */

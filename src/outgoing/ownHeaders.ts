@@ -19,7 +19,7 @@ const reserved =
 export const isReservedHeader = (name: string): boolean => reserved.test(name.toLowerCase());
 
 /** Replaces a value wherever a request is shown. */
-export const hiddenValue = '***';
+const hiddenValue = '***';
 
 /** Returns the same names, without their values. */
 export const hidden = (own: Headers): Record<string, string> =>
