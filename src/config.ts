@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { wrongNotices } from './noticesSettings.js';
-import { redisUrlOf } from './redisSettings.js';
+import { redisUrlOf, wrongRedis } from './redisSettings.js';
 import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
 const webUrl = z.url({ protocol: /^https?$/ });
@@ -185,7 +185,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const given = givenIn(env);
   const parsed = environmentSchema.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
-  if (parsed.success) wrong.push(...wrongNotices(parsed.data));
+  if (parsed.success) wrong.push(...wrongRedis(parsed.data), ...wrongNotices(parsed.data));
   try {
     const { connection, ...its } = readClientSettings(given);
     if (parsed.success && wrong.length === 0) {

@@ -39,19 +39,20 @@ interface RedisSettings {
   KEY_PREFIX: string;
 }
 
-/** Returns the URL for `readRedisAddress`. @throws Error that names the wrong setting, without its value */
-export function redisUrlOf({ REDIS_URL, REDIS_CLUSTER, KEY_PREFIX }: RedisSettings): string {
+/** Returns what is wrong with the settings of Redis, without their values. */
+export function wrongRedis(given: RedisSettings): string[] {
   try {
-    const url = REDIS_CLUSTER ? clusterUrl(REDIS_URL) : REDIS_URL;
-    if (readRedisAddress(url).kind !== 'cluster' || !/[{}]/.test(KEY_PREFIX)) return url;
+    const { kind } = readRedisAddress(redisUrlOf(given));
+    if (kind !== 'cluster' || !/[{}]/.test(given.KEY_PREFIX)) return [];
+    return ['KEY_PREFIX: must have no braces: in a cluster they would put every key on one node'];
   } catch (err) {
-    throw new Error(`REDIS_URL: ${err instanceof Error ? err.message : 'unreadable'}`);
+    return [`REDIS_URL: ${err instanceof Error ? err.message : 'unreadable'}`];
   }
-  throw new Error('KEY_PREFIX: must have no braces: in a cluster they would put every key on one node');
 }
 
-/** Returns the URL of a cluster's nodes as `readRedisAddress` takes it: `redis+cluster://`. @throws RangeError */
-function clusterUrl(url: string): string {
+/** Returns the URL for `readRedisAddress`: that of a cluster's nodes begins with `redis+cluster://`. @throws RangeError */
+export function redisUrlOf({ REDIS_URL: url, REDIS_CLUSTER }: RedisSettings): string {
+  if (!REDIS_CLUSTER) return url;
   if (/^rediss?\+sentinel:/.test(url)) throw new RangeError(forms.both);
   return url.replace(/^(rediss?):/, '$1+cluster:');
 }
