@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import { noticeId } from '../ids.js';
-import type { Db } from '../redis/connection/db.js';
+import { type Db, nowOf } from '../redis/connection/db.js';
 import type { EndpointHealth } from '../redis/owed/settle.js';
 import { getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
@@ -71,8 +71,6 @@ async function handOver(
 }
 
 const hourMs = 3_600_000;
-
-const nowOf = (db: Db): number => Date.now() + db.clockOffsetMs();
 
 /** Returns whether a notice still holds. The state that followed has its own notice, or needs none. */
 function isStillSo(kind: NoticeKind, health: EndpointHealth): boolean {

@@ -1,3 +1,4 @@
+import { nowOf } from '../redis/connection/db.js';
 import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
 import { besideOthers } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
@@ -19,7 +20,7 @@ export async function clearDeletedClients(deps: ActivityDeps, heartbeat: () => v
           'cancelled the owed notifications of a deleted client',
         );
       for (let i = 0; i < cancelled; i++) deps.metrics.ended('cancelled');
-      if (Date.now() + db.clockOffsetMs() - at > clearedAgainMs) await endDeletion(db, clientToken);
+      if (nowOf(db) - at > clearedAgainMs) await endDeletion(db, clientToken);
     });
   }
 }

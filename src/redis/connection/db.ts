@@ -103,6 +103,9 @@ function openSingle(
   });
 }
 
+/** Returns the time by which records are written, ms: this machine's clock, with the offset of the scripts. */
+export const nowOf = (db: Db): number => Date.now() + db.clockOffsetMs();
+
 /** Closes the connection for good. Owners of a second connection close it on this one's `end`. */
 export function closeDb({ redis }: Db): void {
   // If it is closed between two tries, ioredis stops without an event.

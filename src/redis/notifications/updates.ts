@@ -8,7 +8,7 @@
  *
  * A place has a part in each of the two. Scripts decide to which key an update is added, so none is skipped.
  */
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -47,7 +47,7 @@ export async function readUpdates(
   clientToken: string,
   { after, limit }: { after?: UpdatePlace; limit: number },
 ): Promise<{ updates: Update[]; end: UpdatePlace } | undefined> {
-  const readAt = Date.now() + db.clockOffsetMs();
+  const readAt = nowOf(db);
   const begin = after ?? { listed: { score: 0, member: '' }, entry: '0-0', readAt };
   const streamed = await readStream(db, clientToken, begin.entry, limit);
   let listed = await readList(db, clientToken, begin.listed);

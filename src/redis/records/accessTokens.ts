@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import type { AccountId } from '../../ids.js';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { evaluate } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
@@ -48,12 +48,7 @@ export async function mintAccessToken(
     db,
     mintScript,
     [db.global.account(accountId), db.global.accessToken(accountId, hash('sha256', token))],
-    [
-      secretHash(credentials.clientSecret),
-      Date.now() + db.clockOffsetMs(),
-      scopes.join(' '),
-      Math.ceil(ttlSeconds * 1000),
-    ],
+    [secretHash(credentials.clientSecret), nowOf(db), scopes.join(' '), Math.ceil(ttlSeconds * 1000)],
   );
   return outcome === 'minted'
     ? { outcome, token }

@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { evaluate } from '../connection/runScript.js';
@@ -95,7 +95,7 @@ export async function rotateSecret(
   { now = false }: { now?: boolean } = {},
 ): Promise<{ client_secret: string }> {
   const secret = randomSecret();
-  const until = Date.now() + db.clockOffsetMs() + previousSecretMs;
+  const until = nowOf(db) + previousSecretMs;
   const args = [secretHash(secret), until, now ? 1 : 0, until - previousSecretMs];
   const done = await evaluate(db, rotate, [db.global.account(accountId)], args);
   if (done !== 1) throw new UnknownAccount('there is no such account');

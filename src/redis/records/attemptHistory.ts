@@ -5,7 +5,7 @@
  * `l<i>` attempts that took up to `latencyBoundsMs[i]`.
  */
 import type { Logger } from '../../log.js';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 
 export const stepMs = 5 * 60_000;
@@ -63,7 +63,7 @@ export function countAttempts(db: Db, log: Logger): AttemptHistory {
 
   return {
     count(clientToken, { ok, error = 'unknown' }, milliseconds) {
-      const atMs = Date.now() + db.clockOffsetMs();
+      const atMs = nowOf(db);
       const key = db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
       const step = Math.floor((atMs % hourMs) / stepMs);
       const fields = counted.get(key) ?? new Map<string, number>();
@@ -87,7 +87,7 @@ function latencyClass(milliseconds: number): number {
 
 /** Returns every step of the last day, oldest first. */
 export async function readAttempts(db: Db, clientToken: string): Promise<AttemptStep[]> {
-  const nowMs = Date.now() + db.clockOffsetMs();
+  const nowMs = nowOf(db);
   const lastHour = Math.floor(nowMs / hourMs);
   const commands = db.redis.pipeline();
   for (let i = hoursRead - 1; i >= 0; i--) commands.hgetall(db.client(clientToken).attemptsBy(lastHour - i));

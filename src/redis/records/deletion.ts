@@ -3,7 +3,7 @@
  * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; records,
  * decisions, their list and changes of state expire at most 14 days later.
  */
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript } from '../connection/runScript.js';
@@ -20,14 +20,14 @@ const buckets = 0x4000;
 
 /** Makes the sweep clear a client's keys from now on; call it before the client is marked as deleted. */
 export async function announceDeletion(db: Db, clientToken: string): Promise<void> {
-  await db.redis.zadd(db.global.deletedClients, Date.now() + db.clockOffsetMs(), clientToken);
+  await db.redis.zadd(db.global.deletedClients, nowOf(db), clientToken);
 }
 
 /** Makes the sweep clear the keys of a client that an earlier release deleted. */
 export async function announceOldDeletion(db: Db, clientToken: string): Promise<void> {
   const [deleted, cleared] = await db.redis.hmget(db.client(clientToken).client, 'deleted', 'cleared');
   if (!deleted || cleared) return;
-  await db.redis.zadd(db.global.deletedClients, 'NX', Date.now() + db.clockOffsetMs(), clientToken);
+  await db.redis.zadd(db.global.deletedClients, 'NX', nowOf(db), clientToken);
 }
 
 /** Lists the first clients whose deletion is under way; `at`: ms. */

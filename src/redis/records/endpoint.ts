@@ -1,6 +1,6 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import type { ChainableCommander } from 'ioredis';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import type { FieldOf, HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript } from '../connection/runScript.js';
@@ -81,7 +81,7 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
   const oldest = value<string[]>(2)[1];
   const firstDue = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
   const due = firstDue.filter((at) => at < parkedAt);
-  const now = Date.now() + db.clockOffsetMs();
+  const now = nowOf(db);
   let nextAttemptAt: number | undefined;
   if (due.length > 0 && (state === 'active' || state === 'failing')) {
     nextAttemptAt = Math.max(now, Math.min(...due), number('not_before') ?? 0);

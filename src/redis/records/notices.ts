@@ -2,7 +2,7 @@
  * The one URL of an account for notices, and the results of its receiver. The platform's URL is a setting, so only the
  * results of its receiver are kept.
  */
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import type { FieldOf } from '../connection/fields.js';
 import { toldAccount } from '../connection/keys.js';
 import { runPipeline } from '../connection/pipeline.js';
@@ -31,7 +31,7 @@ export async function setNoticesUrl(
   const told = toldAccount(accountId);
   await createSigningSecret(db, box, told);
   const key = db.client(told).notices;
-  const setAtMs = Date.now() + db.clockOffsetMs();
+  const setAtMs = nowOf(db);
   await runPipeline(db.redis.multi().del(key).hset(key, { url, set_at: setAtMs }));
   return { url, setAtMs };
 }

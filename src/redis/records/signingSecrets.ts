@@ -6,7 +6,7 @@
  *   header:<name>            a sealed request header (requestHeaders.ts)
  */
 import { randomBytes } from 'node:crypto';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import type { SecretBox } from './secretBox.js';
@@ -20,12 +20,12 @@ export const previousSigningSecretsAtMost = 10;
 /** Reads the current secret, then the previous ones that still sign, newest first; empty before one was made. */
 export async function signingSecrets(db: Db, box: SecretBox, clientToken: string): Promise<string[]> {
   const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
-  return decodeSigningSecrets(box, fields, Date.now() + db.clockOffsetMs());
+  return decodeSigningSecrets(box, fields, nowOf(db));
 }
 
 /** Returns until when each previous one still signs, ms, the latest first. */
 export async function previousSigningSecretsUntil(db: Db, clientToken: string): Promise<number[]> {
-  const nowMs = Date.now() + db.clockOffsetMs();
+  const nowMs = nowOf(db);
   return (await db.redis.hkeys(db.client(clientToken).signingSecrets))
     .filter((field) => field.startsWith('previous:'))
     .map((field) => Number(field.split(':')[1]))

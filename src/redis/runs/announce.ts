@@ -1,6 +1,6 @@
 /** Records each analysis run and the clients that its events name, so that a change of the run finds them all. */
 import { Announced } from '../connection/announced.js';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { dropRun } from './drop.js';
 import { holdRun } from './hold.js';
@@ -26,7 +26,7 @@ export function announceRuns(
   let missing: Set<string> | undefined;
   for (const { runId } of events) {
     if (runId === undefined) continue;
-    const at = Date.now() + db.clockOffsetMs();
+    const at = nowOf(db);
     if (announced.isDue(db, `${runId} ${clientToken}`, at)) missing = (missing ?? new Set()).add(runId);
   }
   if (missing === undefined) return undefined;
@@ -34,7 +34,7 @@ export function announceRuns(
 }
 
 async function announce(db: Db, runId: string, clientToken: string): Promise<void> {
-  const at = Date.now() + db.clockOffsetMs();
+  const at = nowOf(db);
   const { run, runs, runClients, openRuns } = db.global;
   const note = announced.noting(db, at);
   // First the client, then the state: a later change of the state finds the client. In a cluster they may be on two nodes,

@@ -1,5 +1,5 @@
 /** Changes the state of a run, and applies it to its clients in bounded steps that are safe to repeat. */
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { evaluate, runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import type { RunState } from './runs.js';
@@ -26,7 +26,7 @@ export async function changeRun(db: Db, runId: string, to: RunChange): Promise<C
   const key = db.global.run(runId);
   if (!(await db.redis.exists(key))) return { outcome: 'unknown' };
   await db.redis.sadd(db.global.changedRuns, runId);
-  const at = Date.now() + db.clockOffsetMs();
+  const at = nowOf(db);
   const [before, version] = (await evaluate(db, change, [key], [to, at])) as [RunState | '', number];
   await db.redis.sadd(db.global.changedRuns, runId);
   if (before === '') return { outcome: 'unknown' };

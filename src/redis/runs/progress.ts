@@ -1,5 +1,5 @@
 /** Keeps the counts of a run at earlier moments, further apart the longer the run takes. */
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import { announcedMs } from './announce.js';
 import type { RunCounts } from './runs.js';
 
@@ -22,16 +22,16 @@ export async function isProgressDue(db: Db, runId: string, firstEventAt: number)
   const last = await db.redis.lindex(db.global.runProgress(runId), -1);
   if (last === null) return true;
   const { at } = JSON.parse(last) as Progress;
-  return nowMs(db) - at >= Math.max(shortestPauseMs, (at - firstEventAt) / 30);
+  return nowOf(db) - at >= Math.max(shortestPauseMs, (at - firstEventAt) / 30);
 }
 
 /** Records the counts of a run now. The last record is made after its last notification ended and no events arrive any more. */
 export async function noteProgress(db: Db, runId: string, counts: RunCounts): Promise<void> {
   const key = db.global.runProgress(runId);
-  await db.redis.rpush(key, JSON.stringify({ at: nowMs(db), ...counts }));
+  await db.redis.rpush(key, JSON.stringify({ at: nowOf(db), ...counts }));
   await db.redis.ltrim(key, -momentsAtMost, -1);
   const announcedAt = Number((await db.redis.zscore(db.global.runs, runId)) ?? 0);
-  const isOver = counts.owed === 0 && nowMs(db) - announcedAt > 2 * announcedMs;
+  const isOver = counts.owed === 0 && nowOf(db) - announcedAt > 2 * announcedMs;
   if (isOver) await db.redis.srem(db.global.openRuns, runId);
 }
 
@@ -40,5 +40,3 @@ export async function progressOf(db: Db, runId: string): Promise<Progress[]> {
   const lines = await db.redis.lrange(db.global.runProgress(runId), '0', '-1');
   return lines.map((line) => JSON.parse(line) as Progress);
 }
-
-const nowMs = (db: Db): number => Date.now() + db.clockOffsetMs();

@@ -1,5 +1,5 @@
 /** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import type { EndpointState } from '../records/stateChanges.js';
 
 /** Over all clients whose keys can be read. */
@@ -40,7 +40,7 @@ export async function noteSweepEnd(db: Db, end: SweepEnd): Promise<void> {
 }
 
 async function note(db: Db, part: keyof Counts, found: object): Promise<void> {
-  await db.redis.hset(db.global.counts, part, JSON.stringify({ at: nowMs(db), ...found }));
+  await db.redis.hset(db.global.counts, part, JSON.stringify({ at: nowOf(db), ...found }));
 }
 
 /** Returns both parts by one read of one key. */
@@ -49,7 +49,7 @@ export async function readCounts(db: Db): Promise<Counts> {
   const counts: Counts = {};
   if (counted !== undefined) {
     const { at, ...rest } = JSON.parse(counted) as Counted & { at: number };
-    counts.counted = { ...rest, ageMs: nowMs(db) - at };
+    counts.counted = { ...rest, ageMs: nowOf(db) - at };
   }
   if (ended !== undefined) {
     const { at, ...rest } = JSON.parse(ended) as SweepEnd & { at: number };
@@ -57,5 +57,3 @@ export async function readCounts(db: Db): Promise<Counts> {
   }
   return counts;
 }
-
-const nowMs = (db: Db): number => Date.now() + db.clockOffsetMs();

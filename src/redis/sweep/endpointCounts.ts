@@ -1,4 +1,4 @@
-import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
+import { type Db, isRedisUnavailable, nowOf, RedisUnavailable } from '../connection/db.js';
 import { clientTokens } from '../records/clients.js';
 import { holdsNotice } from '../records/owedNotices.js';
 import type { EndpointState } from '../records/stateChanges.js';
@@ -19,7 +19,7 @@ export async function countEndpoints(
   },
 ): Promise<Record<EndpointState, number>> {
   const counts = { active: 0, failing: 0, paused: 0, suspended: 0 };
-  const nowMs = Date.now() + db.clockOffsetMs();
+  const nowMs = nowOf(db);
   for await (const page of clientTokens(db)) {
     told.page();
     const commands = db.redis.pipeline();
