@@ -1,5 +1,5 @@
 import { type Claim, type ClaimableEvent, claimAgain } from '../src/redis/owed/claim.js';
-import { announceClaims } from '../src/redis/owed/owed.js';
+import { announceClaims } from '../src/redis/owed/owedClients.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 /** An outcome as the first release's workflow reads it. */

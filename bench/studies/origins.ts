@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs';
-import { owedInAll } from '../../src/redis/owed/owed.js';
+import { owedInAll } from '../../src/redis/owed/owedClients.js';
 import { monotonicMs } from '../monotonicMs.js';
 import { percentile } from '../percentile.js';
 import { processUsage } from '../processUsage.js';

@@ -1,6 +1,6 @@
 import type { Db } from '../../src/redis/connection/db.js';
 import { type ArrivedEvent, claimEvents } from '../../src/redis/owed/claim.js';
-import { announceClaims } from '../../src/redis/owed/owed.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { arrivedEvent } from './arrivedEvent.js';
 
 /** Makes assets owed by the store's claim. Without API and worker, their memory afterwards is due to the backlog only. */

@@ -3,7 +3,7 @@ import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
 import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { turnAttempts } from '../redis/owed/attempts.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
-import { announceClaims, forgetAnnouncement } from '../redis/owed/owed.js';
+import { announceClaims, forgetAnnouncement } from '../redis/owed/owedClients.js';
 import { announceRuns } from '../redis/runs/announce.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliveryMetrics } from './deps.js';

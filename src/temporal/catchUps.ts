@@ -1,7 +1,7 @@
 import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
-import { forgetWakeUp, mustWakeCatchUp } from '../redis/owed/owed.js';
+import { forgetWakeUp, mustWakeCatchUp } from '../redis/owed/owedClients.js';
 import { clientTokenKey, notificationStateKey } from './searchAttributeKeys.js';
 import { workflowIds } from './workflowIds.js';
 

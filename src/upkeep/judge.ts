@@ -1,6 +1,6 @@
 import type { DeliverySettings } from '../delivery/settings.js';
 import { recordKeptMs } from '../redis/connection/keys.js';
-import type { OwedOverview } from '../redis/owed/owed.js';
+import type { OwedOverview } from '../redis/owed/owedClients.js';
 import type { Standing } from '../redis/owed/standing.js';
 import { parkedAt } from '../redis/runs/runs.js';
 import type { Problem } from './problem.js';

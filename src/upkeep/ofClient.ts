@@ -1,5 +1,5 @@
 import type { Db } from '../redis/connection/db.js';
-import { owedOverview } from '../redis/owed/owed.js';
+import { owedOverview } from '../redis/owed/owedClients.js';
 import { isIndexed } from '../redis/owed/owedIndex.js';
 import { listedSince, owedAssets, owedSizes, strayAssets } from '../redis/owed/owedWalk.js';
 import { type Standing, standingsOf } from '../redis/owed/standing.js';

@@ -1,5 +1,5 @@
 import { type ClaimableEvent, claimAgain } from '../redis/owed/claim.js';
-import { announceClaims } from '../redis/owed/owed.js';
+import { announceClaims } from '../redis/owed/owedClients.js';
 import {
   noteReclaimed,
   noteReclaimFailures,

@@ -1,4 +1,4 @@
-import { owedOverview } from '../redis/owed/owed.js';
+import { owedOverview } from '../redis/owed/owedClients.js';
 import { clientTokens } from '../redis/records/clients.js';
 import { isForgotten } from './judge.js';
 import { accountForClient } from './ofClient.js';

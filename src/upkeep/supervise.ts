@@ -1,5 +1,5 @@
 import { mapInPages } from '../mapInPages.js';
-import { forgetOwedClient, type OwedOverview, owedOverview } from '../redis/owed/owed.js';
+import { forgetOwedClient, type OwedOverview, owedOverview } from '../redis/owed/owedClients.js';
 import { indexedClients } from '../redis/owed/owedIndex.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';

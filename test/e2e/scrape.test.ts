@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { announceClaims } from '../../src/redis/owed/owed.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { readCounts } from '../../src/redis/sweep/counts.js';

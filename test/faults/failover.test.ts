@@ -10,7 +10,7 @@ import { openDurability } from '../../src/redis/connection/durable.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { announceClaims } from '../../src/redis/owed/owed.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from '../redis/deliveryClient.js';
 import { type SentinelSet, startSentinels } from '../redisSentinels.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
-import { announceClaims } from '../../src/redis/owed/owed.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { type Cli, openCli } from './cli.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
-import { owedOverview } from '../../src/redis/owed/owed.js';
+import { owedOverview } from '../../src/redis/owed/owedClients.js';
 import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { announceRuns } from '../../src/redis/runs/announce.js';
 import { applyToClient, changedRuns } from '../../src/redis/runs/change.js';

@@ -3,7 +3,7 @@ import { readConfig } from '../../src/config.js';
 import { ClaimQueue } from '../../src/delivery/claimQueue.js';
 import { deliveryOf } from '../../src/delivery/settings.js';
 import { createLogger } from '../../src/log.js';
-import { announceClaims } from '../../src/redis/owed/owed.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
 
 describe('Clients with announced claims', () => {

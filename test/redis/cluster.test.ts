@@ -9,7 +9,7 @@ import { runPipeline } from '../../src/redis/connection/pipeline.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { announceClaims } from '../../src/redis/owed/owed.js';
+import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { indexedClients, isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { owedSizes } from '../../src/redis/owed/owedWalk.js';
 import { moveSlot, moveSlotsAtOnce } from '../moveSlot.js';

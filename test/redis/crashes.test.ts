@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
 import { replayDelivered } from '../../src/redis/notifications/replay.js';
-import { owedOverview } from '../../src/redis/owed/owed.js';
+import { owedOverview } from '../../src/redis/owed/owedClients.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import { standingsOf } from '../../src/redis/owed/standing.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';

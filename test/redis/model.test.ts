@@ -15,7 +15,7 @@ import { replayDelivered } from '../../src/redis/notifications/replay.js';
 import { readUpdates, type UpdatePlace } from '../../src/redis/notifications/updates.js';
 import type { Lease, Wanted } from '../../src/redis/owed/attempts.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
-import { owedOverview } from '../../src/redis/owed/owed.js';
+import { owedOverview } from '../../src/redis/owed/owedClients.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import type { Settled } from '../../src/redis/owed/settle.js';
 import type { Take, TakeMode, Taken } from '../../src/redis/owed/take.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { getNotification, recoverFailed } from '../../src/redis/notifications/notifications.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
-import { owedOverview } from '../../src/redis/owed/owed.js';
+import { owedOverview } from '../../src/redis/owed/owedClients.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { announceRuns, maxRuns } from '../../src/redis/runs/announce.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { forgetWakeUp } from '../../src/redis/owed/owed.js';
+import { forgetWakeUp } from '../../src/redis/owed/owedClients.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import { pauseEndpoint, setHeld, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';

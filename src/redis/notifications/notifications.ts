@@ -1,11 +1,11 @@
 /** Reads the records of notifications, and makes changes for operators and publishers. */
 import { assetSlot, idToBytes } from '../../ids.js';
-import type { Db } from '../connection/db.js';
+import { type Db, nowOf } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
-import { announceClaims } from '../owed/owed.js';
+import { announceClaims } from '../owed/owedClients.js';
 import type { AttemptRecord } from '../owed/settle.js';
 import { parkedAt } from '../runs/runs.js';
 
@@ -193,7 +193,7 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRe
   }
   const [url, endpoint, ...scores] = await runPipeline(commands);
   const [state, paused, held, notBefore, probeAt] = endpoint as (string | null)[];
-  const now = Date.now() + db.clockOffsetMs();
+  const now = nowOf(db);
   const next = (dueAt: number): [WaitingReason, number?] => {
     if (url !== 1) return ['no_registration'];
     if (paused === '1' || held === '1') return ['paused'];

@@ -3,7 +3,7 @@ import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
-import { announceClaims } from '../owed/owed.js';
+import { announceClaims } from '../owed/owedClients.js';
 import { type Place, placeArguments, startOf } from './place.js';
 
 /** Read in one script, and made owed in another: a few milliseconds at most. */
