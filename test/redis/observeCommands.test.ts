@@ -21,17 +21,7 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
   before(async () => {
     dir = await mkdtemp(join(tmpdir(), 'asset-update-observe-'));
     server = await startRedis({ dir });
-    db = openDb({
-      url: server.url,
-      prefix: '',
-      log: createLogger('silent', 'test'),
-      commandTimeoutMs: 200,
-      observe(milliseconds, error) {
-        assert.ok(milliseconds >= 0);
-        told.push(error);
-      },
-    });
-    await waitForRedis(db, 5000);
+    db = await open();
   });
   beforeEach(() => {
     told.length = 0;
@@ -41,6 +31,21 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
     await server.stop();
     await rm(dir, { recursive: true, force: true });
   });
+
+  async function open(settings: { commandTimeoutMs?: number } = {}): Promise<Db> {
+    const opened = openDb({
+      url: server.url,
+      prefix: '',
+      log: createLogger('silent', 'test'),
+      ...settings,
+      observe(milliseconds, error) {
+        assert.ok(milliseconds >= 0);
+        told.push(error);
+      },
+    });
+    await waitForRedis(opened, 5000);
+    return opened;
+  }
 
   it('for an answer, each command of a pipeline, and a script that must be sent whole', async () => {
     await db.redis.set('a', 1);
@@ -64,9 +69,12 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
   });
 
   it('as timeout without an answer in time, and as away without a server', async () => {
+    const hasty = await open({ commandTimeoutMs: 200 });
+    told.length = 0;
     process.kill(server.pid, 'SIGSTOP');
-    await assert.rejects(db.redis.get('a'));
+    await assert.rejects(hasty.redis.get('a'));
     assert.deepEqual(told, ['timeout']);
+    hasty.redis.disconnect();
     process.kill(server.pid, 'SIGCONT');
     await server.stop();
     told.length = 0;
