@@ -8,7 +8,14 @@ import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { type NoticeKind, owedNotices } from '../../src/redis/records/owedNotices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
-import { type Harness, type Received, type Receiver, startReceiver, until } from '../delivery/harness.js';
+import {
+  type Harness,
+  type Received,
+  type Receiver,
+  startGate,
+  startReceiver,
+  until,
+} from '../delivery/harness.js';
 
 export interface Site {
   accountId: string;
@@ -23,7 +30,7 @@ export interface Scene {
   /** The receiver of the accounts' notices; `told.answer` may be changed. */
   told: Receiver;
   newSite(): Promise<Site>;
-  /** Publishes events until its endpoint is failing. */
+  /** Publishes three events, and fails them once all three are owed. */
   fail(site: Site): Promise<void>;
   close(): Promise<void>;
 }
@@ -33,7 +40,13 @@ const box = createSecretBox(undefined);
 export async function startScene(h: Harness): Promise<Scene> {
   const [hooks, told] = [await startReceiver(), await startReceiver()];
   const down = new Map<string, number>();
-  hooks.answer = ({ headers }) => down.get(String(headers['webhook-client-token'])) ?? 200;
+  /** The answers to a client wait for this. */
+  const held = new Map<string, Promise<void>>();
+  hooks.answer = async ({ headers }) => {
+    const client = String(headers['webhook-client-token']);
+    await held.get(client);
+    return down.get(client) ?? 200;
+  };
   let count = 0;
   return {
     down,
@@ -47,8 +60,11 @@ export async function startScene(h: Harness): Promise<Scene> {
       return { accountId, client, secret: await createSigningSecret(h.db, box, toldAccount(accountId)) };
     },
     async fail({ client }) {
+      const gate = startGate();
+      held.set(client, gate.closed);
       down.set(client, 500);
       for (let n = 0; n < 3; n++) await h.publish({ client, asset: `vid-${n}` });
+      gate.open();
     },
     async close() {
       await hooks.close();
