@@ -75,7 +75,7 @@ describe('operator: run', function () {
     assert.deepEqual(await cli.json('run', 'cancel', runId), {
       ...{ run_id: runId, previous_state: 'active', state: 'cancelled', owed: 30_000 },
     });
-    await until('nothing of it is owed', async () => (await counts(runId)).owed === 0);
+    await until('nothing of it is owed', async () => (await counts(runId)).owed === 0, 120_000);
     assert.deepEqual(await counts(runId), {
       ...{ accepted: 30_000, none: 0, owed: 0, delivered: 0, superseded: 0 },
       ...{ not_needed: 0, failed: 0, cancelled: 30_000 },
