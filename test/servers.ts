@@ -60,7 +60,7 @@ export function describeWithOneRedis(title: string, suite: (this: Mocha.Suite) =
 const isCluster = process.env.TEST_REDIS === 'cluster';
 
 /** Keeps a busy machine from taking a primary for dead, and a replica from using the disk at every write. */
-const quiet = { nodeTimeoutMs: 60_000, replicaArgs: ['--appendfsync', 'everysec'] };
+export const quiet = { nodeTimeoutMs: 60_000, replicaArgs: ['--appendfsync', 'everysec'] };
 
 /** Different in every test: a prefix of Redis keys, or the name of a task queue or client. */
 export function uniquePrefix(): string {

@@ -1,28 +1,20 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type RedisCluster, startCluster } from '../../local/redisCluster.js';
+import type { RedisCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { tokenFields } from '../api/runningApi.js';
-import { servers } from '../servers.js';
+import { startOwnCluster } from '../ownCluster.js';
 import { startService } from './service.js';
 
 describe('the service on a Redis Cluster', function () {
   this.timeout(120_000);
-  let dir: string;
   let cluster: RedisCluster;
 
   before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-cluster-'));
-    cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach: 0 });
+    cluster = await startOwnCluster();
   });
-  after(async () => {
-    await cluster?.stop();
-    await rm(dir, { recursive: true, force: true });
-  });
+  after(() => cluster?.stop());
 
   it('starts with one of its nodes in REDIS_URL, serves, and ends on its own', async () => {
     const [node] = cluster.nodes;

@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
+import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { openDurability } from '../../src/redis/connection/durable.js';
 import { runPipeline } from '../../src/redis/connection/pipeline.js';
@@ -13,7 +10,7 @@ import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { indexedClients, isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { owedSizes } from '../../src/redis/owed/owedWalk.js';
 import { moveSlot, moveSlotsAtOnce } from '../moveSlot.js';
-import { servers } from '../servers.js';
+import { startOwnCluster } from '../ownCluster.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
@@ -25,18 +22,15 @@ import {
 const log = createLogger('silent', 'test');
 
 describe('A Redis Cluster', () => {
-  let dir: string;
   let cluster: RedisCluster;
 
   before(async function () {
     this.timeout(60_000);
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-cluster-'));
-    cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach: 0 });
+    cluster = await startOwnCluster();
   });
   after(async () => {
     closeDeliveryClients();
     await cluster?.stop();
-    await rm(dir, { recursive: true, force: true });
   });
 
   const newClient = (): Promise<DeliveryClient> => newDeliveryClient({}, cluster.url);

@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type RedisCluster, startCluster } from '../../local/redisCluster.js';
+import type { RedisCluster } from '../../local/redisCluster.js';
 import { toldAccount } from '../../src/redis/connection/keys.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.js';
@@ -17,22 +14,19 @@ import { holdRun } from '../../src/redis/runs/hold.js';
 import { getRun, sumRun } from '../../src/redis/runs/runs.js';
 import { keysMatching } from '../keysMatching.js';
 import { moveSlot } from '../moveSlot.js';
-import { servers } from '../servers.js';
+import { startOwnCluster } from '../ownCluster.js';
 import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
 
 describe('A Redis Cluster', () => {
-  let dir: string;
   let cluster: RedisCluster;
 
   before(async function () {
     this.timeout(60_000);
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-cluster-'));
-    cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach: 0 });
+    cluster = await startOwnCluster();
   });
   after(async () => {
     closeDeliveryClients();
     await cluster?.stop();
-    await rm(dir, { recursive: true, force: true });
   });
 
   it('counts, cancels and drops an analysis run over clients of every node', async () => {
