@@ -15,7 +15,7 @@ import { changeRun } from '../../src/redis/runs/change.js';
 import { holdRun } from '../../src/redis/runs/hold.js';
 import { clientsOfRun, getRun, type Run, sumRun } from '../../src/redis/runs/runs.js';
 import { until } from '../delivery/harness.js';
-import { type PublishedTo, startPublishedTo } from './service.js';
+import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 type Fetch = typeof fetch;
 interface Call {
@@ -63,18 +63,10 @@ describe('clients/node', () => {
   }
 
   const event = (n: number, more: Partial<EnrichmentEvent> = {}): EnrichmentEvent => ({
-    client_token: to.clientToken,
-    platform_id: `video-${n}`,
-    segments: ['iab:17', 'mood:ü🎬'],
+    ...eventOf(to, n),
     ...more,
   });
   const events = (count: number) => Array.from({ length: count }, (_, n) => event(n));
-
-  async function assertEachOnce(count: number): Promise<void> {
-    const found = await to.notifications();
-    assert.equal(found.size, count);
-    for (const [asset, ids] of found) assert.equal(ids.length, 1, asset);
-  }
 
   const refusal = (code: string) => (err: unknown) => {
     assert.ok(err instanceof EventNotAccepted, String(err));
@@ -90,7 +82,7 @@ describe('clients/node', () => {
     assert.equal(calls.length, 9);
     assert.equal(mostUnderWay, 2);
     assert.ok(calls.every((call) => call.events.length === 50));
-    await assertEachOnce(450);
+    await to.assertEachOnce(450);
   });
 
   it('reports an event that makes no notification, and why', async () => {
@@ -127,7 +119,7 @@ describe('clients/node', () => {
     to.redis.release();
     await sent;
     assert.equal(publisher.queued, 0);
-    await assertEachOnce(100);
+    await to.assertEachOnce(100);
   });
 
   it('waits for Retry-After', async () => {
@@ -158,7 +150,7 @@ describe('clients/node', () => {
       [0, 202],
     );
     assert.deepEqual(calls[1]?.events, calls[0]?.events);
-    await assertEachOnce(5);
+    await to.assertEachOnce(5);
   });
 
   it('handles every item: reports refused ones, repeats unknown ones, accepts the rest', async () => {
@@ -183,7 +175,7 @@ describe('clients/node', () => {
       calls.map((call) => call.events.length),
       [4, 1],
     );
-    await assertEachOnce(2);
+    await to.assertEachOnce(2);
   });
 
   it('cuts a call below 1 MiB', async () => {
@@ -191,7 +183,7 @@ describe('clients/node', () => {
     const publisher = open();
     await Promise.all(Array.from({ length: 20 }, (_, n) => publisher.send(event(n, { segments }))));
     assert.ok(calls.length > 1);
-    await assertEachOnce(20);
+    await to.assertEachOnce(20);
   });
 
   it('asks for a new token when its token has ended', async () => {
@@ -231,7 +223,7 @@ describe('clients/node', () => {
     assert.equal(publisher.queued, 10);
     to.redis.release();
     await done;
-    await assertEachOnce(40);
+    await to.assertEachOnce(40);
   });
 
   it('close() sends all waiting events, then accepts no more; the process ends by itself', async () => {
@@ -240,7 +232,7 @@ describe('clients/node', () => {
     const args = ['--import', 'tsx', script, to.api.url, client_id, client_secret, to.clientToken, '300'];
     const { stdout } = await promisify(execFile)(process.execPath, args);
     assert.equal(stdout.trim(), '300');
-    await assertEachOnce(300);
+    await to.assertEachOnce(300);
 
     const publisher = open();
     await publisher.close();
@@ -263,7 +255,7 @@ describe('clients/node', () => {
     to.redis.release();
     const next = open();
     await Promise.all(left.map((one) => next.send(one)));
-    await assertEachOnce(7);
+    await to.assertEachOnce(7);
   });
 
   it('knows the members of an event that the OpenAPI description has, and stays small', () => {

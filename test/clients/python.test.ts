@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../delivery/harness.js';
-import { type PublishedTo, startPublishedTo } from './service.js';
+import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 const script = join(import.meta.dirname, '../../clients/python/publish.py');
 
@@ -75,24 +75,16 @@ describe('clients/python/publish.py', () => {
   }
 
   const event = (n: number, more: object = {}) => ({
-    client_token: to.clientToken,
-    platform_id: `video-${n}`,
-    segments: ['iab:17', 'mood:ü🎬'],
+    ...eventOf(to, n),
     ...more,
   });
   const events = (count: number) => Array.from({ length: count }, (_, n) => event(n));
-
-  async function assertEachOnce(count: number): Promise<void> {
-    const found = await to.notifications();
-    assert.equal(found.size, count);
-    for (const [asset, ids] of found) assert.equal(ids.length, 1, asset);
-  }
 
   it('publishes each event once, and prints the result of each', async () => {
     const { status, results, stderr } = await run(await url(), events(250));
     assert.deepEqual([status, stderr, statuses], [0, '', [202, 202, 202]]);
     assert.equal(results.filter(({ notification }) => notification === 'queued').length, 250);
-    await assertEachOnce(250);
+    await to.assertEachOnce(250);
   });
 
   it('sends the same events again after a 503 until they are accepted, each once', async () => {
@@ -104,7 +96,7 @@ describe('clients/python/publish.py', () => {
     await until('a call was answered 503', () => statuses.includes(503));
     to.redis.release();
     assert.equal((await ran).status, 0);
-    await assertEachOnce(200);
+    await to.assertEachOnce(200);
   });
 
   it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
@@ -124,7 +116,7 @@ describe('clients/python/publish.py', () => {
       ['queued', 'unknown_client', 'invalid_event', 'queued'],
     );
     assert.deepEqual(statuses, [202, 202]);
-    await assertEachOnce(2);
+    await to.assertEachOnce(2);
   });
 
   it('asks for a new token if the old one has ended', async () => {

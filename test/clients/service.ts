@@ -11,6 +11,8 @@ export interface PublishedTo {
   clientToken: string;
   /** Ids of all notifications of the client, by asset. */
   notifications(): Promise<Map<string, string[]>>;
+  /** Asserts that the client has notifications of so many assets, one of each. */
+  assertEachOnce(assets: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -27,7 +29,7 @@ export async function startPublishedTo(): Promise<PublishedTo> {
     return (await answer.json()) as Record<string, unknown>;
   };
   await get('POST', 'register_push_notifications', { url: 'http://127.0.0.1:9/nobody' });
-  return {
+  const to: PublishedTo = {
     api,
     redis,
     account,
@@ -43,10 +45,23 @@ export async function startPublishedTo(): Promise<PublishedTo> {
       }
       return all;
     },
+    async assertEachOnce(assets) {
+      const found = await to.notifications();
+      assert.equal(found.size, assets);
+      for (const [asset, ids] of found) assert.equal(ids.length, 1, asset);
+    },
     async close() {
       redis.release();
       await api.close();
       await redis.close();
     },
   };
+  return to;
 }
+
+/** An event of an asset with this number. */
+export const eventOf = ({ clientToken }: PublishedTo, n: number) => ({
+  client_token: clientToken,
+  platform_id: `video-${n}`,
+  segments: ['iab:17', 'mood:ü🎬'],
+});
