@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { forgetSends } from './forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 interface Check {
@@ -252,8 +253,7 @@ describe('POST /push_notifications/check', () => {
     assert.ok(!JSON.stringify(mine).includes('in-query'));
   });
 
-  const freshLimit = () =>
-    api.deps.db.redis.del(`${api.deps.db.client(customer.client_token).base}send-limit`);
+  const freshLimit = () => forgetSends(api.deps.db, customer.client_token);
 
   /** One test notification to the same receiver, as a check of its own. */
   async function test(): Promise<Check> {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { cancelNotification } from '../../src/redis/notifications/notifications.js';
 import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { forgetSends } from './forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
@@ -93,7 +94,7 @@ describe('POST /notifications/replay', () => {
     assert.deepEqual(receiver.idsOf('vid-2'), [other, other]);
     assert.equal(receiver.idsOf('vid-3').at(-1), later);
     assert.equal(receiver.received.length, before + 3);
-    await freshLimit();
+    await forgetSends(h.db, customer.client_token);
     assert.deepEqual(await replay({ since, until: till }), { count: 0 }, 'it was delivered after that time');
   });
 
@@ -171,7 +172,4 @@ describe('POST /notifications/replay', () => {
     assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
     assert.equal((await call('POST', '/push_notifications/test')).status, 429);
   });
-
-  const freshLimit = () =>
-    api.deps.db.redis.del(`${api.deps.db.client(customer.client_token).base}send-limit`);
 });

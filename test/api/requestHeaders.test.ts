@@ -12,6 +12,7 @@ import { replaceSigningSecret } from '../../src/redis/records/signingSecrets.js'
 import { stateChangesOf } from '../../src/redis/records/stateChanges.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
 import { keysMatching } from '../keysMatching.js';
+import { forgetSends } from './forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
@@ -73,7 +74,6 @@ describe('PUT /push_notifications/headers', () => {
   const put = (body: unknown) => call('PUT', 'push_notifications/headers', body);
   const names = async () => (await call('GET', 'push_notifications/headers')).body.header_names;
   const keys = () => api.deps.db.client(customer.client_token);
-  const freshLimit = () => api.deps.db.redis.del(keys().sendLimit);
   const publish = async (asset: string) => {
     const { id } = await h.publish({ client: customer.client_token, asset });
     return until(`${asset} was attempted`, async () => {
@@ -107,7 +107,7 @@ describe('PUT /push_notifications/headers', () => {
   it('sends the headers with a test and a check, and their answers do not show the values', async () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     for (const what of ['test', 'check']) {
-      await freshLimit();
+      await forgetSends(h.db, customer.client_token);
       const { status, text } = await call('POST', `push_notifications/${what}`, undefined, { url });
       assert.equal(status, 200, text);
       assert.ok(!text.includes(secret));

@@ -4,6 +4,7 @@ import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
 import { deleteClient } from '../../src/redis/records/clients.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { forgetSends } from './forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
@@ -387,7 +388,7 @@ describe('tenants', () => {
 
     for (const [name, { succeeds }] of Object.entries(calls)) {
       it(`${name}: ${succeeds}`, async () => {
-        await api.deps.db.redis.del(`${api.deps.db.client(mine.clientToken).base}send-limit`);
+        await forgetSends(api.deps.db, mine.clientToken);
         const answer = await ask(name, mine, bearer(tokenFor(name)));
         assert.equal(answer.status, succeeds);
         if (succeeds === 400) assert.equal(answer.body.code, 'already_registered');

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser } from 'playwright-core';
 import { setDisabled } from '../../src/redis/records/accounts.js';
+import { forgetSends } from '../api/forgetSends.js';
 import { until } from '../delivery/harness.js';
 import { chromiumPath, startChromium } from './chromium.js';
 import { type Scene, startScene } from './scene.js';
@@ -114,7 +115,7 @@ describe('console: in a browser', () => {
     await page.getByRole('button', { name: 'Replay 1 asset' }).click();
     await page.getByText('1 asset owed again; sending begins now').waitFor();
     await until('it is there again', () => receiver.idsOf('vid-1').length === 2);
-    await harness.db.redis.del(harness.db.client(customer.client_token).sendLimit);
+    await forgetSends(harness.db, customer.client_token);
     await page.getByRole('button', { name: 'Check', exact: true }).click();
     await page.getByText('2 checks of 5 failed or need attention').waitFor();
     await page.getByText('Verify webhook-signature with your secret').waitFor();

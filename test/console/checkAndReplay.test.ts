@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { forgetSends } from '../api/forgetSends.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { type Scene, startScene } from './scene.js';
 
@@ -18,8 +19,7 @@ describe('console: check and replay', () => {
       .filter(({ tokenFingerprint }) => tokenFingerprint.startsWith('console:'))
       .map(({ what, about }) => [what, about]);
   };
-  const freshLimit = () =>
-    scene.harness.db.redis.del(scene.harness.db.client(scene.customer.client_token).sendLimit);
+  const freshLimit = () => forgetSends(scene.harness.db, scene.customer.client_token);
   const secret = async () =>
     String((await scene.call('GET', '/push_notifications/signing_secret')).signing_secret);
 

@@ -5,6 +5,7 @@ import { exampleNotice, noticeWebhooks } from '../../../src/api/reference/notice
 import { openapi } from '../../../src/api/reference/openapi.js';
 import { exampleNotification, exampleSecret } from '../../../src/api/reference/webhook.js';
 import { noticeKinds } from '../../../src/redis/records/owedNotices.js';
+import { forgetSends } from '../forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../runningApi.js';
 import { assertFits } from './described.js';
 import { answersChecked, assertAllDescribed, watchAnswers } from './watchAnswers.js';
@@ -131,7 +132,7 @@ describe('each example, sent to the service', () => {
     here.reduce((said, [example, is]) => said.replaceAll(example, is), text);
 
   /** Together the examples send more often than one client may. */
-  const forgetSends = () => api.deps.db.redis.del(api.deps.db.client(real('SITE0042')).sendLimit);
+  const freshLimit = () => forgetSends(api.deps.db, real('SITE0042'));
 
   async function send(
     path: string,
@@ -172,7 +173,7 @@ describe('each example, sent to the service', () => {
     );
     for (const { type, name, value } of bodies) {
       it(`${method.toUpperCase()} ${path} ${name} ${type}: is answered with success, as described`, async () => {
-        await forgetSends();
+        await freshLimit();
         const answer = await send(path, method, value, type);
         const text = await answer.clone().text();
         const [success] = Object.keys(operation.responses).filter((status) => status.startsWith('2'));
