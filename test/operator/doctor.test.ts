@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../../local/ports.js';
 import { type RedisServer, startRedis } from '../../local/redis.js';
-import { type RedisCluster, startCluster } from '../../local/redisCluster.js';
+import type { RedisCluster } from '../../local/redisCluster.js';
 import { createLogger } from '../../src/log.js';
 import { clockFinding } from '../../src/operator/doctor/clocks.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -14,6 +14,7 @@ import { markAnswered, register } from '../../src/redis/records/registrations.js
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
+import { startOwnCluster } from '../ownCluster.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { type Cli, openCli, type Ran } from './cli.js';
 
@@ -232,16 +233,12 @@ describe('operator doctor', () => {
   });
 
   describe('a Redis Cluster', () => {
-    let dir: string;
     let cluster: RedisCluster;
     before(async () => {
-      dir = await mkdtemp(join(tmpdir(), 'doctor-'));
-      cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach: 0 });
+      // The longest that the doctor does not warn of.
+      cluster = await startOwnCluster(10_000);
     });
-    after(async () => {
-      await cluster.stop();
-      await rm(dir, { recursive: true });
-    });
+    after(() => cluster?.stop());
 
     it('is checked as a whole, and each primary on its own', async () => {
       const ports = cluster.nodes.map(({ server }) => server.port);
