@@ -30,11 +30,11 @@ const floors = [
   ['src/openTelemetry.ts'],
   ['src/temporalSettings.ts', 'src/redisSettings.ts', 'src/noticesSettings.ts'],
   [
+    'src/checkInput.ts',
     'src/ids.ts',
     'src/log.ts',
     'src/mapInPages.ts',
     'src/messageOf.ts',
-    'src/shortened.ts',
     'src/tracing.ts',
     'src/urlWithoutQuery.ts',
     'src/withTimeout.ts',

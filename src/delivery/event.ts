@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { checkInput } from '../checkInput.js';
 import { clientTokenPattern, eventIdPattern, newEventId, notificationId, runIdPattern } from '../ids.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
-import { shortened } from '../shortened.js';
 
 const controlCharacters = /\p{Cc}/u;
 const noControl = (s: string) => !controlCharacters.test(s) && s.isWellFormed();
@@ -42,26 +42,15 @@ export function readEnrichmentEvent(
   raw: unknown,
   at: string,
 ): Omit<ArrivedEvent, 'acceptedAt' | 'group'> | { problem: string } {
-  const parsed = enrichmentEvent.safeParse(raw);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    return { problem: shortened(`${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? 'not valid'}`) };
-  }
-  const { client_token, platform_id, segments, priority = 'live', notify = true, run_id } = parsed.data;
+  const checked = checkInput(enrichmentEvent, raw, at);
+  if ('problem' in checked) return checked;
+  const { client_token, platform_id, segments, priority = 'live', notify = true, run_id } = checked.data;
   const event = {
     clientToken: client_token,
     platformId: platform_id,
-    eventId: parsed.data.event_id ?? newEventId(),
+    eventId: checked.data.event_id ?? newEventId(),
     segments,
   };
   const ofRun = run_id === undefined ? {} : { runId: run_id };
   return { ...event, ...ofRun, priority, notify, notificationId: notificationId(event) };
-}
-
-function pathOf(at: string, path: readonly PropertyKey[]): string {
-  let text = at;
-  for (const part of path) {
-    text += typeof part === 'number' ? `[${part}]` : `${text === '' ? '' : '.'}${String(part)}`;
-  }
-  return text === '' ? 'body' : text;
 }

@@ -289,6 +289,24 @@ describe('POST /enrichments', () => {
       });
     }
 
+    it('says in a sentence what must change', async () => {
+      const said: [unknown, string][] = [
+        [[], 'body: must be an object'],
+        [event({ segments: undefined }), 'segments: is missing'],
+        [event({ segments: 'x' }), 'segments: must be a list'],
+        [
+          event({ segments: Array.from({ length: 201 }, () => 's') }),
+          'segments: must have at most 200 items',
+        ],
+        [event({ segments: ['a', ''] }), 'segments[1]: must not be empty'],
+        [event({ platform_id: 7 }), 'platform_id: must be a string'],
+        [event({ priority: 'urgent' }), 'priority: must be live or backfill'],
+        [event({ notify: 'true' }), 'notify: must be true or false'],
+        [event({ segment: [] }), 'body: the member "segment" is unknown'],
+      ];
+      for (const [body, msg] of said) assert.equal((await call(body)).body.msg, msg);
+    });
+
     it('501 events', () =>
       assertRefused({ events: Array.from({ length: 501 }, () => event()) }, 400, 'invalid_request', /500/));
     it('no events', () => assertRefused({ events: [] }, 400, 'invalid_request', /^events: /));

@@ -204,6 +204,16 @@ describe('PUT /push_notifications/headers', () => {
       });
     }
 
+    it('says in a sentence what must change', async () => {
+      const said: [unknown, string][] = [
+        [{}, 'headers: is missing'],
+        [{ headers: [] }, 'headers: must be an object'],
+        [{ headers: { 'X-Key': 7 } }, 'headers.X-Key: must be a string'],
+        [{ headers: { 'X-Key': 'x'.repeat(2049) } }, 'headers.X-Key: must have at most 2048 characters'],
+      ];
+      for (const [body, msg] of said) assert.equal((await put(body)).body.msg, msg);
+    });
+
     it('an unknown parameter', async () => {
       const refused = await call('PUT', 'push_notifications/headers', { headers: {} }, { 'X-Key': secret });
       assert.deepEqual([refused.status, refused.text.includes(secret)], [400, false]);

@@ -1,12 +1,11 @@
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { recoverFailed } from '../../redis/notifications/notifications.js';
-import { shortened } from '../../shortened.js';
-import { badParameter } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint, type Step } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
+import { checkedBody } from '../steps/body/checkedBody.js';
 import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
@@ -56,13 +55,7 @@ export const recoverBody = z.strictObject({
 
 /** Reads `{since, until?, dry_run?}`, as state.range. */
 export const readRange: Step<RecoverState> = async (ctx, next) => {
-  const parsed = recoverBody.safeParse(ctx.state.json ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const where = issue?.path.join('.') || 'the body';
-    throw badParameter(shortened(`${where}: ${issue?.message ?? 'not valid'}`));
-  }
-  const { since, until, dry_run: dryRun = false } = parsed.data;
+  const { since, until, dry_run: dryRun = false } = checkedBody(recoverBody, ctx.state.json);
   ctx.state.range = {
     since: readTime('since', since) ?? 0,
     until: readTime('until', until) ?? Number.MAX_SAFE_INTEGER,

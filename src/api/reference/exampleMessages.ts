@@ -5,7 +5,7 @@ export const exampleMessages: Record<ErrorCode, string> = {
   invalid_request: 'The parameter client_token is missing',
   too_many_parameters: 'At most 32 parameters are accepted',
   malformed_request: 'The request is not valid HTTP/1.1',
-  invalid_event: 'events[1].segments: Too big: expected array to have <=200 items',
+  invalid_event: 'events[1].segments: must have at most 200 items',
   url_not_absolute: 'The url must be an absolute URL',
   url_scheme: 'The url must be https. Send the https:// address of the same endpoint',
   url_too_long: 'The url must not be longer than 2048 characters',

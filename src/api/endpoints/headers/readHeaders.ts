@@ -8,8 +8,8 @@ import {
   ownHeadersAtMost,
 } from '../../../outgoing/ownHeaders.js';
 import type { RequestHeaders } from '../../../redis/records/requestHeaders.js';
-import { shortened } from '../../../shortened.js';
 import { badParameter } from '../../apiError.js';
+import { checkedBody } from '../../steps/body/checkedBody.js';
 
 const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
 
@@ -27,13 +27,7 @@ export const requestHeadersBody = z.strictObject({
 
 /** Reads `{headers: {name: value}}`; the names are returned in lower case. No message contains a value. @throws ApiError 400 */
 export function headersOf(json: unknown): RequestHeaders {
-  const parsed = requestHeadersBody.safeParse(json ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const where = issue?.path.join('.') || 'the body';
-    throw badParameter(shortened(`${where}: ${issue?.message ?? 'not valid'}`));
-  }
-  const entries = Object.entries(parsed.data.headers);
+  const entries = Object.entries(checkedBody(requestHeadersBody, json).headers);
   if (entries.length > ownHeadersAtMost)
     throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
   const found = new Map<string, string>();

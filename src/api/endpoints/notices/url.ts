@@ -3,13 +3,12 @@ import { z } from 'zod';
 import { needsLookup } from '../../../outgoing/target.js';
 import { toldAccount } from '../../../redis/connection/keys.js';
 import { type NoticesUrl, removeNoticesUrl, setNoticesUrl } from '../../../redis/records/notices.js';
-import { shortened } from '../../../shortened.js';
 import { urlWithoutQuery } from '../../../urlWithoutQuery.js';
-import { badParameter } from '../../apiError.js';
 import type { ApiDeps } from '../../deps.js';
 import { endpoint, type Step } from '../../endpoint.js';
 import { limitAccount } from '../../steps/accountRate.js';
 import { auditCall } from '../../steps/auditCall.js';
+import { checkedBody } from '../../steps/body/checkedBody.js';
 import { readBody } from '../../steps/body/readBody.js';
 import { readJson } from '../../steps/body/readJson.js';
 import { checkUrl } from '../../steps/checkUrl.js';
@@ -45,12 +44,7 @@ const bodyAtMostBytes = 16 * 1024;
 export const noticesBody = z.strictObject({ url: z.string().min(1) });
 
 const readUrl: Step<PutState> = async (ctx, next) => {
-  const parsed = noticesBody.safeParse(ctx.state.json ?? {});
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw badParameter(shortened(`${issue?.path.join('.') || 'the body'}: ${issue?.message ?? 'not valid'}`));
-  }
-  ctx.state.url = parsed.data.url;
+  ctx.state.url = checkedBody(noticesBody, ctx.state.json).url;
   await next();
 };
 
