@@ -171,6 +171,23 @@ describe('Tracing', function () {
     assert.deepEqual([attributes['http.response.status_code'], isError], [401, false]);
   });
 
+  it('has the status of the answer, also if a library refuses the body: the caller’s mistake is no error', async () => {
+    const service = await start();
+    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
+    const answer = await fetch(`${service.url}/enrichments`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${await mint(service, platform)}`,
+        'content-type': 'application/json',
+      },
+      body: 'x'.repeat(1024 * 1024 + 1),
+    });
+    assert.equal(answer.status, 413);
+    const { attributes, isError } = await span('POST /enrichments');
+    const told = ['http.response.status_code', 'asset_update.code'].map((name) => attributes[name]);
+    assert.deepEqual([...told, isError], [413, 'body_too_long', false]);
+  });
+
   it('puts no secret, token or query of a URL into a span', async () => {
     const service = await start();
     const site = await setUp(service, `?key=${querySecret}`);

@@ -1,5 +1,5 @@
 import type { Traceparent, Tracing } from '../../tracing.js';
-import { ApiError } from '../apiError.js';
+import { toApiError } from '../answerErrors.js';
 import type { Step } from '../endpoint.js';
 
 export interface TraceState {
@@ -29,7 +29,7 @@ export function traceRequest(tracing: Tracing | undefined, route: string): Step<
       await next();
       span.end({ 'http.response.status_code': ctx.status });
     } catch (err) {
-      const { status, code } = err instanceof ApiError ? err : { status: 500, code: 'internal_error' };
+      const { status, code } = toApiError(err) ?? { status: 500, code: 'server_error' };
       // A caller's mistake is no error of this span (OpenTelemetry's conventions for HTTP servers).
       const its = { 'http.response.status_code': status, 'asset_update.code': code };
       span.end(its, status >= 500 ? code : undefined);
