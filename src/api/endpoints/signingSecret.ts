@@ -41,35 +41,43 @@ export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
 export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   return [
     requireSigningSecretsScope(deps.db),
-    refuseWhileTenSignAlong(deps.db),
+    refuseWhileTenStillSign(deps.db, ({ client }: PublisherState) => client.clientToken),
     auditCall(deps, { what: 'signing secret rotate' }),
     rotate(deps),
   ];
 }
 
-/** Runs before the audit: a flood of refused calls must not displace the entries of carried out calls. */
-const refuseWhileTenSignAlong =
-  (db: Db): Step<PublisherState> =>
+/**
+ * Runs before the audit: a flood of refused calls must not displace the entries of carried out calls.
+ * @param ownerOf returns the owner of the secret: a client token, or `toldAccount` for an account's notices
+ */
+export const refuseWhileTenStillSign =
+  <State>(db: Db, ownerOf: (state: State) => string): Step<State> =>
   async (ctx, next) => {
-    const waitMs = await rotationWaitMs(db, ctx.state.client.clientToken);
+    const waitMs = await rotationWaitMs(db, ownerOf(ctx.state));
     if (waitMs > 0) throw tooManyRotations(waitMs);
     await next();
   };
 
 const rotate =
-  ({ db, secretBox, notices }: ApiDeps): Step<PublisherState> =>
+  (deps: ApiDeps): Step<PublisherState> =>
   async (ctx) => {
     const { clientToken } = ctx.state.client;
-    const rotated = await rotateSigningSecret(db, secretBox, clientToken);
-    if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
-    notices.tell(clientToken);
-    ctx.body = {
-      signing_secret: rotated.signingSecret,
-      previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
-    };
+    ctx.body = await rotateOrRefuse(deps, clientToken);
+    deps.notices.tell(clientToken);
   };
 
-export const tooManyRotations = (waitMs: number) =>
+/** Rotates the owner's secret and returns the answer of the call. @throws ApiError 429 while ten previous ones sign */
+export async function rotateOrRefuse({ db, secretBox }: ApiDeps, owner: string): Promise<unknown> {
+  const rotated = await rotateSigningSecret(db, secretBox, owner);
+  if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
+  return {
+    signing_secret: rotated.signingSecret,
+    previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
+  };
+}
+
+const tooManyRotations = (waitMs: number) =>
   tooMany('Ten previous signing secrets still sign, for 24 h each', waitMs);
 
 /** Requires the scope if the account has it: tokens for general use are minted without it. */

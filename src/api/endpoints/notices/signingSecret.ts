@@ -1,16 +1,10 @@
 import type { Middleware } from 'koa';
-import type { Db } from '../../../redis/connection/db.js';
 import { toldAccount } from '../../../redis/connection/keys.js';
-import {
-  createSigningSecret,
-  rotateSigningSecret,
-  rotationWaitMs,
-} from '../../../redis/records/signingSecrets.js';
+import { createSigningSecret } from '../../../redis/records/signingSecrets.js';
 import type { ApiDeps } from '../../deps.js';
-import { endpoint, type Step } from '../../endpoint.js';
+import { endpoint } from '../../endpoint.js';
 import { auditCall } from '../../steps/auditCall.js';
-import { presentOptionalTime } from '../presentTime.js';
-import { requireSigningSecretsScope, tooManyRotations } from '../signingSecret.js';
+import { refuseWhileTenStillSign, requireSigningSecretsScope, rotateOrRefuse } from '../signingSecret.js';
 import { type AccountState, accountSteps, type NoticesState, requireNoticesUrl } from './steps.js';
 
 type SecretState = AccountState & NoticesState;
@@ -24,8 +18,7 @@ export function noticesSecretEndpoint(deps: ApiDeps): Middleware[] {
     requireSigningSecretsScope(db),
     auditCall(deps, { what: 'notices secret read', isRead: true }),
     async (ctx) => {
-      const told = toldAccount(ctx.state.token.accountId);
-      ctx.body = { signing_secret: await createSigningSecret(db, secretBox, told) };
+      ctx.body = { signing_secret: await createSigningSecret(db, secretBox, ownerOf(ctx.state)) };
     },
   );
 }
@@ -36,27 +29,12 @@ export function rotateNoticesSecretEndpoint(deps: ApiDeps): Middleware[] {
     ...accountSteps(deps.db),
     requireNoticesUrl(deps.db),
     requireSigningSecretsScope(deps.db),
-    refuseWhileTenStillSign(deps.db),
+    refuseWhileTenStillSign(deps.db, ownerOf),
     auditCall(deps, { what: 'notices secret rotate' }),
-    rotate(deps),
+    async (ctx) => {
+      ctx.body = await rotateOrRefuse(deps, ownerOf(ctx.state));
+    },
   );
 }
 
-const refuseWhileTenStillSign =
-  (db: Db): Step<SecretState> =>
-  async (ctx, next) => {
-    const waitMs = await rotationWaitMs(db, toldAccount(ctx.state.token.accountId));
-    if (waitMs > 0) throw tooManyRotations(waitMs);
-    await next();
-  };
-
-const rotate =
-  ({ db, secretBox }: ApiDeps): Step<SecretState> =>
-  async (ctx) => {
-    const rotated = await rotateSigningSecret(db, secretBox, toldAccount(ctx.state.token.accountId));
-    if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
-    ctx.body = {
-      signing_secret: rotated.signingSecret,
-      previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
-    };
-  };
+const ownerOf = ({ token }: SecretState): string => toldAccount(token.accountId);
