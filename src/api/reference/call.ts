@@ -86,6 +86,26 @@ export function publisherCall(of: CallDescription): Operation {
   });
 }
 
+/** The errors of a call that checks a URL, as `checkUrl` throws them. */
+export const urlCodes = [
+  'url_not_absolute',
+  'url_scheme',
+  'url_too_long',
+  'url_credentials',
+  'url_fragment',
+  'url_unknown_host',
+  'url_not_public',
+  'url_own_address',
+  'resolver_unavailable',
+] as const satisfies readonly ErrorCode[];
+
+/** The last sentence of a description: any token of the account may make the call. */
+export const anyScope =
+  'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.';
+/** The same for a call that `requireSigningSecretsScope` guards. */
+export const secretScope =
+  'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.';
+
 export const query = (name: string, description: string, schema: Schema, required = false): Parameter => ({
   name,
   in: 'query',

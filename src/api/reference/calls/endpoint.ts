@@ -1,4 +1,4 @@
-import { answer, call, publisherCall, query, rateHeaders } from '../call.js';
+import { answer, anyScope, call, publisherCall, query, rateHeaders, secretScope, urlCodes } from '../call.js';
 import { listOf, object, oneOf, orNull, text, time, whole } from '../schema.js';
 import {
   attemptError,
@@ -14,9 +14,6 @@ const at = '2026-01-31T12:00:00.000Z';
 const url = 'https://cms.example.com/hooks/assets';
 const consoleLink = 'https://notifications.example.com/console/open#dG9rZW4';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.';
-const secretScope =
-  'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.';
 
 const health = object({
   url: text(url),
@@ -48,7 +45,7 @@ export const endpointCalls = {
       operationId: 'listClients',
       tag: 'Endpoint',
       summary: 'List the clients of the account',
-      description: `Lists the account’s clients by client token, page by page. Counts towards the account’s rate \`records\`. ${scope}`,
+      description: `Lists the account’s clients by client token, page by page. Counts towards the account’s rate \`records\`. ${anyScope}`,
       security: 'token',
       parameters: [
         query('cursor', 'The next_cursor of the previous page.', clientTokenText),
@@ -73,7 +70,7 @@ export const endpointCalls = {
       operationId: 'createConsoleSession',
       tag: 'Endpoint',
       summary: 'Make a link to the console',
-      description: `Makes a link that opens the account’s console in a browser, once, within 15 minutes. Counts towards the account’s rate \`console\`. ${scope}`,
+      description: `Makes a link that opens the account’s console in a browser, once, within 15 minutes. Counts towards the account’s rate \`console\`. ${anyScope}`,
       security: 'token',
       parameters: [
         query('access', 'What the session may do.', { ...oneOf('full', 'read'), default: 'full' }),
@@ -97,7 +94,7 @@ export const endpointCalls = {
       operationId: 'getPushNotifications',
       tag: 'Endpoint',
       summary: 'Show the registration and the state of its endpoint',
-      description: scope,
+      description: anyScope,
       success: {
         '200': answer('The registration.', health, {
           ...{
@@ -145,7 +142,7 @@ export const endpointCalls = {
       operationId: 'sendTestNotification',
       tag: 'Endpoint',
       summary: 'Send a test notification',
-      description: `Sends \`{"event":"test","platform_id":"test"}\` now, once, to the registered URL or, before there is one, to \`url\`, and answers the result. The values of your own request headers are shown as \`***\`. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`names\`. ${scope}`,
+      description: `Sends \`{"event":"test","platform_id":"test"}\` now, once, to the registered URL or, before there is one, to \`url\`, and answers the result. The values of your own request headers are shown as \`***\`. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`names\`. ${anyScope}`,
       parameters: [query('url', 'Where to send it; only before a URL is registered.', urlText)],
       success: {
         '200': answer(
@@ -166,11 +163,7 @@ export const endpointCalls = {
           rateHeaders,
         ),
       },
-      codes: [
-        ...(['url_not_absolute', 'url_scheme', 'url_too_long', 'url_credentials', 'url_fragment'] as const),
-        ...(['url_unknown_host', 'url_not_public', 'url_own_address', 'too_many_requests'] as const),
-        'resolver_unavailable',
-      ],
+      codes: [...urlCodes, 'too_many_requests'],
     }),
   },
   '/push_notifications/resume': {
@@ -178,7 +171,7 @@ export const endpointCalls = {
       operationId: 'resumePushNotifications',
       tag: 'Endpoint',
       summary: 'Resume a suspended or failing endpoint',
-      description: `Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5. ${scope}`,
+      description: `Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5. ${anyScope}`,
       success: {
         '202': answer('Under way.', object({ state: endpointState, owed: whole(12) }), {
           state: 'failing',

@@ -1,6 +1,6 @@
 import { noticesBody } from '../../endpoints/notices/url.js';
 import type { ErrorCode } from '../../errors.js';
-import { answer, type CallDescription, call, jsonBody, rateHeaders } from '../call.js';
+import { answer, type CallDescription, call, jsonBody, rateHeaders, secretScope, urlCodes } from '../call.js';
 import { object, orNull, schemaOf, text, time } from '../schema.js';
 import { secretText } from '../schemas.js';
 
@@ -8,8 +8,6 @@ const at = '2026-01-31T12:00:00.000Z';
 const url = 'https://ops.example.com/hooks/notices';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const scope = 'A token with any scope of the account is accepted.';
-const secretScope =
-  'If the account has the scope `signing_secrets`, the token needs it; otherwise a token with any scope of the account is accepted.';
 
 const notices = object({
   url: text(url),
@@ -61,11 +59,7 @@ export const noticeCalls = {
       description: `Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. The call counts towards the account’s rate \`names\` if a name is looked up. ${scope}`,
       body: jsonBody(schemaOf(noticesBody), { url: { summary: 'Your receiver', value: { url } } }),
       success: { '200': answer('The URL is set.', notices, example, rateHeaders) },
-      codes: [
-        ...(['url_not_absolute', 'url_scheme', 'url_too_long', 'url_credentials', 'url_fragment'] as const),
-        ...(['url_unknown_host', 'url_not_public', 'url_own_address', 'body_too_long'] as const),
-        ...(['unsupported_media_type', 'too_many_requests', 'resolver_unavailable'] as const),
-      ],
+      codes: [...urlCodes, 'body_too_long', 'unsupported_media_type', 'too_many_requests'],
     }),
     get: ofAccount({
       operationId: 'getNoticesUrl',

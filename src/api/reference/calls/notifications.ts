@@ -1,6 +1,6 @@
 import { eventIdPattern } from '../../../ids.js';
 import { recoverBody } from '../../endpoints/recover.js';
-import { answer, inPath, jsonBody, publisherCall, query, rateHeaders } from '../call.js';
+import { answer, anyScope, inPath, jsonBody, publisherCall, query, rateHeaders } from '../call.js';
 import {
   listOf,
   matching,
@@ -37,7 +37,6 @@ const attempts = [
     remote_address: '198.51.100.7',
   },
 ];
-const scope = 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.';
 const ofNotification = inPath('id', 'The notification.', notificationIdText);
 
 const range = schemaOf(recoverBody) as ObjectSchema;
@@ -64,7 +63,7 @@ export const notificationCalls = {
       operationId: 'listNotifications',
       tag: 'Notifications',
       summary: 'List notifications',
-      description: `Lists a client’s notifications page by page, newest first by acceptance; with \`state=waiting\` and no \`platform_id\` by the time since which the asset is owed. Counts towards the account’s rate \`records\`. ${scope}`,
+      description: `Lists a client’s notifications page by page, newest first by acceptance; with \`state=waiting\` and no \`platform_id\` by the time since which the asset is owed. Counts towards the account’s rate \`records\`. ${anyScope}`,
       parameters: [
         query('state', 'Only notifications in this state.', notificationState),
         query('platform_id', 'Only notifications of this asset.', platformIdText),
@@ -93,7 +92,7 @@ export const notificationCalls = {
       operationId: 'getNotification',
       tag: 'Notifications',
       summary: 'Show a notification and its attempts',
-      description: scope,
+      description: anyScope,
       parameters: [ofNotification],
       success: {
         '200': answer('The notification.', ref('NotificationWithAttempts'), { ...delivered, attempts }),
@@ -106,7 +105,7 @@ export const notificationCalls = {
       operationId: 'redeliverNotification',
       tag: 'Notifications',
       summary: 'Send a notification again',
-      description: `Sends it again now, under the same id: a waiting one is due immediately, an ended one gets one attempt and the short retries. One call in 5 s for each client, bursts of 5. ${scope}`,
+      description: `Sends it again now, under the same id: a waiting one is due immediately, an ended one gets one attempt and the short retries. One call in 5 s for each client, bursts of 5. ${anyScope}`,
       parameters: [ofNotification],
       success: {
         '202': answer(
@@ -123,7 +122,7 @@ export const notificationCalls = {
       operationId: 'recoverNotifications',
       tag: 'Notifications',
       summary: 'Recover failed notifications',
-      description: `Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`records\`. ${scope}`,
+      description: `Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`records\`. ${anyScope}`,
       body: jsonBody(rangeOf('Failed'), rangeExamples),
       success: {
         '200': answer(
@@ -141,7 +140,7 @@ export const notificationCalls = {
       operationId: 'replayNotifications',
       tag: 'Notifications',
       summary: 'Replay delivered notifications',
-      description: `Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`records\`. ${scope}`,
+      description: `Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as \`backfill\`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5; counts towards the account’s rate \`records\`. ${anyScope}`,
       body: jsonBody(rangeOf('Delivered'), rangeExamples),
       success: {
         '200': answer(
@@ -162,7 +161,7 @@ export const notificationCalls = {
       operationId: 'explainEvent',
       tag: 'Notifications',
       summary: 'Show the result of an event',
-      description: `Shows the newest kept notification that names the event. An event that made none is found by its asset only. Counts towards the account’s rate \`records\`. ${scope}`,
+      description: `Shows the newest kept notification that names the event. An event that made none is found by its asset only. Counts towards the account’s rate \`records\`. ${anyScope}`,
       parameters: [inPath('event_id', 'The event.', matching(eventIdPattern, 'an-7731'))],
       success: { '200': answer('The notification.', ref('Notification'), delivered, rateHeaders) },
       codes: ['unknown_event', 'too_many_requests'],
@@ -173,7 +172,7 @@ export const notificationCalls = {
       operationId: 'explainAsset',
       tag: 'Notifications',
       summary: 'Explain what was sent about an asset',
-      description: `Says why something was or was not sent: the last event, the decision about it, the last notification. ${scope}`,
+      description: `Says why something was or was not sent: the last event, the decision about it, the last notification. ${anyScope}`,
       parameters: [inPath('platform_id', 'The asset.', platformIdText)],
       success: {
         '200': answer(

@@ -1,6 +1,6 @@
 import { ownHeadersAtMost } from '../../../outgoing/ownHeaders.js';
 import { requestHeadersBody } from '../../endpoints/headers/readHeaders.js';
-import { answer, jsonBody, publisherCall } from '../call.js';
+import { answer, anyScope, jsonBody, publisherCall, secretScope } from '../call.js';
 import { listOf, type ObjectSchema, object, schemaOf, text } from '../schema.js';
 
 const named = object({
@@ -26,8 +26,7 @@ export const ownHeaderCalls = {
       operationId: 'getRequestHeaders',
       tag: 'Endpoint',
       summary: 'List the names of your own request headers',
-      description:
-        'Lists the names of the headers that requests to the client’s URL carry in addition to those of the service. Values are never shown. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
+      description: `Lists the names of the headers that requests to the client’s URL carry in addition to those of the service. Values are never shown. ${anyScope}`,
       success: { '200': answer('Their names.', named, example) },
       codes: [],
     }),
@@ -35,8 +34,7 @@ export const ownHeaderCalls = {
       operationId: 'setRequestHeaders',
       tag: 'Endpoint',
       summary: 'Set your own request headers',
-      description:
-        'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something. If the account has the scope `signing_secrets`, ask for a token with it; else any scope of the account is accepted.',
+      description: `Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something. ${secretScope}`,
       body: jsonBody(limited, {
         set: {
           summary: 'Two headers',

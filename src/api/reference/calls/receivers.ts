@@ -1,4 +1,4 @@
-import { answer, publisherCall, query, rateHeaders } from '../call.js';
+import { answer, anyScope, publisherCall, query, rateHeaders, urlCodes } from '../call.js';
 import { listOf, object, oneOf, text, whole } from '../schema.js';
 import { attemptError, urlText } from '../schemas.js';
 import { exampleNotification } from '../webhook.js';
@@ -53,8 +53,7 @@ export const receiverCalls = {
       operationId: 'checkReceiver',
       tag: 'Endpoint',
       summary: 'Check a receiver',
-      description:
-        'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something; counts towards the account’s rate `names`. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
+      description: `Sends good and bad test notifications now, to the registered URL or, before there is one, to \`url\`, and shows the receiver’s answer to each. The values of your own request headers are shown as \`***\`. One call in 25 s for each client, which counts as 5 calls that send something; counts towards the account’s rate \`names\`. ${anyScope}`,
       parameters: [query('url', 'Where to send them; only before a URL is registered.', urlText)],
       success: {
         '200': answer(
@@ -64,11 +63,7 @@ export const receiverCalls = {
           rateHeaders,
         ),
       },
-      codes: [
-        ...(['url_not_absolute', 'url_scheme', 'url_too_long', 'url_credentials', 'url_fragment'] as const),
-        ...(['url_unknown_host', 'url_not_public', 'url_own_address', 'too_many_requests'] as const),
-        'resolver_unavailable',
-      ],
+      codes: [...urlCodes, 'too_many_requests'],
     }),
   },
 };

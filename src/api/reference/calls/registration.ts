@@ -1,4 +1,4 @@
-import { answer, call, clientToken, query, rateHeaders } from '../call.js';
+import { answer, call, clientToken, query, rateHeaders, urlCodes } from '../call.js';
 import { object, text } from '../schema.js';
 import { urlText } from '../schemas.js';
 
@@ -23,11 +23,10 @@ export const registrationCalls = {
         ),
       },
       codes: [
-        ...(['invalid_request', 'too_many_parameters', 'url_not_absolute', 'url_scheme'] as const),
-        ...(['url_too_long', 'url_credentials', 'url_fragment', 'url_unknown_host'] as const),
-        ...(['url_not_public', 'url_own_address', 'already_registered'] as const),
+        ...(['invalid_request', 'too_many_parameters', 'already_registered'] as const),
+        ...urlCodes,
         ...(['invalid_token', 'invalid_client_token', 'too_many_requests'] as const),
-        ...(['resolver_unavailable', 'temporarily_unavailable'] as const),
+        'temporarily_unavailable',
       ],
     }),
   },

@@ -1,5 +1,5 @@
 import { updateCursorPattern } from '../../endpoints/feed/updateCursor.js';
-import { answer, publisherCall, query, rateHeaders } from '../call.js';
+import { answer, anyScope, publisherCall, query, rateHeaders } from '../call.js';
 import { listOf, object, text, time } from '../schema.js';
 import { limitNumber, notificationIdText, platformIdText } from '../schemas.js';
 
@@ -22,8 +22,7 @@ export const updateCalls = {
       operationId: 'listUpdates',
       tag: 'Notifications',
       summary: 'List assets with new segments',
-      description:
-        'Lists the updates after `after`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 10,000 updates of a client are kept for 14 days. Counts towards the account’s rate `records`. Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
+      description: `Lists the updates after \`after\`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep \`next_cursor\` once you have processed a page, and ask again with it; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 10,000 updates of a client are kept for 14 days. Counts towards the account’s rate \`records\`. ${anyScope}`,
       parameters: [
         query(
           'after',
