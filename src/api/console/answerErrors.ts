@@ -4,7 +4,7 @@ import type { SessionState } from './access/session.js';
 import { html } from './html.js';
 import { answerPage } from './layout.js';
 
-/** Shows an error as a page. A mistake of our own is left to the API's own answer, which logs it. */
+/** Shows an error as a page. The API itself answers and logs a bug of the service. */
 export const answerErrorsAsPages: Step = async (ctx, next) => {
   try {
     await next();

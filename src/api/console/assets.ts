@@ -1,4 +1,4 @@
-/** The files that pages load: a fixed list, read once, under an address that names their content. */
+/** The files that pages load: a fixed list, read once. The address of each contains the hash of its content. */
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -37,7 +37,7 @@ export function assetUrl(name: string): string {
   return `/console/assets/${name}?v=${found.version}`;
 }
 
-/** GET /console/assets/{name}: kept by browsers for a year, since another content has another address. */
+/** GET /console/assets/{name}: browsers keep it for a year, because changed content has a new address. */
 export const assetEndpoint: Middleware[] = endpoint(consoleHeaders, async (ctx) => {
   const { name = '' } = ctx.params;
   const found = assets.get(name);

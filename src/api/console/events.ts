@@ -19,9 +19,9 @@ export function eventsEndpoint(deps: ApiDeps): Middleware[] {
     if (!viewers.add({ clientToken: ctx.state.client.clientToken, secret, stream })) {
       throw tooMany('Too many pages of the console are open', 60_000);
     }
-    // What stands between would wait for more before it passes a few bytes on.
+    // A proxy in between would buffer a few bytes until more follow.
     ctx.set('X-Accel-Buffering', 'no');
-    // Kept open and idle after its end it would hold up the end of this process.
+    // A connection that stays open after the stream would delay the end of this process.
     ctx.set('Connection', 'close');
     ctx.type = 'text/event-stream';
     ctx.body = stream;

@@ -1,8 +1,8 @@
 import type { Step } from '../endpoint.js';
 
 /**
- * For every answer of the console: what a page loads comes from this service, nothing stands in its source that runs,
- * and no other site may frame it. `same-origin`, not `no-referrer`: with that a browser hides a form's Origin.
+ * For every answer of the console: a page loads files of this service only, has no script in its source, and no other
+ * site may frame it. `same-origin`, because with `no-referrer` a browser hides a form's Origin.
  */
 export const consoleHeaders: Step = (ctx, next) => {
   ctx.set({

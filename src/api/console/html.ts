@@ -1,13 +1,13 @@
-/** HTML as a tagged template that escapes whatever is put into it; only what is `Html` itself goes in as it is. */
+/** HTML as a tagged template that escapes every value put into it, except a value that is `Html` itself. */
 
 export class Html {
   constructor(readonly text: string) {}
 }
 
-/** What a place in a template takes; nothing is shown for false, null and undefined. */
+/** A value in a template; false, null and undefined show nothing. */
 export type Piece = Html | string | number | false | null | undefined | readonly Piece[];
 
-/** The values of attributes stand in double quotes: between them no value can begin another attribute. */
+/** Templates put attribute values in double quotes, so that no value can begin another attribute. */
 export function html(strings: TemplateStringsArray, ...values: Piece[]): Html {
   let text = strings[0] ?? '';
   values.forEach((value, i) => {

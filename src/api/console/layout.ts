@@ -5,11 +5,11 @@ import { type Html, html, type Piece } from './html.js';
 
 export interface Page {
   title: string;
-  /** Without it nobody is signed in. */
+  /** Absent: no session. */
   session?: Pick<SessionState, 'session' | 'formToken'>;
-  /** From the list of sites to this page, each with the place it leads to. */
+  /** The links from the list of sites to this page. */
   trail?: readonly { name: string; href: string }[];
-  /** Where changes are told (server-sent events). */
+  /** The address of the server-sent events that announce changes. */
   events?: string;
   scripts?: readonly string[];
   styles?: readonly string[];
@@ -25,7 +25,7 @@ const htmxConfig = JSON.stringify({
   includeIndicatorCSS: false,
   history: false,
   mode: 'same-origin',
-  // What somebody has opened stays open when its part of the page changes.
+  // Details that the reader has opened stay open when their part of the page changes.
   morphIgnore: ['data-htmx-powered', 'open'],
 });
 

@@ -15,10 +15,10 @@ type Tab = (typeof tabs)[number][0];
 
 export const siteUrl = (clientToken: string): string => `/console/sites/${clientToken}`;
 
-/** Where the changes of a site are told. */
+/** Returns the address of the events that announce the changes of a site. */
 export const eventsUrl = (clientToken: string): string => `${siteUrl(clientToken)}/events`;
 
-/** Answers a page of one site: the way back, the site's name, its tabs. */
+/** Answers a page of one site: the links back, the site's name, its tabs. */
 export function answerSitePage(
   ctx: Pick<Context, 'type' | 'body'> & { state: SessionState },
   page: Pick<Page, 'scripts' | 'styles' | 'events'> & { tab?: Tab; title?: string; body: Piece },

@@ -1,6 +1,6 @@
 /**
- * Who has a page of a site open and is told of changes. One look at Redis every 2 s for all sites that anybody here looks
- * at, whoever they are; none while nobody does.
+ * Holds the open streams of this process and announces changes to them. It reads Redis every 2 s, once for all sites that
+ * have a stream, and not at all without a stream.
  */
 import type { PassThrough } from 'node:stream';
 import type { Logger } from '../../log.js';
@@ -11,13 +11,13 @@ import { type Endpoint, getEndpoints } from '../../redis/records/endpoint.js';
 
 export interface Viewer {
   clientToken: string;
-  /** The session's, to see whether it goes on. */
+  /** The secret of the session, to check whether it has ended. */
   secret: string;
   stream: PassThrough;
 }
 
 const lookEveryMs = 2_000;
-/** In looks: whether sessions go on, and a sign of life before a proxy or this server gives the connection up. */
+/** In reads: how often sessions are checked, and bytes sent before a proxy or this server closes an idle connection. */
 const sessionsEvery = 5;
 const signEvery = 10;
 const streamsAtMost = 500;
@@ -25,7 +25,7 @@ const streamsOfASession = 12;
 
 export class Viewers {
   readonly #viewers = new Set<Viewer>();
-  /** What was seen last of each site. */
+  /** The last state read of each site. */
   readonly #marks = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
   #isLooking = false;
@@ -36,7 +36,7 @@ export class Viewers {
     private readonly log: Logger,
   ) {}
 
-  /** False where there are as many as may be, here or of this session. */
+  /** Returns false if the limit is reached, of this process or of this session. */
   add(viewer: Viewer): boolean {
     const ofSession = [...this.#viewers].filter(({ secret }) => secret === viewer.secret).length;
     if (this.#viewers.size >= streamsAtMost || ofSession >= streamsOfASession) return false;
@@ -51,7 +51,7 @@ export class Viewers {
     return this.#viewers.size;
   }
 
-  /** Ends every stream; browsers come again, to whatever process is there then. */
+  /** Ends every stream; browsers then connect again, to any process that accepts. */
   close(): void {
     for (const { stream } of this.#viewers) stream.end();
   }
@@ -73,7 +73,7 @@ export class Viewers {
       if (this.#looks % signEvery === 0) this.#tell(() => true, ':\n\n');
       await this.#tellChanges();
     } catch (err) {
-      // Redis is away: there is nothing to tell, and the pages say so themselves.
+      // Redis is unavailable: no change can be announced, and the pages say so.
       this.log.debug(
         { reason: err instanceof Error ? err.message : 'unknown' },
         'no look at the sites that are viewed',
@@ -98,7 +98,7 @@ export class Viewers {
     for (const [clientToken, mark] of marks) {
       const before = this.#marks.get(clientToken);
       this.#marks.set(clientToken, mark);
-      // Between a page and the first look at its site something may have changed.
+      // The site may have changed between the page and the first read of its state.
       if (before !== mark)
         this.#tell((viewer) => viewer.clientToken === clientToken, 'event: changed\ndata:\n\n');
     }
@@ -106,13 +106,13 @@ export class Viewers {
 
   #tell(isMeant: (viewer: Viewer) => boolean, text: string): void {
     for (const viewer of this.#viewers) {
-      // Who does not read is told once it does: one change is as good as many.
+      // A browser that does not read has an unread event already: one is as good as many.
       if (isMeant(viewer) && !viewer.stream.writableNeedDrain) viewer.stream.write(text);
     }
   }
 }
 
-/** What differs where a page would. Not the next attempt's time: of what is due that is always now. */
+/** Returns a text that changes whenever a page would, without the time of the next attempt: for due assets it is always now. */
 async function marksOf(db: Db, clientTokens: readonly string[]): Promise<Map<string, string>> {
   const commands = db.redis.pipeline();
   for (const clientToken of clientTokens) commands.zrevrange(db.client(clientToken).notifications, 0, 0);

@@ -1,11 +1,11 @@
-/** The session's cookie. Over https its name begins with `__Host-`: no other host and no http page can set it. */
+/** Reads and sets the session's cookie. Over https its name begins with `__Host-`: no other host and no http page can set it. */
 import type { IncomingMessage } from 'node:http';
 import { consoleSessionMs } from '../../../redis/records/consoleSessions.js';
 
 const plainName = 'console_session';
 const securedName = `__Host-${plainName}`;
 
-/** Where the browser is known to use https, a cookie that an http page may have set counts for nothing. */
+/** If the browser uses https, a cookie that an http page may have set is ignored. */
 export function sessionSecretOf(req: IncomingMessage, isSecure: boolean): string | undefined {
   const given = new Map(
     (req.headers.cookie ?? '').split(';').map((pair) => {
@@ -16,13 +16,13 @@ export function sessionSecretOf(req: IncomingMessage, isSecure: boolean): string
   return given.get(securedName) ?? (isSecure ? undefined : given.get(plainName));
 }
 
-/** Lax: a link to a page of the console in somebody's chat works, a form of another site brings no cookie. */
+/** Lax: a link to a page of the console works in a chat, and a form of another site sends no cookie. */
 export function sessionCookie(secret: string, isSecure: boolean): string {
   const name = isSecure ? `${securedName}=${secret}; Secure` : `${plainName}=${secret}`;
   return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${consoleSessionMs / 1000}`;
 }
 
-/** Ends both, whichever the browser has. */
+/** Deletes both cookies, because the browser may have either. */
 export const endedCookies = [
   `${plainName}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`,
   `${securedName}=; Secure; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`,

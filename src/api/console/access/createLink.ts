@@ -21,7 +21,7 @@ interface LinkState extends TokenState {
   access: ConsoleAccess;
 }
 
-/** POST /console_sessions: a link that opens the account's console once, within 15 minutes. */
+/** POST /console_sessions: makes a link that opens the account's console once, within 15 minutes. */
 export function createLinkEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<LinkState>(
     noStore,
@@ -44,7 +44,7 @@ const readAccess: Step<LinkState> = async (ctx, next) => {
 const isAccess = (value: string): value is ConsoleAccess =>
   (consoleAccesses as readonly string[]).includes(value);
 
-/** Of no one client: the entry names the account alone. */
+/** The call is about no single client: the audit entry names only the account. */
 const audit =
   ({ db, config, log }: ApiDeps): Step<LinkState> =>
   async (ctx, next) => {

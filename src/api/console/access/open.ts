@@ -1,4 +1,4 @@
-/** How a browser comes in and goes out: the page that a link leads to, the opening itself, and signing out. */
+/** Begins and ends sessions: the page of a link, its form, and signing out. */
 import type { Middleware } from 'koa';
 import { endConsoleSession, openConsoleLink } from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
@@ -14,7 +14,7 @@ import { endedCookies, sessionCookie } from './cookie.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 import { secretOf } from './session.js';
 
-/** GET /console/open: the script hands the token behind `#` over; whoever comes without one learns how to get a link. */
+/** GET /console/open: the script sends the token after `#`; without a token the page says how to get a link. */
 export const openPage: Middleware[] = endpoint(consoleHeaders, async (ctx) => {
   answerPage(ctx, { title: 'Open the console', body: howToGetALink() });
 });
@@ -32,7 +32,7 @@ ${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
 <button>Open</button>
 </form>`;
 
-/** POST /console/open: uses the link up and begins a session. */
+/** POST /console/open: uses up the link and begins a session. */
 export function openEndpoint(deps: ApiDeps): Middleware[] {
   return endpoint<{ form: Form }>(consoleHeaders, answerErrorsAsPages, readForm, async (ctx) => {
     if (!isSameOrigin(ctx.req, deps.config)) throw otherSite();
@@ -46,7 +46,7 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
       answerPage(ctx, { title: 'Open the console', body });
       return;
     }
-    // A browser that uses https says so itself where no proxy does.
+    // The browser's Origin names https if no proxy does.
     const isSecure =
       publicOrigin(ctx.req, deps.config).startsWith('https:') || ctx.get('origin').startsWith('https:');
     ctx.set('Set-Cookie', sessionCookie(secret, isSecure));
@@ -55,7 +55,7 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
   });
 }
 
-/** POST /console/sign_out: ends the session at once, wherever its cookie is. */
+/** POST /console/sign_out: ends the session immediately, for every copy of its cookie. */
 export function signOutEndpoint(deps: ApiDeps): Middleware[] {
   const signOut: Step = async (ctx) => {
     if (!isSameOrigin(ctx.req, deps.config)) throw otherSite();

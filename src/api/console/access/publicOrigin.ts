@@ -6,9 +6,9 @@ import { isFromTrustedProxy } from '../../clientAddress.js';
 type Settings = Pick<Config, 'PUBLIC_URL' | 'TRUSTED_PROXIES'>;
 
 /**
- * Where browsers reach this service, such as `https://hooks.example.com`: PUBLIC_URL, else the request's own Host, whose
- * scheme a trusted proxy may say in X-Forwarded-Proto.
- * @throws ApiError 400 for a Host that is none
+ * Returns the origin under which browsers reach this service, such as `https://hooks.example.com`: PUBLIC_URL, else the
+ * request's own Host, with the scheme that a trusted proxy names in X-Forwarded-Proto.
+ * @throws ApiError 400 for an invalid Host
  */
 export function publicOrigin(req: IncomingMessage, settings: Settings): string {
   if (settings.PUBLIC_URL !== undefined) return new URL(settings.PUBLIC_URL).origin;
@@ -20,8 +20,8 @@ export function publicOrigin(req: IncomingMessage, settings: Settings): string {
 }
 
 /**
- * Whether a page of this service sent the request. Without PUBLIC_URL only the host is compared: which scheme a browser
- * uses is not known behind a proxy that nobody said is one.
+ * Returns whether a page of this service sent the request. Without PUBLIC_URL only the host is compared, because the
+ * browser's scheme is unknown behind a proxy that is not listed as trusted.
  */
 export function isSameOrigin(req: IncomingMessage, settings: Settings): boolean {
   const { origin, 'sec-fetch-site': site } = req.headers;

@@ -1,4 +1,4 @@
-/** The steps that a page of the console begins with, and the check of every form. */
+/** The first steps of each page of the console, and the check of every form. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { type ConsoleSession, findConsoleSession } from '../../../redis/records/consoleSessions.js';
@@ -13,7 +13,7 @@ import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 
 export interface SessionState extends PublisherState {
   session: ConsoleSession;
-  /** Stands in every form of the session. */
+  /** The token that every form of the session contains. */
   formToken: string;
 }
 
@@ -21,18 +21,18 @@ export interface FormState extends SessionState {
   form: Form;
 }
 
-/** The secret of the browser's session; undefined where it sent none. */
+/** Returns the secret of the browser's session; undefined if it sent none. */
 export const secretOf = (req: IncomingMessage, { config }: ApiDeps): string | undefined =>
   sessionSecretOf(req, publicOrigin(req, config).startsWith('https:'));
 
-/** The session, and its account as an access token would stand for it. Without one the browser is led to /console/open. */
+/** Finds the session, and its account in the form of an access token. Without a session it redirects to /console/open. */
 export const requireSession =
   (deps: ApiDeps): Step<SessionState> =>
   async (ctx, next) => {
     const secret = secretOf(ctx.req, deps);
     const session = secret === undefined ? undefined : await findConsoleSession(deps.db, secret);
     if (secret === undefined || session === undefined) {
-      // htmx would put the page that a redirect leads to into the place of a part of this one.
+      // htmx would put the target of a redirect into a part of this page.
       if (ctx.get('HX-Request') === 'true') {
         ctx.status = 401;
         ctx.set('HX-Redirect', '/console/open');
@@ -50,7 +50,7 @@ export const requireSession =
     await next();
   };
 
-/** The client of the path's `site`, as state.client; another account's is no other answer than one that is not there. */
+/** Finds the client of the path's `site`, as state.client; 404 if there is none, and the same for another account's. */
 export const requireSite =
   ({ db }: ApiDeps): Step<SessionState> =>
   async (ctx, next) => {
@@ -64,7 +64,7 @@ export const requireSite =
     await next();
   };
 
-/** A form that a page of this session sent, and a session that may act. @throws ApiError 403 */
+/** Requires a form that a page of this session sent, and a session that may act. @throws ApiError 403 */
 export const requireOwnForm =
   ({ config }: ApiDeps): Step<FormState> =>
   async (ctx, next) => {
@@ -73,12 +73,12 @@ export const requireOwnForm =
       throw new ApiError('insufficient_scope', 'This form was not sent by a page of your session');
     }
     if (session.access !== 'full') {
-      throw new ApiError('insufficient_scope', 'This session may look, and change or send nothing');
+      throw new ApiError('insufficient_scope', 'This session may look, but not change or send anything');
     }
     await next();
   };
 
-/** Follows from the secret, which no page ever shows. */
+/** Derives the token of the forms from the secret, which no page ever shows. */
 const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
 
 const isEqual = (given: string, wanted: string): boolean =>

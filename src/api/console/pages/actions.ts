@@ -1,4 +1,4 @@
-/** What can be done to a site: each form goes through the steps of the API's call of the same name. */
+/** The actions of a site: each form runs the steps of the API's call of the same name. */
 import type { Middleware } from 'koa';
 import { getEndpoint } from '../../../redis/records/endpoint.js';
 import { getRegistration } from '../../../redis/records/registrations.js';
@@ -30,12 +30,12 @@ export function actionsPage({ db, ...rest }: ApiDeps): Middleware[] {
       body: [
         html`<div id="result"></div>`,
         session.access === 'read'
-          ? html`<div class="notice"><p>This session may look, and change or send nothing.</p></div>`
+          ? html`<div class="notice"><p>This session may look, but not change or send anything.</p></div>`
           : html`<div class="cards">
 ${card('Send a test', registration ? 'One notification with the asset “test”, now, to your URL. It counts for nothing else.' : 'One notification with the asset “test”, now, to a URL of yours: none is registered yet.', form('test', 'Send a test', registration ? undefined : urlField))}
 ${card('Check your receiver', `Five test notifications, good and bad, ${registration ? 'to your URL' : 'to a URL of yours'}. They show whether it verifies the signature and the time, and accepts a repeat and a slow body. They count for nothing else. This takes some seconds.`, form('check', 'Check', registration ? undefined : checkUrlField))}
 ${registration && card('Resume', `Probes a suspended or failing endpoint now, then sends what is owed. It is ${stateWords[health.state]}.`, form('resume', 'Resume'))}
-${card('Recover', 'Has what ended as failed sent after all, unless a newer notification of the same asset followed. First it is only counted.', form('recover', 'Count', spanFields('hours')))}
+${card('Recover', 'Sends notifications that ended as failed once more, unless a newer notification of the same asset followed. It shows the count first.', form('recover', 'Count', spanFields('hours')))}
 ${card('Replay', 'For a receiver that has lost notifications, for instance after a restore from a backup. Sends once more each asset whose notification was delivered in that time. It shows the count first.', form('replay', 'How many?', spanFields('replay_hours')))}
 ${card('Signing secret', overlap(signAlongUntil), [form('signing_secret', 'Show it'), form('signing_secret/rotate', 'Make a new one')])}
 </div>`,
@@ -44,7 +44,7 @@ ${card('Signing secret', overlap(signAlongUntil), [form('signing_secret', 'Show 
   });
 }
 
-/** A form to one of the addresses of answers.ts; with script the answer comes into this page's #result. */
+/** A form for one of the addresses of answers.ts; with script the answer appears in this page's #result. */
 export const actionForm = (action: string, formToken: string, label: string, fields?: Piece): Html =>
   html`<form class="row" method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML">
 ${formTokenField(formToken)}${fields}<button>${label}</button></form>`;

@@ -1,4 +1,4 @@
-/** What the forms of a site are answered: the API's own steps do the work, a page says what came of it. */
+/** The answers to the forms of a site: the API's own steps do the work, and a page shows their answer. */
 import type { Middleware } from 'koa';
 import { badParameter } from '../../apiError.js';
 import type { ApiDeps } from '../../deps.js';
@@ -21,15 +21,15 @@ export type Answer = Readonly<Record<string, unknown>>;
 
 interface FormAnswer<State> {
   title: string;
-  /** Those of the API's call, once the caller and the client are known. */
+  /** The steps of the API's call after the caller and the client are known. */
   apiSteps: readonly Step<State>[];
-  /** Gives them what they read elsewhere of a call: parameters of the query, a JSON body. */
+  /** Sets the state that these steps read from a call of the API: parameters of the query, a JSON body. */
   prepare?: Step<State>;
   present: (answer: Answer, state: State) => Piece;
   isGood?: (answer: Answer) => boolean;
 }
 
-/** A form's way: the session, its own form, what the form gives to the API's steps, and the page of their answer. */
+/** Returns the steps of a form: check the session and the form, prepare and run the API's steps, show their answer. */
 export function answerForm<State extends FormState>(
   deps: ApiDeps,
   { title, apiSteps, prepare, present, isGood = () => true }: FormAnswer<State>,

@@ -1,4 +1,4 @@
-/** The last day of a site: as plots, and the same by the hour as a table. */
+/** The last day of a site: as plots, and as a table by the hour. */
 import type { Middleware } from 'koa';
 import {
   type AttemptStep,
@@ -13,7 +13,7 @@ import { sitePageSteps } from '../pageSteps.js';
 import { siteUrl } from '../siteFrame.js';
 
 /**
- * GET /console/sites/{site}/history: what the plots draw, as columns of equal length: `{at (s), delivered, failed: {<error
+ * GET /console/sites/{site}/history: the data of the plots, as columns of equal length: `{at (s), delivered, failed: {<error
  * class>: [...]}, median (ms or null), most (ms or null; 95 % took at most that)}`.
  */
 export function historyEndpoint(deps: ApiDeps): Middleware[] {
@@ -36,7 +36,7 @@ const figures = [
   ['latency', 'How long attempts took, ms: half of them at most, 95 % of them at most'],
 ] as const;
 
-/** plots.js fills them; without script the table has the same. */
+/** plots.js fills them; without script the table shows the same data. */
 export const plots = (clientToken: string): Html =>
   html`<div data-plots="${siteUrl(clientToken)}/history">${figures.map(
     ([kind, caption]) =>

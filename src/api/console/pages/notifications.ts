@@ -29,7 +29,7 @@ export function notificationsPage(deps: ApiDeps): Middleware[] {
     const more = nextCursor && `${here}?${new URLSearchParams({ ...defined(asked), cursor: nextCursor })}`;
     answerSitePage(ctx, {
       tab: '/notifications',
-      // A later page shows what stays as it is.
+      // A later page is not updated.
       ...(asked.cursor === undefined && { events: eventsUrl(clientToken) }),
       body: [
         filters(here, asked),
@@ -52,7 +52,7 @@ const filters = (here: string, asked: Asked): Html => html`<form class="row" act
 <div><label for="platform_id">Asset</label><input id="platform_id" name="platform_id" value="${asked.platform_id}" autocomplete="off" spellcheck="false" placeholder="its platform_id"></div>
 <button class="quiet">Filter</button></form>`;
 
-/** A filter that matches little is looked for in pieces. */
+/** A filter that matches few notifications is searched in several requests. */
 const none = (more: string | undefined): Html =>
   more
     ? html`<p>None among the newest; look further back:</p>`

@@ -10,8 +10,8 @@ import { answerForm, sinceOf } from './answers.js';
 import { count, exactly } from './words.js';
 
 /**
- * POST /console/sites/{site}/replay: counts first. The count fixes the end of the time, so that nothing is owed twice however
- * often the second form is sent.
+ * POST /console/sites/{site}/replay: counts first. The count fixes the end of the time, so that nothing is owed twice even if
+ * the second form is sent several times.
  */
 export const answerReplay = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & RecoverState>(deps, {

@@ -2,7 +2,7 @@ import { notificationRequest } from '../../../outgoing/notification.js';
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { AttemptRecord } from '../../../redis/owed/settle.js';
 
-/** What an attempt sent, as HTTP shows it: its record has the moment and the address, the rest follows. */
+/** Returns the request of an attempt as HTTP text: its record has the time and the URL, the rest is derived. */
 export function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
   const { headers, body } = notificationRequest(n, [], attempt.at);
   const url = new URL(attempt.url);

@@ -13,7 +13,7 @@ import { answerSitePage, eventsUrl } from '../siteFrame.js';
 import { hourly, plots } from './history.js';
 import { count, exactly, lasting, moment, owedSentence, stateWords } from './words.js';
 
-/** GET /console/sites/{site}: how a site is doing, now and over the last day. */
+/** GET /console/sites/{site}: shows the state of a site, now and over the last day. */
 export function sitePage({ db, ...rest }: ApiDeps): Middleware[] {
   return sitePageSteps({ db, ...rest }, async (ctx) => {
     const { clientToken } = ctx.state.client;

@@ -1,4 +1,4 @@
-/** How a receiver checks that a notification is ours, to paste. The files are run by the tests as they are. */
+/** Code to paste with which a receiver verifies a notification. The tests run these files unchanged. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Middleware } from 'koa';

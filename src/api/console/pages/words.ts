@@ -1,23 +1,23 @@
-/** What is so, in sentences for people. Times are ms since the epoch. */
+/** Sentences about states and times, for people. Times are ms since the epoch. */
 
 import type { NotificationRecord, WaitingReason } from '../../../redis/notifications/notifications.js';
 import type { Endpoint } from '../../../redis/records/endpoint.js';
 import { type Html, html } from '../html.js';
 
-/** A moment, with how long ago or how soon it is. */
+/** Shows a moment by its distance from now. */
 export function moment(atMs: number | undefined, nowMs = Date.now()): Html {
   if (atMs === undefined) return html`<span class="faint">never</span>`;
   const iso = new Date(atMs).toISOString();
   return html`<time datetime="${iso}" title="${iso.slice(0, 19).replace('T', ' ')} UTC">${distance(atMs, nowMs)}</time>`;
 }
 
-/** For how long something has been so. */
+/** Shows how long a state has lasted. */
 export function lasting(sinceMs: number, nowMs = Date.now()): Html {
   const iso = new Date(sinceMs).toISOString();
   return html`<time datetime="${iso}" title="since ${iso.slice(0, 19).replace('T', ' ')} UTC">${spanOf(Math.max(0, nowMs - sinceMs))}</time>`;
 }
 
-/** A moment to the second, for what is compared with a log. */
+/** Shows a moment to the second, to compare it with a log. */
 export function exactly(atMs: number): Html {
   const iso = new Date(atMs).toISOString();
   return html`<time datetime="${iso}">${iso.slice(0, 19).replace('T', ' ')}</time>`;
@@ -47,7 +47,7 @@ export const stateWords: Record<string, string> = {
   not_registered: 'no URL',
 };
 
-/** What is owed, and when it is tried next. */
+/** Says how much is owed, and when the next attempt is. */
 export function owedSentence(health: Endpoint, isRegistered: boolean): Html {
   if (health.owed === 0)
     return html`Nothing is owed: every notification so far has been delivered or has ended.`;
@@ -85,7 +85,7 @@ const waiting: Record<WaitingReason, string> = {
   no_registration: 'no URL is registered',
 };
 
-/** Why a notification is in its state, where there is more to say than its name. */
+/** Says why a notification is in its state; empty if the name of the state says it all. */
 export function stateSentence(n: NotificationRecord): string {
   switch (n.state) {
     case 'waiting':
