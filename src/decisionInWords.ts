@@ -1,19 +1,16 @@
-import type { AssetExplanation } from './redis/owed/decisions.js';
+import type { AssetExplanation, Decision } from './redis/owed/decisions.js';
 
 /** Describes the decision about an asset's last event, for a person. */
 export function decisionInWords({ lastEvent }: AssetExplanation): string {
-  switch (lastEvent?.decision) {
-    case undefined:
-      return 'nothing is known of any event in the last 14 days';
-    case 'queued':
-      return 'queued: it brought a segment that the asset did not have';
-    case 'not_needed':
-      return 'nothing sent for it: another event brought the same segments first';
-    case 'no_new_segments':
-      return 'nothing sent: the asset had all of its segments';
-    case 'not_registered':
-      return 'nothing sent: the client had no URL';
-    case 'silent':
-      return 'nothing sent: the platform asked for silence (notify: false)';
-  }
+  if (lastEvent === undefined) return 'nothing is known of any event in the last 14 days';
+  if (lastEvent.decision === 'queued') return 'queued: it brought a segment that the asset did not have';
+  return `nothing sent: ${whyNotSent[lastEvent.decision]}`;
 }
+
+/** The reasons why an event made no notification, for a person. */
+export const whyNotSent: Record<Exclude<Decision, 'queued'>, string> = {
+  not_needed: 'another event brought the same segments first',
+  no_new_segments: 'the asset had all of its segments',
+  not_registered: 'the client had no URL',
+  silent: 'the platform asked for silence (notify: false)',
+};

@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa';
-import { decisionInWords } from '../../../decisionInWords.js';
+import { decisionInWords, whyNotSent } from '../../../decisionInWords.js';
 import { type AssetExplanation, explainAsset } from '../../../redis/owed/decisions.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html } from '../html.js';
@@ -8,7 +8,7 @@ import { given } from '../query.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { count, exactly, stateSentence } from './words.js';
 
-/** GET /console/sites/{site}/asset: why something was or was not sent about an asset. */
+/** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
 export function assetPage(deps: ApiDeps): Middleware[] {
   return sitePageSteps(deps, async (ctx) => {
     const { clientToken } = ctx.state.client;
@@ -33,8 +33,8 @@ function explanation(clientToken: string, why: AssetExplanation): Html {
   return html`<div class="notice ${last?.state === 'delivered' ? 'good' : 'warn'}" role="status"><p>${verdict(why)}</p></div>
 <dl class="facts">
 <dt>Last event</dt><dd>${lastEvent ? html`<code>${lastEvent.eventId}</code> at ${exactly(lastEvent.at)}` : 'more than 14 days ago'}</dd>
-<dt>What was decided</dt><dd>${decisionInWords(why)}</dd>
-<dt>Known segments</dt><dd>${count(knownSegments, 'segment')}: only an event that brings another one is told</dd>
+<dt>Decision</dt><dd>${decisionInWords(why)}</dd>
+<dt>Known segments</dt><dd>${count(knownSegments, 'segment')}: only an event that brings another one makes a notification</dd>
 ${
   last &&
   html`<dt>Last notification</dt><dd><a href="${siteUrl(clientToken)}/notifications/${last.notificationId}">${last.notificationId}</a>, <span class="badge ${last.state}">${last.state.replace('_', ' ')}</span> ${stateSentence(last)}</dd>
@@ -43,11 +43,10 @@ ${
 </dl>`;
 }
 
-/** In one sentence; what follows are its facts. */
+/** Returns the sentence above the facts. */
 function verdict({ lastEvent, lastNotification: last }: AssetExplanation): Html | string {
   if (lastEvent !== undefined && lastEvent.decision !== 'queued') {
-    const why = decisionInWords({ lastEvent } as AssetExplanation).replace(/^nothing sent( for it)?: /, '');
-    return `The last event notified nobody: ${why}.`;
+    return `The last event notified nobody: ${whyNotSent[lastEvent.decision]}.`;
   }
   if (last === undefined) return 'Its last notification is older than what is kept.';
   const [attempt] = last.attempts.slice(-1);
