@@ -35,12 +35,13 @@ describe('operator: reconcile', () => {
     assert.equal(later.events.owed, 0);
     const ran = await cli.run(['reconcile']);
     assert.match(ran.stdout, /^Every accepted event is accounted for: 1\./);
+    assert.match(ran.stdout, /\nRead 1 notification of 1 client and \d+ workflows/);
   });
 
   it('ends with exit status 1 if one is not, and shows client token, asset, notification id and problem', async () => {
     await cli.db.redis.hdel(cli.db.client(clientToken).owed, 'vid-1');
     const ran = await cli.run(['reconcile', '--json']);
-    assert.deepEqual([ran.status, ran.stderr], [1, '1 are unaccounted for.\n']);
+    assert.deepEqual([ran.status, ran.stderr], [1, 'Unaccounted for: 1.\n']);
     const found = JSON.parse(ran.stdout);
     assert.equal(found.events.unaccounted, 1);
     assert.deepEqual(found.unaccounted, [

@@ -6,6 +6,7 @@ import { temporalWithinMs } from '../health/ownHealth.js';
 import type { Operator } from '../operator.js';
 import { reasonOf } from '../reason.js';
 import { Refused } from '../refused.js';
+import { amount } from '../terminal/amount.js';
 import { table } from '../terminal/table.js';
 
 export function addDoctorCommand(program: Command, operator: Operator): void {
@@ -17,7 +18,7 @@ export function addDoctorCommand(program: Command, operator: Operator): void {
       const worst = worstOf(findings);
       operator.answer({ level: worst, findings: findings.map(present) }, () => describe(findings));
       const failed = findings.filter((finding) => finding.level === 'fail').length;
-      if (failed > 0) throw new Refused(failed === 1 ? '1 check failed.' : `${failed} checks failed.`);
+      if (failed > 0) throw new Refused(`${amount(failed, 'check')} failed.`);
     });
 }
 

@@ -8,6 +8,7 @@ import { createSecretBox, type SecretBox, SecretUnreadable } from '../../redis/r
 import { compareFact, exportFacts, type Fact, hasOwner, importFact } from '../../redis/records/transfer.js';
 import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
+import { amount } from '../terminal/amount.js';
 import { counted, withProgress } from '../terminal/progress.js';
 
 const fields = z.record(z.string(), z.string());
@@ -85,9 +86,9 @@ export function addExportCommands(program: Command, operator: Operator): void {
       operator.answer(
         imported,
         () =>
-          `Imported ${imported.accounts} accounts, ${imported.clients} clients, ` +
-          `${imported.registrations} registrations, ${imported.notices} notices URLs; ` +
-          `${imported.unchanged} lines existed already.`,
+          `Imported ${amount(imported.accounts, 'account')}, ${amount(imported.clients, 'client')}, ` +
+          `${amount(imported.registrations, 'registration')}, ${amount(imported.notices, 'notices URL')}; ` +
+          `${amount(imported.unchanged, 'line')} existed already.`,
       );
     });
 }

@@ -7,6 +7,7 @@ import type { Operator } from '../operator.js';
 import { createPace } from '../pace.js';
 import { Refused } from '../refused.js';
 import { parseClientToken, requireClient } from '../requireClient.js';
+import { amount } from '../terminal/amount.js';
 import { parseMoment, span } from '../terminal/moment.js';
 import { counted, withProgress } from '../terminal/progress.js';
 import { facts, table } from '../terminal/table.js';
@@ -40,7 +41,7 @@ export function addReconcileCommand(program: Command, operator: Operator): void 
         () => reconcile(walk, looked),
       );
       operator.answer(present(found), () => describe(found));
-      if (found.unaccountedInAll > 0) throw new Refused(`${found.unaccountedInAll} are unaccounted for.`);
+      if (found.unaccountedInAll > 0) throw new Refused(`Unaccounted for: ${found.unaccountedInAll}.`);
     });
 }
 
@@ -65,11 +66,11 @@ function describe({ counts, unaccounted, unaccountedInAll, looked, milliseconds 
   return [
     unaccountedInAll === 0
       ? `Every accepted event is accounted for: ${accounted}.`
-      : `${unaccountedInAll} are unaccounted for, ${accounted} are accounted for.`,
+      : `Unaccounted for: ${unaccountedInAll}; accounted for: ${accounted}.`,
     '',
     facts(Object.fromEntries(Object.entries(counts).map(([name, n]) => [name.replaceAll('_', ' '), n]))),
     '',
-    `Read ${looked.notifications} notifications of ${looked.clients} clients and ${looked.workflows} workflows (${looked.histories} by their history) in ${span(milliseconds)}.`,
+    `Read ${amount(looked.notifications, 'notification')} of ${amount(looked.clients, 'client')} and ${amount(looked.workflows, 'workflow')} (${looked.histories} by their history) in ${span(milliseconds)}.`,
     '',
     table(
       ['CLIENT', 'ASSET', 'NOTIFICATION', 'WORKFLOW', 'BECAUSE'],

@@ -6,6 +6,7 @@ import { type Rates, readRates } from '../health/rates.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
 import type { Operator } from '../operator.js';
+import { amount } from '../terminal/amount.js';
 import { fromNow, moment } from '../terminal/moment.js';
 import { facts } from '../terminal/table.js';
 
@@ -74,7 +75,7 @@ function inWords(found: Found): string {
       temporal: own.temporal,
       workers: own.workers ?? 'unknown',
       sweep: sweepAsFact(own),
-      owed: `${sum(clients, (c) => c.endpoint.owed)} to ${owedTo.length} ${owedTo.length === 1 ? 'client' : 'clients'}`,
+      owed: `${sum(clients, (c) => c.endpoint.owed)} to ${amount(owedTo.length, 'client')}`,
       'oldest live': oldest ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})` : 'none',
       'in flight': sum(clients, (c) => c.endpoint.inFlight),
       endpoints: Object.entries(countStates(clients))

@@ -8,6 +8,7 @@ import { type Rates, type Reading, ratesBetween, readMetrics } from '../health/r
 import { headline, judge, type Verdict } from '../health/verdict.js';
 import { shownClient, worstOf, worstTable } from '../health/worst.js';
 import type { Operator } from '../operator.js';
+import { amount } from '../terminal/amount.js';
 import { moment, span } from '../terminal/moment.js';
 import { facts } from '../terminal/table.js';
 
@@ -114,7 +115,7 @@ function picture({ atMs, verdict, own, health, rates }: Look): string {
       at: moment(atMs),
       rates: rates === null ? 'unknown (no metrics could be read)' : ratesInWords(rates),
       lag: lagInWords(health),
-      owed: `${owedInAll(health)} to ${owedTo(health)} ${owedTo(health) === 1 ? 'client' : 'clients'}`,
+      owed: `${owedInAll(health)} to ${amount(owedTo(health), 'client')}`,
       redis: own && redisAsFact(own),
       temporal: own?.temporal,
       workers: own?.workers,
