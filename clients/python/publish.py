@@ -28,7 +28,9 @@ def call(path, body, headers):
             return answer.status, json.load(answer), 0
     except urllib.error.HTTPError as error:
         text = error.read().decode(errors="replace")
-        return error.code, text, int(error.headers.get("Retry-After") or 0)
+        retry_after = error.headers.get("Retry-After") or ""
+        # A proxy may send a date instead of seconds.
+        return error.code, text, int(retry_after) if retry_after.isdigit() else 0
     except (OSError, http.client.HTTPException, ValueError):
         return 0, "no answer", 0
 

@@ -22,10 +22,13 @@ describe('clients/python/publish.py', () => {
   let between: Server | undefined;
   /** The service's answers to calls of POST /enrichments. */
   let statuses: number[];
+  /** Rewrites Retry-After, as a proxy may. */
+  let passRetryAfter: (seconds: string) => string;
 
   beforeEach(async () => {
     to = await startPublishedTo();
     statuses = [];
+    passRetryAfter = (seconds) => seconds;
   });
   afterEach(async () => {
     between?.closeAllConnections();
@@ -48,7 +51,10 @@ describe('clients/python/publish.py', () => {
       if (request.url === '/enrichments') statuses.push(answer.status);
       if (body.results) body.results = await change(statuses.length, body.results);
       const retryAfter = answer.headers.get('retry-after');
-      response.writeHead(answer.status, retryAfter === null ? {} : { 'retry-after': retryAfter });
+      response.writeHead(
+        answer.status,
+        retryAfter === null ? {} : { 'retry-after': passRetryAfter(retryAfter) },
+      );
       response.end(JSON.stringify(body));
     }).listen(0, '127.0.0.1');
     await new Promise((resolve) => between?.once('listening', resolve));
@@ -97,6 +103,19 @@ describe('clients/python/publish.py', () => {
     to.redis.release();
     assert.equal((await ran).status, 0);
     await to.assertEachOnce(200);
+  });
+
+  it('sends again after a 503 whose Retry-After is a date', async () => {
+    passRetryAfter = () => new Date().toUTCString();
+    const address = await url((call, results) => {
+      if (call === 1) to.redis.hang();
+      return results;
+    });
+    const ran = run(address, events(200));
+    await until('a call was answered 503', () => statuses.includes(503));
+    to.redis.release();
+    assert.equal((await ran).status, 0);
+    await assertEachOnce(200);
   });
 
   it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
