@@ -26,7 +26,7 @@ describe('console: actions', () => {
       .digest('hex')
       .slice(0, 12)}`;
 
-  it('a test is sent to the registered URL, or before there is one to another, and shows what was sent', async () => {
+  it('sends a test to the registered URL, or before there is one to another, and shows the request', async () => {
     const { visitor, site, receiver } = scene;
     const other = await startReceiver();
     const before = await visitor.submit(await actions(), `${site}/test`, { url: other.url });
@@ -48,7 +48,7 @@ describe('console: actions', () => {
     assert.deepEqual([what, address, tokenFingerprint], ['test', '127.0.0.1', fingerprint()]);
   });
 
-  it('what the API refuses, the console refuses: no URL, too many calls that send', async () => {
+  it('refuses what the API refuses: no URL, too many calls that send', async () => {
     const { visitor, site } = scene;
     const form_token = /name="form_token" value="([^"]+)"/.exec((await actions()).html)?.[1] ?? '';
     const resume = await visitor.post(`${site}/resume`, { form_token });
@@ -62,7 +62,7 @@ describe('console: actions', () => {
     assert.equal((await audited()).length, sent.filter(({ status }) => status === 200).length);
   });
 
-  it('resume probes a failing endpoint, redeliver sends one again, with the same id', async () => {
+  it('probes a failing endpoint on resume, and sends a notification again with the same id', async () => {
     const { visitor, site, receiver, harness, customer } = scene;
     await scene.register();
     receiver.answer = () => 500;
@@ -89,7 +89,7 @@ describe('console: actions', () => {
     );
   });
 
-  it('recover counts first, and then has as many sent', async () => {
+  it('counts before it recovers, and then sends as many', async () => {
     const { visitor, site, receiver, harness, customer } = scene;
     await scene.register();
     receiver.answer = () => 500;
@@ -124,7 +124,7 @@ describe('console: actions', () => {
     assert.equal(odd.status, 400);
   });
 
-  it('the signing secret is shown and made anew, and the overlap is shown; both are in the audit', async () => {
+  it('shows and rotates the signing secret, shows the overlap, and records both in the audit', async () => {
     const { visitor, site } = scene;
     const secretIn = (html: string) => /whsec_[A-Za-z0-9+/=]+/.exec(html)?.[0];
     const shown = await visitor.submit(await actions(), `${site}/signing_secret`);
@@ -148,7 +148,7 @@ describe('console: actions', () => {
     );
   });
 
-  it('a form without the session’s token, or from another site, is refused: 403, and nothing is done', async () => {
+  it('answers 403 to a form without the session’s token or from another site, and does nothing', async () => {
     const { visitor, site, receiver, api, token } = scene;
     await scene.register();
     const tokenIn = (html: string) => /name="form_token" value="([^"]+)"/.exec(html)?.[1] ?? '';
@@ -173,7 +173,7 @@ describe('console: actions', () => {
     assert.equal((await visitor.post(`${site}/test`, { form_token })).status, 200);
   });
 
-  it('a read-only session sees every page and can do nothing', async () => {
+  it('shows every page to a read-only session, and refuses its forms', async () => {
     const { site, api, token, receiver } = scene;
     await scene.register();
     const id = await scene.publish('vid', 'delivered');
@@ -213,7 +213,7 @@ describe('console: actions', () => {
     assert.deepEqual(await audited(), []);
   });
 
-  it('where the account has the scope signing_secrets, a session has it only from a token with it', async () => {
+  it('gives a session the scope signing_secrets only if its token has it', async () => {
     await scene.close();
     scene = await startScene(['push_notifications', 'signing_secrets']);
     const { api, customer, site } = scene;

@@ -44,7 +44,7 @@ describe('console: in a browser', () => {
     return { page, complaints };
   }
 
-  it('every button does what it says, in place, and changes arrive by themselves', async () => {
+  it('carries out each button in place, and shows changes without a reload', async () => {
     const { receiver, site, customer } = scene;
     const { page, complaints } = await comeIn();
     const link = page.getByRole('link', { name: 'Example Site' });
@@ -131,7 +131,7 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
-  it('what is opened stays open over a change, and what is shown stays over an error', async () => {
+  it('keeps opened details open after a change, and the content after an error', async () => {
     const { page } = await comeIn();
     await scene.register();
     scene.receiver.answer = () => 503;
@@ -151,7 +151,7 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
-  it('the plot shows a delivery of the last minutes', async () => {
+  it('shows a delivery of the last minutes in the plot', async () => {
     scene.receiver.answer = () => 200;
     await scene.register();
     await scene.publish('vid-1', 'delivered');
@@ -171,7 +171,7 @@ describe('console: in a browser', () => {
     await until('the bar is drawn', async () => (await page.evaluate(isBarDrawn)) === true);
   });
 
-  it('a session that has ended leads to the page that says how to get a link', async () => {
+  it('leads from an ended session to the page that says how to get a link', async () => {
     const { page } = await comeIn();
     await page.goto(`${scene.api.url}${scene.site}/actions`);
     const other = await page.context().newPage();
@@ -183,7 +183,7 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
-  it('where no answer comes, a form says so', async () => {
+  it('says in the form that no answer came', async () => {
     const { page } = await comeIn();
     await page.goto(`${scene.api.url}${scene.site}/actions`);
     await page.route('**/recover', (route) => route.abort());
@@ -192,7 +192,7 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
-  it('without script a link is pasted, and forms answer with a page', async () => {
+  it('works without script: a link can be pasted, and forms answer with a page', async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const page = await context.newPage();
     const link = await newLink(scene.api, scene.token);
@@ -242,7 +242,7 @@ describe('console: in a browser', () => {
     });
   }
 
-  it('by keyboard alone: the first stop skips to the content, and each stop is seen', async () => {
+  it('works by keyboard: the first stop skips to the content, and each stop is visible', async () => {
     const { page } = await comeIn();
     await page.goto(`${scene.api.url}${scene.site}/actions`);
     const stops: string[] = [];

@@ -23,7 +23,7 @@ describe('console: check and replay', () => {
   const secret = async () =>
     String((await scene.call('GET', '/push_notifications/signing_secret')).signing_secret);
 
-  it('check shows what a receiver does well, and what to change', async () => {
+  it('shows after a check what the receiver does well, and what to change', async () => {
     const { visitor, site, receiver } = scene;
     await scene.register();
     const lax = await visitor.submit(await actions(), `${site}/check`);
@@ -57,7 +57,7 @@ describe('console: check and replay', () => {
     ]);
   });
 
-  it('check accepts a URL if none is registered, is refused as by the API, and hides the client’s own headers', async () => {
+  it('checks a given URL if none is registered, refuses what the API refuses, and hides the client’s own headers', async () => {
     const { visitor, site } = scene;
     await scene.call('PUT', '/push_notifications/headers', { headers: { 'X-Key': 'open-sesame' } });
     await freshLimit();
@@ -73,7 +73,7 @@ describe('console: check and replay', () => {
     assert.match(wrong.html, /code url_not_public/);
   });
 
-  it('replay counts first, then sends as many again, once, however often the form is sent', async () => {
+  it('counts before it replays, then sends as many again, once, even if the form is sent several times', async () => {
     const { visitor, site, receiver } = scene;
     await scene.register();
     for (const asset of ['a', 'b']) await scene.publish(asset, 'delivered');
@@ -95,7 +95,7 @@ describe('console: check and replay', () => {
     assert.equal((await visitor.submit(await actions(), `${site}/replay`, { hours: 'soon' })).status, 400);
   });
 
-  it('replay says if nothing was delivered, and if the list does not reach so far back', async () => {
+  it('says if nothing can be replayed, and if the list does not reach so far back', async () => {
     const { visitor, site, harness, customer } = scene;
     const none = await visitor.submit(await actions(), `${site}/replay`, { hours: '1' });
     assert.match(none.html, /No notification of that time has to be sent again/);

@@ -6,7 +6,7 @@ import { until } from '../delivery/harness.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn, type Visitor } from './visitor.js';
 
-describe('console: changes arrive by themselves', () => {
+describe('console: announces changes', () => {
   let scene: Scene;
   beforeEach(async () => {
     scene = await startScene();
@@ -41,7 +41,7 @@ describe('console: changes arrive by themselves', () => {
   }
   const changes = (heard: { text: string }) => heard.text.split('event: changed').length - 1;
 
-  it('tells each viewer of a site when something of it has changed, and nobody of another', async () => {
+  it('announces a change of a site to each viewer of this site, and to no viewer of another', async () => {
     const other = await newCustomer(scene.api);
     const watching = await Promise.all([listen(scene.visitor), listen(scene.visitor)]);
     await until('the first look', () => watching.every((heard) => changes(heard) === 1));
@@ -53,7 +53,7 @@ describe('console: changes arrive by themselves', () => {
     await until('it is delivered', () => watching.every((heard, i) => changes(heard) > (before[i] ?? 0)));
   });
 
-  it('ends with the session', async () => {
+  it('ends the stream with the session', async () => {
     const heard = await listen(scene.visitor);
     await setDisabled(scene.harness.db, scene.customer.account_id, true);
     await until('it has ended', () => heard.hasEnded);
@@ -61,7 +61,7 @@ describe('console: changes arrive by themselves', () => {
     assert.equal((await listen(scene.visitor)).status, 303);
   });
 
-  it('a session has 12 streams at most; closing one makes room', async () => {
+  it('opens at most 12 streams for a session; closing one makes room', async () => {
     const open = await Promise.all(Array.from({ length: 12 }, () => listen(scene.visitor)));
     assert.deepEqual([...new Set(open.map(({ status }) => status))], [200]);
     assert.equal((await listen(scene.visitor)).status, 429);
@@ -76,7 +76,7 @@ describe('console: changes arrive by themselves', () => {
     await until('there is room', async () => (await listen(scene.visitor)).status === 200);
   });
 
-  it('another account’s site: 404; the service ends its streams when it closes', async () => {
+  it('answers 404 for another account’s site, and ends all streams when the service closes', async () => {
     const other = await newCustomer(scene.api);
     const path = `/console/sites/${other.client_token}/events`;
     assert.equal((await listen(scene.visitor, path)).status, 404);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { html } from '../../src/api/console/html.js';
 
 describe('console: HTML', () => {
-  it('templates escape what is put into them, and quote every attribute', () => {
+  it('escapes every value in a template, and quotes every attribute', () => {
     const evil = `"><script>alert('1')</script>&`;
     assert.equal(
       html`<a title="${evil}">${[evil, html`<b>${1}</b>`, null, false]}</a>`.text,

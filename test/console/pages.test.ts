@@ -9,7 +9,7 @@ describe('console: the pages of a site', () => {
   });
   after(() => scene.close());
 
-  it('says what is owed and when it is tried next', async () => {
+  it('says how much is owed and when the next attempt is', async () => {
     const { visitor, site, receiver } = scene;
     assert.match((await visitor.get(site)).html, /no URL<\/span> Nothing is owed/);
     await scene.register();
@@ -39,7 +39,7 @@ describe('console: the pages of a site', () => {
     await scene.call('PUT', '/push_notifications/headers', { headers: {} });
   });
 
-  it('shows of notifications those asked for, each with its attempts and what was sent', async () => {
+  it('lists the notifications asked for, and shows the attempts and requests of each', async () => {
     const { visitor, site, receiver, customer } = scene;
     const id = await scene.publish('vid-<b>&"', 'waiting');
     const list = await visitor.get(`${site}/notifications?state=waiting&platform_id=`);
@@ -69,7 +69,7 @@ describe('console: the pages of a site', () => {
     assert.ok(!page.includes(String(secret)) && !page.includes(customer.client_secret));
   });
 
-  it('“Why did I get nothing?” says why, as GET /assets/{platform_id} does', async () => {
+  it('says under “Why did I get nothing?” the same as GET /assets/{platform_id}', async () => {
     const { visitor, site, harness, customer } = scene;
     const ask = async (asset: string) => (await visitor.get(`${site}/asset?platform_id=${asset}`)).html;
     assert.match(await ask('vid-good'), /You did get it: your endpoint answered 200/);
@@ -82,7 +82,7 @@ describe('console: the pages of a site', () => {
     assert.match(await ask('vid-quiet'), /The last event notified nobody: the platform asked for silence/);
   });
 
-  it('a page with 10,000 notifications is bounded; what lies further back is behind a link', async () => {
+  it('bounds a page of 10,000 notifications, and links to older ones', async () => {
     const { visitor, site, api, customer } = scene;
     const keys = api.deps.db.client(customer.client_token);
     for (let start = 0; start < 10_000; start += 1000) {
@@ -110,7 +110,7 @@ describe('console: the pages of a site', () => {
     assert.match(failed.html, /None among the newest; look further back/);
   });
 
-  it('another account’s site, and notification, is as one that does not exist: 404', async () => {
+  it('answers 404 for another account’s site and notification, as if they did not exist', async () => {
     const { visitor, site, api } = scene;
     const stranger = await newCustomer(api);
     const id = await scene.publish('vid-mine', 'waiting');

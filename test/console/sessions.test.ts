@@ -24,7 +24,7 @@ describe('console: links and sessions', () => {
 
   const sessionKeys = () => keysMatching(api.deps.db, `${api.prefix}console-*`);
 
-  it('POST /console_sessions: a link that opens the account’s sites, once', async () => {
+  it('POST /console_sessions makes a link that opens the account’s sites once', async () => {
     const link = await newLink(api, token);
     const visitor = new Visitor(api.url);
     const opened = await visitor.open(link);
@@ -39,19 +39,19 @@ describe('console: links and sessions', () => {
     assert.match(again.html, /has been used, or is older than 15 minutes/);
   });
 
-  it('fetching the address of a link, as a chat’s preview does, does not use it up', async () => {
+  it('keeps a link usable after its address was fetched, as for a chat’s preview', async () => {
     const link = await newLink(api, token);
     assert.equal((await fetch(link)).status, 200);
     assert.equal((await new Visitor(api.url).open(link)).status, 303);
   });
 
-  it('a link that is used by many at once opens one session', async () => {
+  it('opens one session for a link that several callers use concurrently', async () => {
     const link = await newLink(api, token);
     const opened = await Promise.all(Array.from({ length: 8 }, () => new Visitor(api.url).open(link)));
     assert.deepEqual(opened.map(({ status }) => status).sort(), [303, ...Array(7).fill(401)]);
   });
 
-  it('a link ends after 15 minutes, a session after 8 hours', async () => {
+  it('ends a link after 15 minutes, and a session after 8 hours', async () => {
     const { redis, global } = api.deps.db;
     const link = await newLink(api, token);
     const linkKey = global.consoleLink(hash('sha256', new URL(link).hash.slice(1)));
@@ -78,7 +78,7 @@ describe('console: links and sessions', () => {
     assert.deepEqual([part.status, part.headers.get('hx-redirect')], [401, '/console/open']);
   }
 
-  it('an account that is disabled, or whose tokens end at once, ends its links and sessions', async () => {
+  it('ends links and sessions when the account is disabled or all its tokens end', async () => {
     for (const end of [
       () => setDisabled(api.deps.db, customer.account_id, true),
       () => setDisabled(api.deps.db, customer.account_id, false),
@@ -93,7 +93,7 @@ describe('console: links and sessions', () => {
     }
   });
 
-  it('signing out ends the session for every copy of its cookie', async () => {
+  it('ends the session for every copy of its cookie after signing out', async () => {
     const visitor = await signedIn(api, token);
     const copy = new Visitor(api.url);
     copy.cookie = visitor.cookie;
@@ -102,7 +102,7 @@ describe('console: links and sessions', () => {
     await assertSignedOut(copy);
   });
 
-  it('Redis holds the SHA-256 of links and sessions, and no page shows the account’s credentials', async () => {
+  it('stores only the SHA-256 of links and sessions, and shows the account’s credentials on no page', async () => {
     const link = await newLink(api, token);
     const visitor = await signedIn(api, token);
     const secrets = [new URL(link).hash.slice(1), visitor.cookie.split('=')[1] ?? ''];
@@ -116,7 +116,7 @@ describe('console: links and sessions', () => {
     for (const hidden of [id, customer.client_secret, token]) assert.ok(!seen.includes(hidden), hidden);
   });
 
-  it('no line of the log has a link’s token, a cookie or a form’s token, at any level', async () => {
+  it('writes no link’s token, cookie or form’s token into the log, at any level', async () => {
     let lines = '';
     const sink = new Writable({
       write(chunk: Buffer, _, done) {
@@ -141,13 +141,13 @@ describe('console: links and sessions', () => {
     }
   });
 
-  it('POST /console_sessions is in the audit, with its access', async () => {
+  it('records POST /console_sessions in the audit, with its access', async () => {
     await newLink(api, token, '?access=read');
     const [call] = (await listCalls(api.deps.db)).filter((c) => c.accountId === customer.account_id);
     assert.deepEqual([call?.what, call?.about], ['console link', { access: 'read' }]);
   });
 
-  it('POST /console_sessions: 400 for another access or parameter, 401 without a token', async () => {
+  it('POST /console_sessions answers 400 for another access or parameter, and 401 without a token', async () => {
     const ask = async (query: string, headers: Record<string, string>) =>
       (await fetch(`${api.url}/console_sessions${query}`, { method: 'POST', headers })).status;
     const authorization = `Bearer ${token}`;
@@ -158,7 +158,7 @@ describe('console: links and sessions', () => {
     assert.equal(await ask('', { authorization: 'Bearer wrong' }), 401);
   });
 
-  it('the sites of the account are paged, and another account’s are on no page', async () => {
+  it('lists the account’s sites page by page, and no site of another account', async () => {
     await newCustomer(api);
     const names = Array.from(
       { length: 60 },
@@ -185,7 +185,7 @@ describe('console: links and sessions', () => {
     assert.equal(lead.headers.get('location'), `/console/sites/${names[59]}`);
   });
 
-  it('every answer has the strict headers; over https the cookie is __Host- and Secure', async () => {
+  it('sets the strict headers on every answer, and over https a cookie that is __Host- and Secure', async () => {
     const visitor = await signedIn(api, token);
     for (const path of ['/console', '/console/open', '/console/nowhere', '/console/assets/htmx.js']) {
       const { headers } = await visitor.get(path);
@@ -217,7 +217,7 @@ describe('console: links and sessions', () => {
     }
   });
 
-  it('a link opened, or a session ended, by a page of another site: 403', async () => {
+  it('answers 403 if a page of another site opens a link or ends a session', async () => {
     const visitor = await signedIn(api, token);
     const elsewhere: Record<string, string>[] = [
       { origin: 'https://evil.example' },
