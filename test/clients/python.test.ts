@@ -115,7 +115,7 @@ describe('clients/python/publish.py', () => {
     await until('a call was answered 503', () => statuses.includes(503));
     to.redis.release();
     assert.equal((await ran).status, 0);
-    await assertEachOnce(200);
+    await to.assertEachOnce(200);
   });
 
   it('checks every item: prints refused events, repeats unknown ones, and the others are accepted', async () => {
