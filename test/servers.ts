@@ -45,6 +45,14 @@ export function servers(): Servers {
 }
 
 /**
+ * Returns how long a test's connection to this Redis waits for an answer: as long as the service's if the server is the
+ * test's own, but 10 s for the one that all tests share, because a busy machine must fail no test.
+ */
+export function redisPatience(url = servers().redisUrl): { commandTimeoutMs?: number } {
+  return url === servers().redisUrl ? { commandTimeoutMs: 10_000 } : {};
+}
+
+/**
  * Declares a test that watches or breaks the connection to one Redis. It is left out if the tests run on a cluster
  * (`TEST_REDIS=cluster`): test/faults/failover.test.ts breaks nodes of a cluster.
  */

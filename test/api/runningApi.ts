@@ -15,7 +15,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { askServer } from '../../src/temporal/askServer.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { redisPatience, servers, uniquePrefix } from '../servers.js';
 import { watchAnswers } from './reference/watchAnswers.js';
 
 export interface RunningApi {
@@ -44,7 +44,8 @@ export async function startApi(
     ...options.env,
   });
   const log = options.log ?? createLogger(config.LOG_LEVEL, 'api');
-  const db = openDb({ url: options.redisUrl ?? servers().redisUrl, prefix, log });
+  const redisUrl = options.redisUrl ?? servers().redisUrl;
+  const db = openDb({ url: redisUrl, prefix, log, ...redisPatience(redisUrl) });
   await waitForRedis(db, 5000);
   const connection = await Connection.connect({
     address: options.temporalAddress ?? servers().temporalAddress,

@@ -25,7 +25,7 @@ import { workerVersionOf } from '../../src/temporal/workerVersion.js';
 import { type WorkflowIds, workflowIds } from '../../src/temporal/workflowIds.js';
 import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { type Running, type Slots, startWorkers } from '../../src/worker.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { redisPatience, servers, uniquePrefix } from '../servers.js';
 
 export interface Received {
   path: string;
@@ -162,7 +162,13 @@ export async function startHarness(
   });
   const log = given.log ?? createLogger(process.env.TEST_LOG ?? 'silent', 'test');
   let offsetMs = 0;
-  const db = openDb({ url: config.REDIS_URL, prefix: config.KEY_PREFIX, log, clockOffsetMs: () => offsetMs });
+  const db = openDb({
+    url: config.REDIS_URL,
+    prefix: config.KEY_PREFIX,
+    log,
+    clockOffsetMs: () => offsetMs,
+    ...redisPatience(config.REDIS_URL),
+  });
   await waitForRedis(db, 5000);
   const connection = await NativeConnection.connect(config.temporalConnection);
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { redisPatience, servers, uniquePrefix } from '../servers.js';
 
 export interface Ran {
   status: number | null;
@@ -51,7 +51,12 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
     SECRETS_KEY: `k1:${Buffer.alloc(32, 7).toString('base64')}`,
     ...given,
   };
-  const db = openDb({ url: servers().redisUrl, prefix, log: createLogger('silent', 'test') });
+  const db = openDb({
+    url: servers().redisUrl,
+    prefix,
+    log: createLogger('silent', 'test'),
+    ...redisPatience(),
+  });
   await waitForRedis(db, 5000);
   const run: Cli['run'] = (args, options = {}) => runMain(args, { ...env, ...options.env }, options.input);
   return {

@@ -21,7 +21,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { redisPatience, servers, uniquePrefix } from '../servers.js';
 
 export const second = 1000;
 export const minute = 60 * second;
@@ -82,18 +82,15 @@ let count = 0;
 /** A client with a URL. */
 export async function newDeliveryClient(
   settings: Partial<DeliverySchedule> = {},
-  url?: string,
+  url = servers().redisUrl,
 ): Promise<DeliveryClient> {
   let offsetMs = 0;
   const db = openDb({
-    url: url ?? servers().redisUrl,
-    // The run's own Redis is only late on a busy machine, never gone.
-    ...(url === undefined && { commandTimeoutMs: 10_000 }),
+    url,
     prefix: uniquePrefix(),
     log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,
-    // A disk that is slow for a moment fails no test of a script.
-    commandTimeoutMs: 10_000,
+    ...redisPatience(url),
   });
   opened.add(db);
   await waitForRedis(db, 5000);
