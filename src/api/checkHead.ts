@@ -1,5 +1,5 @@
 import { ApiError } from './apiError.js';
-import type { Step } from './endpoint.js';
+import type { Step } from './composeSteps.js';
 
 /** Refuses requests that Node's server would refuse without a body: without Host, or with an unknown Expect. */
 export const checkHead: Step = (ctx, next) => {

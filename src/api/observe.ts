@@ -1,6 +1,6 @@
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
-import type { Step } from './endpoint.js';
+import type { Step } from './composeSteps.js';
 
 /**
  * Writes one log line and one measurement per request: the route's pattern, never the path, query or headers. Successes

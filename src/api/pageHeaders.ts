@@ -1,4 +1,4 @@
-import type { Step } from './endpoint.js';
+import type { Step } from './composeSteps.js';
 
 /** Isolates a page: it loads nothing, sends nothing, cannot be framed and sends no referrer to other sites. */
 export const pageHeaders: Step = (ctx, next) => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Step } from './endpoint.js';
+import type { Step } from './composeSteps.js';
 
 const acceptable = /^[A-Za-z0-9._-]{8,64}$/;
 

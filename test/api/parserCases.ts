@@ -6,7 +6,7 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import Router from '@koa/router';
 import { clientAddress } from '../../src/api/clientAddress.js';
-import type { StepContext } from '../../src/api/endpoint.js';
+import type { StepContext } from '../../src/api/composeSteps.js';
 import { bearerToken } from '../../src/api/steps/bearer.js';
 import { charsetOf } from '../../src/api/steps/body/charset.js';
 import { parseUrlencoded } from '../../src/api/steps/body/readForm.js';

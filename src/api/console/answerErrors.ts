@@ -1,5 +1,5 @@
 import { toApiError } from '../answerErrors.js';
-import type { ApiState, Step } from '../endpoint.js';
+import type { ApiState, Step } from '../composeSteps.js';
 import type { SessionState } from './access/session.js';
 import { html } from './html.js';
 import { answerPage } from './layout.js';

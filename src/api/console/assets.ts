@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Middleware } from 'koa';
 import { ApiError } from '../apiError.js';
-import { endpoint } from '../endpoint.js';
+import { composeSteps } from '../composeSteps.js';
 import { consoleHeaders } from './headers.js';
 
 const { resolve } = createRequire(import.meta.url);
@@ -38,7 +38,7 @@ export function assetUrl(name: string): string {
 }
 
 /** GET /console/assets/{name}: browsers keep it for a year, because changed content has a new address. */
-export const assetEndpoint: Middleware[] = endpoint(consoleHeaders, async (ctx) => {
+export const assetEndpoint: Middleware[] = composeSteps(consoleHeaders, async (ctx) => {
   const { name = '' } = ctx.params;
   const found = assets.get(name);
   if (found === undefined) throw new ApiError('not_found', 'There is nothing at this address');

@@ -1,4 +1,4 @@
-import type { Step } from '../endpoint.js';
+import type { Step } from '../composeSteps.js';
 
 /**
  * For every answer of the console: a page loads files of this service only, has no script in its source, and no other

@@ -1,7 +1,7 @@
 import type Router from '@koa/router';
 import { ApiError } from '../apiError.js';
+import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
 import { createLinkEndpoint } from './access/createLink.js';
 import { openEndpoint, openPage, signOutEndpoint } from './access/open.js';
 import { answerErrorsAsPages } from './answerErrors.js';
@@ -27,7 +27,7 @@ import { sitePage } from './pages/site.js';
 import { sitesPage } from './pages/sites.js';
 import { verifyPage } from './pages/verify.js';
 
-const nowherePage = endpoint(consoleHeaders, answerErrorsAsPages, () => {
+const nowherePage = composeSteps(consoleHeaders, answerErrorsAsPages, () => {
   throw new ApiError('not_found', 'There is nothing at this address');
 });
 

@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { requireSession, requireSite, type SessionState } from './access/session.js';
 import { answerErrorsAsPages } from './answerErrors.js';
@@ -8,7 +8,7 @@ import { consoleHeaders } from './headers.js';
 
 /** A page of the account: headers, errors as pages, the session, the account's rate of pages. */
 export function pageSteps<State extends SessionState>(deps: ApiDeps, ...steps: Step<State>[]): Middleware[] {
-  return endpoint<State>(
+  return composeSteps<State>(
     consoleHeaders,
     answerErrorsAsPages,
     requireSession(deps),

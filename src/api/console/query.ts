@@ -1,4 +1,4 @@
-import type { ApiState } from '../endpoint.js';
+import type { ApiState } from '../composeSteps.js';
 import { parametersOf } from '../steps/readQuery.js';
 
 /** Returns a parameter of the query; undefined if it is absent or left empty in a form. @throws ApiError 400 */

@@ -3,8 +3,8 @@ import { mintAccessToken } from '../../redis/records/accessTokens.js';
 import { isClientId } from '../../redis/records/accounts.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { clientAddress } from '../clientAddress.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import type { Form } from '../steps/body/form.js';
 import { readForm } from '../steps/body/readForm.js';
 import { createTokenLimits, type TokenLimits } from '../steps/tokenLimits.js';
@@ -12,7 +12,7 @@ import { createTokenLimits, type TokenLimits } from '../steps/tokenLimits.js';
 /** POST /oauth/access_token: mints a token for an account's credentials (contract, section 1). */
 export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
   const limits = createTokenLimits(deps.db, deps.config.TOKEN_RATE_PER_SECOND);
-  return endpoint<TokenState>(
+  return composeSteps<TokenState>(
     noStore,
     logRefusal(deps),
     readForm,

@@ -1,15 +1,15 @@
 import type { Middleware } from 'koa';
 import { explainAsset } from '../../redis/owed/decisions.js';
 import { ApiError } from '../apiError.js';
+import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
 import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 import { presentTime } from './presentTime.js';
 
 /** GET /assets/{platform_id}: explains why something was or was not sent about an asset. */
 export function assetEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<PublisherState>(...publisherSteps(db), async (ctx) => {
+  return composeSteps<PublisherState>(...publisherSteps(db), async (ctx) => {
     const { platformId = '' } = ctx.params;
     const found = await explainAsset(db, ctx.state.client.clientToken, platformId);
     if (!found.lastEvent && found.knownSegments === 0) {

@@ -3,8 +3,8 @@ import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { unavailable } from '../apiError.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { type Exchange, type Sent, sendChecks } from '../receiverCheck/checks.js';
 import { type Judged, judgeRefused, judgeRepeat, judgeSlow, judgeTaken } from '../receiverCheck/verdicts.js';
 import { limitAccount } from '../steps/accountRate.js';
@@ -15,7 +15,7 @@ import { chooseUrl, type TestState } from './testNotification.js';
 
 /** POST /push_notifications/check: sends good and bad notifications and shows the receiver's answers. Changes no state. */
 export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<TestState>(...publisherSteps(deps.db), ...checkSteps(deps));
+  return composeSteps<TestState>(...publisherSteps(deps.db), ...checkSteps(deps));
 }
 
 /** Returns the steps after the caller and the client are known. */

@@ -5,8 +5,8 @@ import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import { getEndpoint } from '../../redis/records/endpoint.js';
 import { getRegistration } from '../../redis/records/registrations.js';
+import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { requireToken, type TokenState } from '../steps/bearer.js';
 import { readLimit, unknownCursor } from '../steps/body/readLimit.js';
@@ -16,7 +16,7 @@ import { readQuery } from '../steps/readQuery.js';
 /** GET /clients: lists the account's clients and their states, page by page. */
 export function clientsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
-  return endpoint<TokenState>(noStore, requireToken(db), limitAccount(deps, 'records'), async (ctx) => {
+  return composeSteps<TokenState>(noStore, requireToken(db), limitAccount(deps, 'records'), async (ctx) => {
     const page = await pageOfClients(
       db,
       ctx.state.token.accountId,

@@ -8,8 +8,8 @@ import type { Claim, Held } from '../../redis/owed/claim.js';
 import type { SpanAttributes } from '../../tracing.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import type { ErrorCode } from '../errors.js';
 import { requireToken, type TokenState } from '../steps/bearer.js';
 import { readBody } from '../steps/body/readBody.js';
@@ -19,7 +19,7 @@ import { type TraceState, traceRequest } from '../steps/traceRequest.js';
 
 /** POST /enrichments: accepts enrichment events from the platform (contract, section 4). */
 export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<EnrichmentState>(
+  return composeSteps<EnrichmentState>(
     traceRequest(deps.tracing, '/enrichments'),
     requireToken(deps.db),
     requireEnrichmentsScope,

@@ -6,8 +6,8 @@ import {
 } from '../../redis/notifications/notificationPages.js';
 import { type NotificationState, notificationStates } from '../../redis/notifications/notifications.js';
 import { badParameter } from '../apiError.js';
+import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { readLimit } from '../steps/body/readLimit.js';
 import { cursorOf, readCursor } from '../steps/notificationCursor.js';
@@ -18,7 +18,7 @@ import { presentNotification } from './presentNotification.js';
 /** GET /notifications: lists notifications, newest first, page by page. */
 export function notificationsEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
-  return endpoint<PublisherState>(...publisherSteps(db), limitAccount(deps, 'records'), async (ctx) => {
+  return composeSteps<PublisherState>(...publisherSteps(db), limitAccount(deps, 'records'), async (ctx) => {
     const filter = readFilter(readQuery(ctx, parameterNames));
     const page = await listNotifications(db, ctx.state.client.clientToken, filter);
     ctx.body = {

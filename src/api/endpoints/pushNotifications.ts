@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import { getEndpoint } from '../../redis/records/endpoint.js';
+import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
 import {
   type PublisherState,
   publisherSteps,
@@ -12,7 +12,7 @@ import { presentOptionalTime, presentTime } from './presentTime.js';
 
 /** GET /push_notifications: shows the registration of a client and the state of its endpoint. */
 export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<PublisherState & RegistrationState>(
+  return composeSteps<PublisherState & RegistrationState>(
     ...publisherSteps(db),
     requireRegistration(db),
     async (ctx) => {

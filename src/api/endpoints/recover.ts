@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { recoverFailed } from '../../redis/notifications/notifications.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkedBody } from '../steps/body/checkedBody.js';
@@ -16,7 +16,7 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /notifications/recover: makes notifications owed again that ended as failed in a span of time. */
 export function recoverEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<RecoverState>(
+  return composeSteps<RecoverState>(
     ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,

@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
 import { makeDue } from '../../redis/notifications/notifications.js';
 import { startRedeliver } from '../../temporal/redeliver.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
 import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
 import { publisherSteps, type RegistrationState, requireRegistration } from '../steps/publisher.js';
@@ -12,7 +12,7 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /notifications/{id}/redeliver: sends it again now. A waiting one is due immediately, an ended one gets one attempt. */
 export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<RedeliverState>(...publisherSteps(deps.db), ...redeliverSteps(deps));
+  return composeSteps<RedeliverState>(...publisherSteps(deps.db), ...redeliverSteps(deps));
 }
 
 export type RedeliverState = NotificationStepState & RegistrationState;

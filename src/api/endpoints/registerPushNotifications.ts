@@ -14,8 +14,8 @@ import { tellStateChange } from '../../tellStateChange.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from '../steps/bearer.js';
@@ -27,7 +27,7 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /register_push_notifications: sets the one URL of a client (contract, section 2). */
 export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<RegistrationState>(
+  return composeSteps<RegistrationState>(
     readParameters,
     checkAccessToken(deps),
     checkClientToken(deps),

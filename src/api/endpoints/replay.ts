@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import { replayDelivered } from '../../redis/notifications/replay.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { readBody } from '../steps/body/readBody.js';
@@ -14,7 +14,7 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /notifications/replay: makes assets owed again that had a notification delivered in a span of time. */
 export function replayEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<RecoverState>(
+  return composeSteps<RecoverState>(
     ...publisherSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,

@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
 import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
 import { tellStateChange } from '../../tellStateChange.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
 import {
   type PublisherState,
@@ -15,7 +15,7 @@ import { wakeClient } from './wakeClient.js';
 
 /** POST /push_notifications/resume: makes a suspended or failing endpoint be probed now, then drained. */
 export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<ResumeState>(...publisherSteps(deps.db), ...resumeSteps(deps));
+  return composeSteps<ResumeState>(...publisherSteps(deps.db), ...resumeSteps(deps));
 }
 
 export type ResumeState = PublisherState & RegistrationState;

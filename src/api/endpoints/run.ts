@@ -3,8 +3,8 @@ import { runIdPattern } from '../../ids.js';
 import { type Progress, progressOf } from '../../redis/runs/progress.js';
 import { getRun, type Run, type RunSums, sumRun } from '../../redis/runs/runs.js';
 import { ApiError } from '../apiError.js';
+import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { requireToken, type TokenState } from '../steps/bearer.js';
 import { noStore } from '../steps/publisher.js';
@@ -15,7 +15,7 @@ import { presentTime } from './presentTime.js';
 /** GET /runs/{run_id}: counts the results of an analysis run's events for the platform. */
 export function runEndpoint(deps: ApiDeps): Middleware[] {
   const { db } = deps;
-  return endpoint<TokenState>(
+  return composeSteps<TokenState>(
     noStore,
     requireToken(db),
     requireEnrichmentsScope,

@@ -7,8 +7,8 @@ import {
   rotationWaitMs,
 } from '../../redis/records/signingSecrets.js';
 import { tooMany } from '../apiError.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { auditCall } from '../steps/auditCall.js';
 import type { TokenState } from '../steps/bearer.js';
 import { insufficientScope } from '../steps/insufficientScope.js';
@@ -17,7 +17,7 @@ import { presentOptionalTime } from './presentTime.js';
 
 /** GET /push_notifications/signing_secret: shows the client's secret, which it has with or without a URL. */
 export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
+  return composeSteps<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
 }
 
 /** Returns the steps that follow once the caller and the client are known. */
@@ -34,7 +34,7 @@ export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
 
 /** POST /push_notifications/signing_secret: makes a new one; at most ten previous ones still sign for 24 h each. */
 export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
+  return composeSteps<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
 }
 
 /** Returns the steps that follow once the caller and the client are known. */

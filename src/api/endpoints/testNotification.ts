@@ -8,8 +8,8 @@ import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { badParameter } from '../apiError.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { endpoint, type Step } from '../endpoint.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkUrl } from '../steps/checkUrl.js';
@@ -19,7 +19,7 @@ import { limitSends } from '../steps/sendLimit.js';
 
 /** POST /push_notifications/test: sends one test notification now and answers its result. Changes no state. */
 export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<TestState>(...publisherSteps(deps.db), ...testSteps(deps));
+  return composeSteps<TestState>(...publisherSteps(deps.db), ...testSteps(deps));
 }
 
 /** Returns the steps that follow once the caller and the client are known. */

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Middleware } from 'koa';
-import { endpoint, type Step } from '../endpoint.js';
+import { composeSteps, type Step } from '../composeSteps.js';
 import { pageHeaders } from '../pageHeaders.js';
 import { pageScript, pageStyle } from './docsPage.js';
 import { openapi } from './openapi.js';
@@ -31,7 +31,7 @@ const page = `<!doctype html>
 `;
 
 /** GET /docs: shows the description. */
-export const docsEndpoint: Middleware[] = endpoint(pageHeaders, pagePolicy, async (ctx) => {
+export const docsEndpoint: Middleware[] = composeSteps(pageHeaders, pagePolicy, async (ctx) => {
   ctx.type = 'html';
   ctx.body = page;
 });
@@ -55,7 +55,7 @@ export const docsFileEndpoints = Object.entries(files).map(
 /** Answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
 function fileEndpoint(type: string, read: () => Promise<Buffer>): Middleware[] {
   let packed: ReturnType<typeof pack> | undefined;
-  return endpoint(pageHeaders, async (ctx) => {
+  return composeSteps(pageHeaders, async (ctx) => {
     packed ??= pack(read).catch((err: unknown) => {
       packed = undefined;
       throw err;

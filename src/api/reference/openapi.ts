@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa';
-import { endpoint } from '../endpoint.js';
+import { composeSteps } from '../composeSteps.js';
 import { pageHeaders } from '../pageHeaders.js';
 import { endpointCalls } from './calls/endpoint.js';
 import { noticeCalls } from './calls/notices.js';
@@ -16,7 +16,7 @@ import { headers, schemas } from './schemas.js';
 import { webhooks } from './webhook.js';
 
 /** GET /openapi.json: describes every call, the notification and the notices, for programs. */
-export const openapiEndpoint: Middleware[] = endpoint(pageHeaders, async (ctx) => {
+export const openapiEndpoint: Middleware[] = composeSteps(pageHeaders, async (ctx) => {
   ctx.body = openapi;
 });
 

@@ -6,8 +6,8 @@
  * 429 also has Retry-After, for the same moment.
  */
 import { tooMany } from '../apiError.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import type { Step } from '../endpoint.js';
 import type { TokenState } from './bearer.js';
 import { sharedWindow } from './sharedWindow.js';
 

@@ -1,7 +1,7 @@
 import { recordCall } from '../../redis/records/auditCalls.js';
 import { clientAddress } from '../clientAddress.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import type { Step } from '../endpoint.js';
 import type { TokenState } from './bearer.js';
 import type { ClientState } from './ownClient.js';
 

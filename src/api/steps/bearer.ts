@@ -3,7 +3,7 @@ import type { Db } from '../../redis/connection/db.js';
 import { shareReads } from '../../redis/connection/shareReads.js';
 import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
 import { ApiError, badParameter } from '../apiError.js';
-import type { Step } from '../endpoint.js';
+import type { Step } from '../composeSteps.js';
 import { parametersOf } from './readQuery.js';
 
 export interface TokenState {

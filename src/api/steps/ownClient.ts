@@ -1,7 +1,7 @@
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, getClient } from '../../redis/records/clients.js';
 import { ApiError } from '../apiError.js';
-import type { Step } from '../endpoint.js';
+import type { Step } from '../composeSteps.js';
 import type { TokenState } from './bearer.js';
 import { required } from './readQuery.js';
 

@@ -2,7 +2,7 @@ import { isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { getNotification, type NotificationRecord } from '../../redis/notifications/notifications.js';
 import { ApiError } from '../apiError.js';
-import type { Step } from '../endpoint.js';
+import type { Step } from '../composeSteps.js';
 import type { PublisherState } from './publisher.js';
 
 export interface NotificationStepState extends PublisherState {

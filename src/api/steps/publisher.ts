@@ -2,7 +2,7 @@ import type { Db } from '../../redis/connection/db.js';
 import type { Registration } from '../../redis/records/registrations.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { ApiError } from '../apiError.js';
-import type { Step } from '../endpoint.js';
+import type { Step } from '../composeSteps.js';
 import { requireToken, type TokenState } from './bearer.js';
 import { type ClientState, requireOwnClient } from './ownClient.js';
 

@@ -1,5 +1,5 @@
 import { badParameter } from '../apiError.js';
-import type { ApiState } from '../endpoint.js';
+import type { ApiState } from '../composeSteps.js';
 import { type Parameter, type Parameters, parseParameters, rawUrlHint, shown } from './parameters.js';
 
 interface Asked {

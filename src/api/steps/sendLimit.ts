@@ -1,7 +1,7 @@
 import type { Db } from '../../redis/connection/db.js';
 import { takeSendCall } from '../../redis/records/sendLimit.js';
 import { tooMany } from '../apiError.js';
-import type { Step } from '../endpoint.js';
+import type { Step } from '../composeSteps.js';
 import type { ClientState } from './ownClient.js';
 
 /**

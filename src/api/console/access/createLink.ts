@@ -7,8 +7,8 @@ import {
 } from '../../../redis/records/consoleSessions.js';
 import { badParameter } from '../../apiError.js';
 import { clientAddress } from '../../clientAddress.js';
+import { composeSteps, type Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { endpoint, type Step } from '../../endpoint.js';
 import { presentTime } from '../../endpoints/presentTime.js';
 import { limitAccount } from '../../steps/accountRate.js';
 import { requireToken, type TokenState } from '../../steps/bearer.js';
@@ -23,7 +23,7 @@ interface LinkState extends TokenState {
 
 /** POST /console_sessions: makes a link that opens the account's console once, within 15 minutes. */
 export function createLinkEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<LinkState>(
+  return composeSteps<LinkState>(
     noStore,
     requireToken(deps.db),
     limitAccount(deps, 'console') as Step<LinkState>,

@@ -2,8 +2,8 @@
 import type { Middleware } from 'koa';
 import { endConsoleSession, openConsoleLink } from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
+import { composeSteps, type Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { endpoint, type Step } from '../../endpoint.js';
 import type { Form } from '../../steps/body/form.js';
 import { readForm } from '../../steps/body/readForm.js';
 import { answerErrorsAsPages } from '../answerErrors.js';
@@ -15,7 +15,7 @@ import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 import { secretOf } from './session.js';
 
 /** GET /console/open: the script sends the token after `#`; without a token the page says how to get a link. */
-export const openPage: Middleware[] = endpoint(consoleHeaders, async (ctx) => {
+export const openPage: Middleware[] = composeSteps(consoleHeaders, async (ctx) => {
   answerPage(ctx, { title: 'Open the console', body: howToGetALink() });
 });
 
@@ -34,7 +34,7 @@ ${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
 
 /** POST /console/open: uses up the link and begins a session. */
 export function openEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<{ form: Form }>(consoleHeaders, answerErrorsAsPages, readForm, async (ctx) => {
+  return composeSteps<{ form: Form }>(consoleHeaders, answerErrorsAsPages, readForm, async (ctx) => {
     if (!isSameOrigin(ctx.req, deps.config)) throw otherSite();
     const given = ctx.state.form.get('link') ?? '';
     const secret = await openConsoleLink(deps.db, given.slice(given.lastIndexOf('#') + 1));
@@ -65,7 +65,7 @@ export function signOutEndpoint(deps: ApiDeps): Middleware[] {
     ctx.status = 303;
     ctx.set('Location', '/console/open');
   };
-  return endpoint(consoleHeaders, answerErrorsAsPages, signOut);
+  return composeSteps(consoleHeaders, answerErrorsAsPages, signOut);
 }
 
 const otherSite = () => new ApiError('insufficient_scope', 'This form was sent by a page of another site');

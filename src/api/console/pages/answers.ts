@@ -1,8 +1,8 @@
 /** The answers to the forms of a site: the API's own steps do the work, and a page shows their answer. */
 import type { Middleware } from 'koa';
 import { badParameter } from '../../apiError.js';
+import { composeSteps, type Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { endpoint, type Step } from '../../endpoint.js';
 import { type RecoverState, recoverSteps } from '../../endpoints/recover.js';
 import { type RedeliverState, redeliverSteps } from '../../endpoints/redeliver.js';
 import { type ResumeState, resumeSteps } from '../../endpoints/resume.js';
@@ -44,7 +44,7 @@ export function answerForm<State extends FormState>(
       body: html`<div id="result" class="notice ${tone}" role="status" tabindex="-1">${present(answer, ctx.state)}</div>`,
     });
   };
-  return endpoint<State>(
+  return composeSteps<State>(
     consoleHeaders,
     answerErrorsAsPages,
     requireSession(deps),

@@ -4,8 +4,8 @@ import {
   requestHeaderNames,
   setRequestHeaders,
 } from '../../../redis/records/requestHeaders.js';
+import { composeSteps, type Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { endpoint, type Step } from '../../endpoint.js';
 import { auditCall } from '../../steps/auditCall.js';
 import { readBody } from '../../steps/body/readBody.js';
 import { readJson } from '../../steps/body/readJson.js';
@@ -17,7 +17,7 @@ import { headersOf } from './readHeaders.js';
 
 /** GET /push_notifications/headers: lists the names of a client's own request headers, never their values. */
 export function requestHeadersEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<PublisherState>(...publisherSteps(db), refuseParameters, async (ctx) => {
+  return composeSteps<PublisherState>(...publisherSteps(db), refuseParameters, async (ctx) => {
     ctx.body = { header_names: await requestHeaderNames(db, ctx.state.client.clientToken) };
   });
 }
@@ -33,7 +33,7 @@ const bodyAtMostBytes = 32 * 1024;
 /** PUT /push_notifications/headers: replaces all of the client's own request headers. */
 export function setRequestHeadersEndpoint(deps: ApiDeps): Middleware[] {
   const { db, secretBox } = deps;
-  return endpoint<SetState>(
+  return composeSteps<SetState>(
     ...publisherSteps(db),
     refuseParameters,
     requireSigningSecretsScope(db),

@@ -1,8 +1,8 @@
 import type { Middleware } from 'koa';
 import { toldAccount } from '../../../redis/connection/keys.js';
 import { createSigningSecret } from '../../../redis/records/signingSecrets.js';
+import { composeSteps } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { endpoint } from '../../endpoint.js';
 import { auditCall } from '../../steps/auditCall.js';
 import { refuseWhileTenStillSign, requireSigningSecretsScope, rotateOrRefuse } from '../signingSecret.js';
 import { type AccountState, accountSteps, type NoticesState, requireNoticesUrl } from './steps.js';
@@ -12,7 +12,7 @@ type SecretState = AccountState & NoticesState;
 /** GET /notices/signing_secret: shows the secret that verifies the account's notices. */
 export function noticesSecretEndpoint(deps: ApiDeps): Middleware[] {
   const { db, secretBox } = deps;
-  return endpoint<SecretState>(
+  return composeSteps<SecretState>(
     ...accountSteps(db),
     requireNoticesUrl(db),
     requireSigningSecretsScope(db),
@@ -25,7 +25,7 @@ export function noticesSecretEndpoint(deps: ApiDeps): Middleware[] {
 
 /** POST /notices/signing_secret: makes a new one; previous ones still sign for 24 h each, at most ten of them. */
 export function rotateNoticesSecretEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<SecretState>(
+  return composeSteps<SecretState>(
     ...accountSteps(deps.db),
     requireNoticesUrl(deps.db),
     requireSigningSecretsScope(deps.db),

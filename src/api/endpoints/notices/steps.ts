@@ -1,7 +1,7 @@
 import type { Db } from '../../../redis/connection/db.js';
 import { getNoticesUrl, type NoticesUrl } from '../../../redis/records/notices.js';
 import { ApiError } from '../../apiError.js';
-import type { Step } from '../../endpoint.js';
+import type { Step } from '../../composeSteps.js';
 import { requireToken, type TokenState } from '../../steps/bearer.js';
 import { noStore } from '../../steps/publisher.js';
 import { refuseUnknownParameters } from '../../steps/readQuery.js';

@@ -4,8 +4,8 @@ import { needsLookup } from '../../../outgoing/target.js';
 import { toldAccount } from '../../../redis/connection/keys.js';
 import { type NoticesUrl, removeNoticesUrl, setNoticesUrl } from '../../../redis/records/notices.js';
 import { urlWithoutQuery } from '../../../urlWithoutQuery.js';
+import { composeSteps, type Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { endpoint, type Step } from '../../endpoint.js';
 import { limitAccount } from '../../steps/accountRate.js';
 import { auditCall } from '../../steps/auditCall.js';
 import { checkedBody } from '../../steps/body/checkedBody.js';
@@ -17,7 +17,7 @@ import { type AccountState, accountSteps, type NoticesState, requireNoticesUrl }
 
 /** PUT /notices: sets or replaces the URL that gets the notices of the account. */
 export function setNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
-  return endpoint<PutState>(
+  return composeSteps<PutState>(
     ...accountSteps(deps.db),
     readBody(bodyAtMostBytes),
     readJson,
@@ -72,15 +72,19 @@ const storeUrl =
 
 /** GET /notices: shows the URL, and whether its receiver accepts notices. */
 export function noticesUrlEndpoint({ db }: ApiDeps): Middleware[] {
-  return endpoint<AccountState & NoticesState>(...accountSteps(db), requireNoticesUrl(db), async (ctx) => {
-    ctx.body = present(ctx.state.notices);
-  });
+  return composeSteps<AccountState & NoticesState>(
+    ...accountSteps(db),
+    requireNoticesUrl(db),
+    async (ctx) => {
+      ctx.body = present(ctx.state.notices);
+    },
+  );
 }
 
 /** DELETE /notices: removes the URL with its signing secrets; notices that were not delivered yet are cancelled. */
 export function removeNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
   const { db, durability } = deps;
-  return endpoint<AccountState & NoticesState>(
+  return composeSteps<AccountState & NoticesState>(
     ...accountSteps(db),
     requireNoticesUrl(db),
     auditCall<AccountState & NoticesState>(deps, {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Context, Middleware, Request } from 'koa';
 import { koaBody } from 'koa-body';
 import { unreadableBody } from '../../apiError.js';
-import type { Step } from '../../endpoint.js';
+import type { Step } from '../../composeSteps.js';
 
 /** Reads the body's decompressed bytes with koa-body, as state.body, for any content type. */
 export function readBody(atMostBytes: number): Step<{ body: Buffer }> {

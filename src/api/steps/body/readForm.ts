@@ -1,5 +1,5 @@
 import { ApiError } from '../../apiError.js';
-import type { Step } from '../../endpoint.js';
+import type { Step } from '../../composeSteps.js';
 import { pairsOf } from '../parameters.js';
 import { type Charset, charsetOf, formDecoded } from './charset.js';
 import { type Form, formOf } from './form.js';

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { unreadableBody } from '../../apiError.js';
-import type { Step } from '../../endpoint.js';
+import type { Step } from '../../composeSteps.js';
 
 /**
  * Parses state.body as state.json; undefined if there is no body. RFC 8259, section 8.1: only UTF-8. Invalid bytes

@@ -25,7 +25,7 @@ export type Step<State = unknown> = (ctx: StepContext<State>, next: Next) => unk
  * Composes an endpoint from its steps, in this order. For the router they are one middleware; otherwise it would
  * compose them for each request.
  */
-export function endpoint<State>(...steps: Step<State>[]): Middleware[] {
+export function composeSteps<State>(...steps: Step<State>[]): Middleware[] {
   const run = compose(steps);
   return [(ctx, next) => run(ctx as DefaultContext & StepContext<State>, next)];
 }
