@@ -28,11 +28,13 @@ describe('GET /events/{event_id}', () => {
     await receiver.close();
   });
 
-  async function event(id: string): Promise<{ status: number; body: Json }> {
-    const path = `/events/${encodeURIComponent(id)}?client_token=${customer.client_token}`;
-    const answer = await fetch(api.url + path, { headers: { authorization: `Bearer ${token}` } });
+  async function get(path: string): Promise<{ status: number; body: Json }> {
+    const answer = await fetch(`${api.url}${path}?client_token=${customer.client_token}`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
     return { status: answer.status, body: (await answer.json()) as Json };
   }
+  const event = (id: string) => get(`/events/${encodeURIComponent(id)}`);
   const register = () => h.registerUrl(customer.client_token, receiver.url);
   const publish = (asset: string, eventId: string, segments?: string[]) =>
     h.publish({ client: customer.client_token, asset, eventId, ...(segments && { segments }) });
@@ -70,6 +72,29 @@ describe('GET /events/{event_id}', () => {
     await until('a later millisecond', () => Date.now() > Date.parse(String(body.accepted_at)) + 1);
     const other = await publish('vid-2', 'an-1');
     assert.equal((await event('an-1')).body.notification_id, other.id);
+  });
+
+  it('answers the platform, for any client, as it answers the customer; the same for GET /assets/{platform_id}', async () => {
+    await register();
+    await publish('vid-1', 'an-1');
+    await until('delivered', async () => (await event('an-1')).body.state === 'delivered');
+    const calls = ['/events/an-1', '/assets/vid-1'];
+    const toCustomer = await Promise.all(calls.map(get));
+    token = await newToken(api, await newCustomer(api, ['enrichments']));
+    assert.deepEqual(await Promise.all(calls.map(get)), toCustomer);
+    assert.equal((await event('an-2')).body.code, 'unknown_event');
+    assert.equal((await get('/notifications')).body.code, 'invalid_client_token');
+    customer = { ...customer, client_token: 'NOBODY' as typeof customer.client_token };
+    assert.deepEqual(
+      (await Promise.all(calls.map(get))).map(({ status, body }) => [status, body.code]),
+      calls.map(() => [401, 'invalid_client_token']),
+    );
+  });
+
+  it('answers 401 to a customer that asks for the client of another', async () => {
+    token = await newToken(api, await newCustomer(api));
+    for (const path of ['/events/an-1', '/assets/vid-1'])
+      assert.equal((await get(path)).body.code, 'invalid_client_token');
   });
 
   it('finds the event among thousands of notifications', async () => {

@@ -102,6 +102,8 @@ export const urlCodes = [
 /** The last sentence of a description: any token of the account may make the call. */
 export const anyScope =
   'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.';
+/** The same for a call that the platform may make, too. */
+export const anyScopeOrPlatform = `${anyScope} The platform’s token (scope \`enrichments\`) is accepted for every client.`;
 /** The same for a call that `requireSigningSecretsScope` guards. */
 export const secretScope =
   'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.';

@@ -18,6 +18,17 @@ export const requireOwnClient =
     await next();
   };
 
+/** The same, but a token of the platform (scope `enrichments`) may name any client. */
+export const requireOwnClientOrPlatform =
+  (db: Db): Step<TokenState & ClientState> =>
+  async (ctx, next) => {
+    const { value: clientToken } = required(ctx, 'client_token');
+    const { accountId, scopes } = ctx.state.token;
+    const client = scopes.includes('enrichments') ? await getClient(db, clientToken) : undefined;
+    ctx.state.client = client ?? (await ownClientOrRefuse(db, clientToken, accountId));
+    await next();
+  };
+
 /** @throws ApiError 401, the same for a client that does not exist and for another account's */
 export async function ownClientOrRefuse(db: Db, clientToken: string, accountId: string): Promise<Client> {
   const client = await getClient(db, clientToken);

@@ -4,7 +4,7 @@ import { getRegistration } from '../../redis/records/registrations.js';
 import { ApiError } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import { requireToken, type TokenState } from './bearer.js';
-import { type ClientState, requireOwnClient } from './ownClient.js';
+import { type ClientState, requireOwnClient, requireOwnClientOrPlatform } from './ownClient.js';
 
 export type PublisherState = TokenState & ClientState;
 
@@ -15,6 +15,11 @@ export interface RegistrationState {
 /** Returns the steps that each call of a publisher about one client begins with. */
 export function publisherSteps(db: Db): Step<PublisherState>[] {
   return [noStore, requireToken(db), requireOwnClient(db)];
+}
+
+/** Returns the steps of a call that explains what became of an event: the platform may ask, too. */
+export function explainingSteps(db: Db): Step<PublisherState>[] {
+  return [noStore, requireToken(db), requireOwnClientOrPlatform(db)];
 }
 
 /** Forbids storing the answer: it may hold secrets and is soon out of date. */

@@ -1,6 +1,15 @@
 import { eventIdPattern } from '../../../ids.js';
 import { recoverBody } from '../../endpoints/recover.js';
-import { answer, anyScope, inPath, jsonBody, publisherCall, query, rateHeaders } from '../call.js';
+import {
+  answer,
+  anyScope,
+  anyScopeOrPlatform,
+  inPath,
+  jsonBody,
+  publisherCall,
+  query,
+  rateHeaders,
+} from '../call.js';
 import {
   listOf,
   matching,
@@ -161,7 +170,7 @@ export const notificationCalls = {
       operationId: 'explainEvent',
       tag: 'Notifications',
       summary: 'Show the result of an event',
-      description: `Shows the newest kept notification that names the event. An event that made none is found by its asset only. Counts towards the account’s rate \`records\`. ${anyScope}`,
+      description: `Shows the newest kept notification that names the event. An event that made none is found by its asset only. Counts towards the account’s rate \`records\`. ${anyScopeOrPlatform}`,
       parameters: [inPath('event_id', 'The event.', matching(eventIdPattern, 'an-7731'))],
       success: { '200': answer('The notification.', ref('Notification'), delivered, rateHeaders) },
       codes: ['unknown_event', 'too_many_requests'],
@@ -172,7 +181,7 @@ export const notificationCalls = {
       operationId: 'explainAsset',
       tag: 'Notifications',
       summary: 'Explain what was sent about an asset',
-      description: `Says why something was or was not sent: the last event, the decision about it, the last notification. ${anyScope}`,
+      description: `Says why something was or was not sent: the last event, the decision about it, the last notification. ${anyScopeOrPlatform}`,
       parameters: [inPath('platform_id', 'The asset.', platformIdText)],
       success: {
         '200': answer(
