@@ -66,7 +66,9 @@ describe('The Temporal UI', () => {
       const { nextAttemptAt = 0 } = (await h.notification(client, id)) ?? {};
       const shownAt =
         Number(pending.scheduledTime?.seconds) * 1000 + (pending.scheduledTime?.nanos ?? 0) / 1e6;
-      assert.ok(Math.abs(shownAt - nextAttemptAt) < 1000, `${shownAt} is shown, ${nextAttemptAt} is due`);
+      // Temporal counts the 2 s from when it is told of the failure.
+      assert.ok(shownAt > nextAttemptAt - 1000, `${shownAt} is shown, ${nextAttemptAt} is due`);
+      assert.ok(shownAt < Date.now() + 3000, `${shownAt} is shown`);
     }
     const { milliseconds, ...result } = await handle.result();
     assert.deepEqual(result, { state: 'delivered', status: 200 });
@@ -177,9 +179,8 @@ describe('The Temporal UI', () => {
     await begin({ RETRY_SCHEDULE_SECONDS: '0.2' });
     const gate = startGate();
     receiver.answer = async () => {
-      if (receiver.received.length > 1) return 200;
       await gate.closed;
-      return 500;
+      return receiver.received.length > 1 ? 200 : 500;
     };
     const { id } = await h.publish({ client, asset: 'a' });
     const handle = await h.workflowOf(client, id);
@@ -187,7 +188,7 @@ describe('The Temporal UI', () => {
     await handle.cancel();
     await assert.rejects(handle.result(), (err: Error) => err.cause instanceof CancelledFailure);
     gate.open();
-    await until('it has failed', async () => (await h.notification(client, id))?.attempts.length === 1);
+    await until('it has failed', async () => (await h.notification(client, id))?.attempts.length);
     h.skip(120_000);
     await h.sweep();
     await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
