@@ -4,8 +4,8 @@ import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { type NoticeMetrics, noticeResults } from './notices/send.js';
 import { attemptErrors } from './outgoing/attempt-error.js';
 import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
+import { endpointStates } from './redis/records/endpointStates.js';
 import { noticeKinds } from './redis/records/owedNotices.js';
-import { endpointStates } from './redis/records/stateChanges.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/observeCalls.js';
 
 /** The metrics of the service. No account, client, asset or URL is ever a label. */

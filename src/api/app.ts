@@ -27,7 +27,7 @@ import { redeliverEndpoint } from './endpoints/redeliver.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
 import { replayEndpoint } from './endpoints/replay.js';
 import { resumeEndpointEndpoint } from './endpoints/resume.js';
-import { runEndpoint } from './endpoints/run.js';
+import { runEndpoint } from './endpoints/runs/run.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
 import { literalRoutes } from './literalRoutes.js';

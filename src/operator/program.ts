@@ -17,6 +17,7 @@ import { addRunCommands } from './commands/run.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
 import { addWatchCommand } from './commands/watch.js';
+import { createInSession } from './inSession.js';
 import type { Operator } from './operator.js';
 import { styled } from './terminal/colour.js';
 
@@ -31,8 +32,8 @@ Exit status: 0 done, 1 refused (the reason is on stderr), 2 wrong usage.
 The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those that
 "npm start" runs for this project folder. Every change is recorded; see "audit".`;
 
-/** @param operator passed to the commands; it may read `program.opts()` once a command runs */
-export function createProgram(operator: (program: Command) => Operator): Command {
+/** @param open called once a command runs: only then are `program.opts()` known */
+export function createProgram(open: () => Promise<Operator>): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
@@ -47,25 +48,23 @@ export function createProgram(operator: (program: Command) => Operator): Command
     .showHelpAfterError()
     .addHelpText('after', afterHelp)
     .exitOverride();
-  const handed = operator(program);
-  // Before anything is done under this name.
-  program.hook('preAction', () => handed.checkName());
-  addAccountCommands(program, handed);
-  addClientCommands(program, handed);
-  addRegistrationCommands(program, handed);
-  addNotificationCommands(program, handed);
-  addRunCommands(program, handed);
-  addNoticesCommands(program, handed);
-  addExplainCommand(program, handed);
-  addStatusCommand(program, handed);
-  addWatchCommand(program, handed);
-  addDoctorCommand(program, handed);
-  addReconcileCommand(program, handed);
-  addAuditCommand(program, handed);
-  addConsoleCommand(program, handed);
-  addExportCommands(program, handed);
-  addSecretsCommands(program, handed);
-  addDemoCommand(program, handed);
-  addCompletionCommand(program, handed);
+  const inSession = createInSession(open);
+  addAccountCommands(program, inSession);
+  addClientCommands(program, inSession);
+  addRegistrationCommands(program, inSession);
+  addNotificationCommands(program, inSession);
+  addRunCommands(program, inSession);
+  addNoticesCommands(program, inSession);
+  addExplainCommand(program, inSession);
+  addStatusCommand(program, inSession);
+  addWatchCommand(program, inSession);
+  addDoctorCommand(program, inSession);
+  addReconcileCommand(program, inSession);
+  addAuditCommand(program, inSession);
+  addConsoleCommand(program, inSession);
+  addExportCommands(program, inSession);
+  addSecretsCommands(program, inSession);
+  addDemoCommand(program, inSession);
+  addCompletionCommand(program, inSession);
   return program;
 }

@@ -24,7 +24,7 @@ const connectTimeoutMs = 5000;
 const redisTimeoutMs = 5000;
 const redisThereWithinMs = 1500;
 
-export function openSession(options: () => GlobalOptions): Session {
+export function openSession(options: GlobalOptions): Session {
   const running = once(runningHere);
   const config = once(() => readConfigBeside(running()?.environment ?? {}));
   let connection: Promise<Connection> | undefined;
@@ -67,7 +67,7 @@ export function openSession(options: () => GlobalOptions): Session {
     }
   });
 
-  const who = once(() => whoOf(options().as));
+  const who = once(() => whoOf(options.as));
   const warn = (line: string) => void process.stderr.write(`${line}\n`);
 
   return {
@@ -81,15 +81,15 @@ export function openSession(options: () => GlobalOptions): Session {
         ? `http://${hostInUrl(config().ADMIN_HOST)}:${config().ADMIN_PORT}`
         : undefined,
     answer(value, forPeople) {
-      const shown = options().json ? JSON.stringify(value, null, 2) : forPeople();
+      const shown = options.json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
     next(value, forPeople) {
-      process.stdout.write(`${options().json ? JSON.stringify(value) : forPeople()}\n`);
+      process.stdout.write(`${options.json ? JSON.stringify(value) : forPeople()}\n`);
     },
-    isWatched: () => process.stdout.isTTY === true && !options().json,
+    isWatched: () => process.stdout.isTTY === true && !options.json,
     tell(line) {
-      if (!options().json) process.stdout.write(`${line}\n`);
+      if (!options.json) process.stdout.write(`${line}\n`);
     },
     warn,
     checkName: () => void who(),

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { environmentSchema, readConfig } from '../../src/config.js';
-import { notificationStates } from '../../src/redis/notifications/notifications.js';
-import { endpointStates } from '../../src/redis/records/stateChanges.js';
+import { notificationStates } from '../../src/redis/notifications/notificationStates.js';
+import { endpointStates } from '../../src/redis/records/endpointStates.js';
 import { constant } from './constant.js';
 import { rowsOf, section } from './tables.js';
 

@@ -4,7 +4,7 @@ import {
   type NotificationFilter,
   orderOf,
 } from '../../redis/notifications/notificationPages.js';
-import { type NotificationState, notificationStates } from '../../redis/notifications/notifications.js';
+import { type NotificationState, notificationStates } from '../../redis/notifications/notificationStates.js';
 import { badParameter } from '../apiError.js';
 import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';

@@ -3,9 +3,10 @@
 import { enrichmentEvent } from '../../delivery/event.js';
 import { clientTokenPattern } from '../../ids.js';
 import type { AttemptError } from '../../outgoing/attempt-error.js';
-import { notificationStates, type WaitingReason } from '../../redis/notifications/notifications.js';
+import { notificationStates } from '../../redis/notifications/notificationStates.js';
+import type { WaitingReason } from '../../redis/notifications/notifications.js';
 import { decisions } from '../../redis/owed/decisions.js';
-import { endpointStates } from '../../redis/records/stateChanges.js';
+import { endpointStates } from '../../redis/records/endpointStates.js';
 import { errorCodes, oauthErrorOf, statusOf } from '../errors.js';
 import { defaultLimit, maxLimit } from '../steps/body/readLimit.js';
 import { cursorPattern } from '../steps/notificationCursor.js';

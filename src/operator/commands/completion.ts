@@ -1,19 +1,22 @@
 import { Argument, type Command } from 'commander';
-import { bashCompletion } from '../completion/bash.js';
-import { placesOf } from '../completion/places.js';
-import { zshCompletion } from '../completion/zsh.js';
-import type { Operator } from '../operator.js';
+import type { Shell } from '../actions/completion.js';
+import type { InSession } from '../inSession.js';
 
-const scripts = { bash: bashCompletion, zsh: zshCompletion };
+const actions = () => import('../actions/completion.js');
+const shells: readonly Shell[] = ['bash', 'zsh'];
 
-export function addCompletionCommand(program: Command, operator: Operator): void {
+export function addCompletionCommand(program: Command, inSession: InSession): void {
   program
     .command('completion')
     .description('print a script with which a shell completes commands and options')
-    .addArgument(new Argument('<shell>', 'which').choices(Object.keys(scripts)))
+    .addArgument(new Argument('<shell>', 'which').choices(shells))
     .addHelpText('after', '\nbash, zsh: source <(operator completion bash)')
-    .action((shell: keyof typeof scripts) => {
-      const script = scripts[shell](program.name(), placesOf(program));
-      operator.answer({ shell, script }, () => script);
-    });
+    .action(
+      inSession(
+        actions,
+        ({ completion }) =>
+          (operator, shell: Shell) =>
+            completion(operator, shell, program),
+      ),
+    );
 }

@@ -1,32 +1,11 @@
 import { Argument, type Command, Option } from 'commander';
-import type { ClientToken } from '../../ids.js';
-import { checkTarget } from '../../outgoing/target.js';
-import { targetPolicyOf } from '../../outgoing/targetPolicy.js';
-import {
-  type Endpoint,
-  getEndpoint,
-  getEndpoints,
-  pauseEndpoint,
-  resumeEndpoint,
-  unpauseEndpoint,
-} from '../../redis/records/endpoint.js';
-import {
-  changeRegistration,
-  getRegistration,
-  listRegistrations,
-  type Registration,
-  resetRegistration,
-} from '../../redis/records/registrations.js';
-import { endpointStates } from '../../redis/records/stateChanges.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
-import type { Operator } from '../operator.js';
-import { Refused } from '../refused.js';
-import { parseClientToken, requireClient } from '../requireClient.js';
-import { lastErrorOf } from '../terminal/lastError.js';
-import { fromNow, moment } from '../terminal/moment.js';
-import { facts, table } from '../terminal/table.js';
+import { endpointStates } from '../../redis/records/endpointStates.js';
+import type { InSession } from '../inSession.js';
+import { parseClientToken } from './clientToken.js';
 
-export function addRegistrationCommands(program: Command, operator: Operator): void {
+const actions = () => import('../actions/registration.js');
+
+export function addRegistrationCommands(program: Command, inSession: InSession): void {
   const registration = program
     .command('registration')
     .description('show and change the URL and state of clients');
@@ -36,177 +15,36 @@ export function addRegistrationCommands(program: Command, operator: Operator): v
     .command('show')
     .description("show a client's URL, its state and its owed notifications")
     .addArgument(client())
-    .action(async (token: ClientToken) => {
-      await requireClient(operator, token);
-      const found = await getRegistration(await operator.db(), token);
-      if (found === undefined) throw new Refused(`${token} has no URL.`);
-      const endpoint = await getEndpoint(await operator.db(), token);
-      operator.answer(present(found, endpoint), () =>
-        facts({
-          client: token,
-          url: found.url,
-          state: stateInWords(endpoint),
-          since: endpoint.lastChange && `${fromNow(endpoint.lastChange.atMs)}: ${endpoint.lastChange.why}`,
-          registered: moment(found.registeredAtMs),
-          owed: endpoint.owed,
-          'owed since': fromNow(endpoint.oldestOwedAt),
-          'last success': fromNow(endpoint.lastSuccessAt),
-          'last failure': fromNow(endpoint.lastFailureAt),
-          'last error': lastErrorOf(endpoint),
-          'next attempt': fromNow(endpoint.nextAttemptAt),
-          'in flight': endpoint.inFlight,
-        }),
-      );
-    });
+    .action(inSession(actions, ({ registrationShow }) => registrationShow));
 
   registration
     .command('list')
     .description('list every registration, or those in one state')
     .addOption(new Option('--state <state>', 'only in this state').choices(endpointStates))
-    .action(async ({ state }: { state?: Endpoint['state'] }) => {
-      const db = await operator.db();
-      const found = await listRegistrations(db);
-      const endpoints = await getEndpoints(
-        db,
-        found.map((registration) => registration.clientToken),
-      );
-      const rows = found
-        .map((registration, i) => ({ registration, endpoint: endpoints[i] as Endpoint }))
-        .filter(({ endpoint }) => state === undefined || endpoint.state === state);
-      operator.answer(
-        rows.map((row) => present(row.registration, row.endpoint)),
-        () =>
-          table(
-            ['CLIENT', 'STATE', 'OWED', 'SINCE', 'LAST SUCCESS', 'LAST ERROR', 'URL'],
-            rows.map(({ registration: r, endpoint: e }) => [
-              r.clientToken,
-              stateInWords(e),
-              e.owed,
-              fromNow(e.oldestOwedAt),
-              fromNow(e.lastSuccessAt),
-              lastErrorOf(e),
-              r.url,
-            ]),
-            state === undefined ? 'Nothing is registered.' : `No registration is ${state}.`,
-          ),
-      );
-    });
+    .action(inSession(actions, ({ registrationList }) => registrationList));
 
   registration
     .command('reset')
     .description('remove the URL; owed assets stay owed for 30 days and go to the next URL')
     .addArgument(client())
-    .action(async (token: ClientToken) => {
-      await requireClient(operator, token);
-      const reset = await resetRegistration(await operator.db(), token);
-      if (reset === undefined) throw new Refused(`${token} has no URL.`);
-      await operator.record({
-        what: 'registration reset',
-        target: token,
-        before: { url: urlWithoutQuery(reset.removed_url) },
-        after: { url: null, owed: reset.owed },
-      });
-      await operator.wake(token);
-      const answer = { client_token: token, removed_url: reset.removed_url, owed: reset.owed };
-      operator.answer(answer, () => facts(answer));
-    });
+    .action(inSession(actions, ({ registrationReset }) => registrationReset));
 
   registration
     .command('change')
     .description('replace the URL immediately, without a gap')
     .addArgument(client())
     .requiredOption('--url <url>', 'the new URL')
-    .action(async (token: ClientToken, { url }: { url: string }) => {
-      await requireClient(operator, token);
-      await checkTarget(url, targetPolicyOf(operator.config()));
-      const changed = await changeRegistration(await operator.db(), token, url);
-      if (changed === undefined)
-        throw new Refused(`${token} has no URL to change; its publisher registers one.`);
-      await operator.record({
-        what: 'registration change',
-        target: token,
-        before: { url: urlWithoutQuery(changed.previous_url) },
-        after: { url: urlWithoutQuery(changed.url) },
-      });
-      await operator.wake(token);
-      const answer = { client_token: token, previous_url: changed.previous_url, url: changed.url };
-      operator.answer(answer, () => facts(answer));
-    });
+    .action(inSession(actions, ({ registrationChange }) => registrationChange));
 
   registration
     .command('pause')
     .description('pause all deliveries; owed assets stay owed')
     .addArgument(client())
-    .action(async (token: ClientToken) => {
-      await requireClient(operator, token);
-      const db = await operator.db();
-      const before = await getEndpoint(db, token);
-      await pauseEndpoint(db, token);
-      await recordSwitch(token, 'pause', before);
-    });
+    .action(inSession(actions, ({ registrationPause }) => registrationPause));
 
   registration
     .command('resume')
     .description('end a pause, and probe a suspended or failing endpoint now; then drain')
     .addArgument(client())
-    .action(async (token: ClientToken) => {
-      await requireClient(operator, token);
-      const db = await operator.db();
-      const before = await getEndpoint(db, token);
-      await unpauseEndpoint(db, token);
-      await resumeEndpoint(db, token);
-      await recordSwitch(token, 'resume', before);
-    });
-
-  async function recordSwitch(token: ClientToken, verb: 'pause' | 'resume', before: Endpoint): Promise<void> {
-    const after = await getEndpoint(await operator.db(), token);
-    await operator.record({
-      what: `registration ${verb}`,
-      target: token,
-      before: { state: before.state },
-      after: { state: after.state },
-    });
-    await operator.wake(token);
-    const answer = {
-      client_token: token,
-      previous_state: before.state,
-      state: after.state,
-      owed: after.owed,
-    };
-    operator.answer(answer, () => {
-      const was = after.state === before.state ? '' : ` (was ${before.state})`;
-      return `${token} is ${after.state}${was}; owed: ${after.owed}.${whatFollows(verb, after)}`;
-    });
-  }
-}
-
-function present(registration: Registration, endpoint: Endpoint) {
-  return {
-    client_token: registration.clientToken,
-    account_id: registration.accountId,
-    url: registration.url,
-    state: endpoint.state,
-    held: endpoint.held,
-    state_since: moment(endpoint.lastChange?.atMs) ?? null,
-    state_reason: endpoint.lastChange?.why ?? null,
-    registered_at: moment(registration.registeredAtMs) ?? null,
-    owed: endpoint.owed,
-    owed_since: moment(endpoint.oldestOwedAt) ?? null,
-    last_success_at: moment(endpoint.lastSuccessAt) ?? null,
-    last_failure_at: moment(endpoint.lastFailureAt) ?? null,
-    last_error: endpoint.lastError ?? null,
-    last_status: endpoint.lastStatus ?? null,
-    next_attempt_at: moment(endpoint.nextAttemptAt) ?? null,
-    in_flight: endpoint.inFlight,
-  };
-}
-
-function stateInWords(endpoint: Endpoint): string {
-  return endpoint.held ? `${endpoint.state} (account disabled)` : endpoint.state;
-}
-
-function whatFollows(verb: 'pause' | 'resume', { held, state }: Endpoint): string {
-  if (held) return ' Its account is disabled, so nothing is sent.';
-  if (verb === 'pause' || state !== 'failing') return '';
-  return ' A probe goes out now; once it succeeds, the rest follows.';
+    .action(inSession(actions, ({ registrationResume }) => registrationResume));
 }

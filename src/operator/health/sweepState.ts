@@ -1,5 +1,5 @@
 /** The schedule that starts the sweep every minute, as Temporal shows it. */
-import { type Client, ScheduleNotFoundError } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { workflowIds } from '../../temporal/workflowIds.js';
 import { span } from '../terminal/moment.js';
 
@@ -22,6 +22,7 @@ export async function readSweepState(temporal: Client, taskQueue: string): Promi
     const isLate = info.runningActions.length === 0 && Date.now() - ranAt > lateMs;
     return { kind: isLate ? 'late' : 'running', ranAt };
   } catch (err) {
+    const { ScheduleNotFoundError } = await import('@temporalio/client');
     if (err instanceof ScheduleNotFoundError) return { kind: 'absent' };
     throw err;
   }

@@ -8,7 +8,7 @@ import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
-import type { NotificationState } from './notifications.js';
+import type { NotificationState } from './notificationStates.js';
 import { byFallingScore, type Place } from './place.js';
 
 /** The number of records of a chain that one call reads, in less than 1 ms. */

@@ -2,7 +2,7 @@
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
-import type { NotificationState } from './notifications.js';
+import type { NotificationState } from './notificationStates.js';
 import { type Place, placeArguments, placesOf } from './place.js';
 
 const page = script('listedPage');

@@ -4,7 +4,8 @@ import type { Db } from '../connection/db.js';
 import { pageOfWaiting } from '../owed/waiting.js';
 import { notificationsOfAsset } from './assetNotifications.js';
 import { pageOfListed } from './listed.js';
-import { type NotificationRecord, type NotificationState, readRecords } from './notifications.js';
+import type { NotificationState } from './notificationStates.js';
+import { type NotificationRecord, readRecords } from './notifications.js';
 import { isBehind, type Place, startOf } from './place.js';
 
 export interface NotificationFilter {

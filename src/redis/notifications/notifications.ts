@@ -8,22 +8,7 @@ import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owedClients.js';
 import type { AttemptRecord } from '../owed/settle.js';
 import { parkedAt } from '../runs/runs.js';
-
-export type NotificationState =
-  | 'waiting'
-  | 'delivered'
-  | 'superseded'
-  | 'not_needed'
-  | 'failed'
-  | 'cancelled';
-export const notificationStates: readonly NotificationState[] = [
-  'waiting',
-  'delivered',
-  'superseded',
-  'not_needed',
-  'failed',
-  'cancelled',
-];
+import type { NotificationState } from './notificationStates.js';
 
 /**
  * `due`: now, in its turn; `in_flight`: its attempt runs; `retry`: at its own time; `run_paused`: its analysis run is

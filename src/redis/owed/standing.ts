@@ -2,7 +2,7 @@ import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
-import type { NotificationState } from '../notifications/notifications.js';
+import type { NotificationState } from '../notifications/notificationStates.js';
 
 /** A notification's record and the owed state of its asset, read at the same moment. Times are ms. */
 export interface Standing {

@@ -6,7 +6,8 @@ import { runPipeline } from '../connection/pipeline.js';
 import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { parkedAt } from '../runs/runs.js';
-import { type EndpointState, type StateChange, stateChangeOf } from './stateChanges.js';
+import type { EndpointState } from './endpointStates.js';
+import { type StateChange, stateChangeOf } from './stateChanges.js';
 
 /** Times are ms since the epoch. */
 export interface Endpoint {

@@ -1,8 +1,6 @@
 /** The changes of each registration's state, written by the scripts that make them: the last 20 of each client. */
 import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
-
-export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
-export type EndpointState = (typeof endpointStates)[number];
+import type { EndpointState } from './endpointStates.js';
 
 export interface StateChange {
   clientToken: string;

@@ -1,6 +1,6 @@
 /** The counts of the last sweep, in one small hash, so that a reader of totals need not read every client. */
 import { type Db, nowOf } from '../connection/db.js';
-import type { EndpointState } from '../records/stateChanges.js';
+import type { EndpointState } from '../records/endpointStates.js';
 
 /** Over all clients whose keys can be read. */
 export interface Counted {

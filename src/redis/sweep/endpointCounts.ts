@@ -1,7 +1,7 @@
 import { type Db, isRedisUnavailable, nowOf, RedisUnavailable } from '../connection/db.js';
 import { clientTokens } from '../records/clients.js';
+import type { EndpointState } from '../records/endpointStates.js';
 import { holdsNotice } from '../records/owedNotices.js';
-import type { EndpointState } from '../records/stateChanges.js';
 
 /**
  * Counts the registrations of all clients by the state that people see: two commands for each client, in pages of 500.

@@ -1,6 +1,7 @@
 import type { Middleware } from 'koa';
 import { listNotifications, orderOf } from '../../../redis/notifications/notificationPages.js';
-import { type NotificationRecord, notificationStates } from '../../../redis/notifications/notifications.js';
+import { notificationStates } from '../../../redis/notifications/notificationStates.js';
+import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { ApiDeps } from '../../deps.js';
 import { readFilter } from '../../endpoints/notifications.js';
 import { cursorOf } from '../../steps/notificationCursor.js';

@@ -1,21 +1,14 @@
-import type { Command } from 'commander';
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { Operator } from '../../operator.js';
 import { presentNotification, workflowInWords, workflowOf } from '../../presentNotification.js';
 import { moment } from '../../terminal/moment.js';
 import { facts, table } from '../../terminal/table.js';
 import { describeNext } from './describeNext.js';
-import { parseNotificationId, requireNotification } from './requireNotification.js';
+import { requireNotification } from './requireNotification.js';
 
-export function addShow(notification: Command, operator: Operator): void {
-  notification
-    .command('show')
-    .description('show one notification and its attempts')
-    .argument('<id>', 'the notification', parseNotificationId)
-    .action(async (id: string) => {
-      const found = await requireNotification(operator, id);
-      operator.answer(presentNotification(operator, found), () => describe(operator, found));
-    });
+export async function notificationShow(operator: Operator, id: string): Promise<void> {
+  const found = await requireNotification(operator, id);
+  operator.answer(presentNotification(operator, found), () => describe(operator, found));
 }
 
 function describe(operator: Operator, n: NotificationRecord): string {

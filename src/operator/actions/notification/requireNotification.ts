@@ -1,15 +1,6 @@
-import { InvalidArgumentError } from 'commander';
-import { isNotificationId } from '../../../ids.js';
 import { findNotification, type NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { Operator } from '../../operator.js';
 import { Refused } from '../../refused.js';
-
-/** Reads a notification id as an argument. */
-export function parseNotificationId(text: string): string {
-  if (!isNotificationId(text))
-    throw new InvalidArgumentError('A notification id is msg_ followed by 22 characters.');
-  return text;
-}
 
 /** @throws Refused if there is no such notification */
 export async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {

@@ -1,21 +1,16 @@
-import { type Command, Option } from 'commander';
 import type { ClientToken } from '../../../ids.js';
 import { mapInPages } from '../../../mapInPages.js';
 import type { Db } from '../../../redis/connection/db.js';
 import { newestNotifications } from '../../../redis/notifications/newestNotifications.js';
 import { listNotifications } from '../../../redis/notifications/notificationPages.js';
-import {
-  type NotificationRecord,
-  type NotificationState,
-  notificationStates,
-} from '../../../redis/notifications/notifications.js';
+import type { NotificationState } from '../../../redis/notifications/notificationStates.js';
+import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { Place } from '../../../redis/notifications/place.js';
 import { listClients } from '../../../redis/records/clients.js';
 import type { Operator } from '../../operator.js';
-import { parseLimit } from '../../parseLimit.js';
 import { presentNotification } from '../../presentNotification.js';
-import { parseClientToken, requireClient } from '../../requireClient.js';
-import { moment, parseMoment } from '../../terminal/moment.js';
+import { requireClient } from '../../requireClient.js';
+import { moment } from '../../terminal/moment.js';
 import { table } from '../../terminal/table.js';
 import { describeNext } from './describeNext.js';
 
@@ -29,22 +24,13 @@ interface ListOptions {
 /** Clients whose notifications are read at the same time. */
 const concurrency = 50;
 
-export function addList(notification: Command, operator: Operator): void {
-  notification
-    .command('list')
-    .description('list the newest notifications, of all clients or of one')
-    .option('--client <token>', 'only of this client', parseClientToken)
-    .addOption(new Option('--state <state>', 'only in this state').choices(notificationStates))
-    .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
-    .option('--limit <n>', 'at most this many', parseLimit(10_000), 50)
-    .action(async (options: ListOptions) => {
-      if (options.client !== undefined) await requireClient(operator, options.client);
-      const found = await findNewest(operator, options);
-      operator.answer(
-        found.map((n) => presentNotification(operator, n)),
-        () => describe(found),
-      );
-    });
+export async function notificationList(operator: Operator, options: ListOptions): Promise<void> {
+  if (options.client !== undefined) await requireClient(operator, options.client);
+  const found = await findNewest(operator, options);
+  operator.answer(
+    found.map((n) => presentNotification(operator, n)),
+    () => describe(found),
+  );
 }
 
 async function findNewest(operator: Operator, options: ListOptions): Promise<NotificationRecord[]> {

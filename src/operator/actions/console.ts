@@ -1,0 +1,42 @@
+import { linkUrl } from '../../api/console/access/linkUrl.js';
+import { type Account, accountIdOf, getAccount } from '../../redis/records/accounts.js';
+import { getClient } from '../../redis/records/clients.js';
+import { type ConsoleAccess, createConsoleLink } from '../../redis/records/consoleSessions.js';
+import type { Operator } from '../operator.js';
+import { Refused } from '../refused.js';
+import { moment } from '../terminal/moment.js';
+import { facts } from '../terminal/table.js';
+
+export async function consoleLink(
+  operator: Operator,
+  named: string,
+  { read = false }: { read?: boolean },
+): Promise<void> {
+  const account = await knownAccount(operator, named);
+  if (account.disabled) throw new Refused('The account is disabled.');
+  const { accountId, generation, scopes } = account;
+  const access: ConsoleAccess = read ? 'read' : 'full';
+  // Recorded first, so that no link exists without a record.
+  await operator.record({ what: 'console', target: accountId, before: null, after: { access } });
+  const grant = { accountId, generation, scopes, access };
+  const link = await createConsoleLink(await operator.db(), grant);
+  const origin = new URL(operator.config().PUBLIC_URL ?? operator.api()).origin;
+  const answer = {
+    account_id: accountId,
+    access,
+    url: linkUrl(origin, link.token),
+    expires_at: moment(link.expiresAtMs),
+  };
+  operator.answer(answer, () => facts(answer));
+}
+
+/** @throws Refused */
+async function knownAccount(operator: Operator, named: string): Promise<Account> {
+  const db = await operator.db();
+  const ids = [named, accountIdOf(named), (await getClient(db, named))?.accountId];
+  for (const id of ids) {
+    const account = id === undefined ? undefined : await getAccount(db, id);
+    if (account !== undefined) return account;
+  }
+  throw new Refused(`There is no account and no client ${named}.`);
+}
