@@ -1,4 +1,5 @@
 import { type Finding, fail, type Level } from '../doctor/finding.js';
+import { checkRedis } from '../doctor/redis.js';
 import { checkService } from '../doctor/service.js';
 import { checkSettings } from '../doctor/settings.js';
 import { temporalWithinMs } from '../health/ownHealth.js';
@@ -19,16 +20,16 @@ export async function doctor(operator: Operator): Promise<void> {
 async function examine(operator: Operator): Promise<Finding[]> {
   const settings = checkSettings(() => operator.config());
   if (settings.some((finding) => finding.level === 'fail')) return settings;
+  // Loaded before a server is asked: loading Temporal's client takes time that would count as the server's.
+  const { checkTemporal } = await import('../doctor/temporal.js');
   const [ofRedis, ofTemporal, ofService] = await Promise.all([
     attempt('redis', 'Correct REDIS_URL, or start the server.', async () => {
-      const { checkRedis } = await import('../doctor/redis.js');
       return await checkRedis(await operator.db(), operator.config());
     }),
     attempt(
       'temporal',
       'Correct TEMPORAL_ADDRESS (and TEMPORAL_TLS, TEMPORAL_API_KEY), or start the server.',
       async () => {
-        const { checkTemporal } = await import('../doctor/temporal.js');
         const temporal = await operator.temporal();
         return await temporal.connection.withDeadline(Date.now() + 2 * temporalWithinMs, () =>
           checkTemporal(temporal, operator.config()),
