@@ -80,6 +80,8 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
   say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
   const paste = await demo(apiUrl, environment);
   if (supervisor.isStopping) return;
+  // Before it says so: a change right afterwards counts.
+  if (isWatching) restartOnChange(supervisor, say, startService);
   console.log(`
 ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
 
@@ -91,7 +93,6 @@ ready after ${((Date.now() - begun) / 1000).toFixed(1)} s
 ${paste}
 
 Ctrl-C stops all of it; the next start goes on where this one stopped.`);
-  if (isWatching) restartOnChange(supervisor, say, startService);
 }
 
 async function ownRedis(supervisor: Supervisor, port: number): Promise<string> {

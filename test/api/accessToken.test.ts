@@ -9,6 +9,7 @@ import { gzipSync } from 'node:zlib';
 import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { keysMatching } from '../keysMatching.js';
+import { monitorRedis } from '../monitorRedis.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
 import { credentialsOf, isTaken } from './credentials.js';
@@ -303,16 +304,15 @@ describe('POST /oauth/access_token', () => {
 
     itWithOneRedis('sends the same commands to Redis', async () => {
       await refusals();
-      const monitor = await api.deps.db.redis.monitor();
       const seen: string[] = [];
-      monitor.on('monitor', (_time: string, [command = '', ...args]: string[]) => {
+      const endMonitor = await monitorRedis(servers().redisUrl, ([command = '', ...args]) => {
         if (args.some((arg) => arg.startsWith(api.prefix) || arg.startsWith('end:'))) {
           seen.push(args[0]?.startsWith('end:') ? 'end' : command.toLowerCase());
         }
       });
       await refusals(() => api.deps.db.redis.get(`end:${api.prefix}`));
       while (seen.filter((command) => command === 'end').length < 4) await new Promise(setImmediate);
-      monitor.disconnect();
+      endMonitor();
       const [, unknown, wrong, disabled] = seen.join(' ').split(' end');
       assert.ok(unknown);
       assert.match(unknown, /evalsha hmget/);

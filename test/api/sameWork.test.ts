@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
-import { Redis } from 'ioredis';
 import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { createClient, deleteClient } from '../../src/redis/records/clients.js';
+import { monitorRedis } from '../monitorRedis.js';
 import { describeWithOneRedis, servers, uniquePrefix } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
@@ -12,7 +12,7 @@ const countedCrypto = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 's
 
 describeWithOneRedis('the same work is done for', () => {
   let api: RunningApi;
-  let monitor: Redis;
+  let endMonitor: () => void;
   const commands: string[][] = [];
   const cryptoCalls: string[] = [];
   const whole = crypto as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
@@ -28,17 +28,14 @@ describeWithOneRedis('the same work is done for', () => {
     }
     syncBuiltinESMExports();
     api = await startApi();
-    const connection = new Redis(servers().redisUrl);
-    monitor = await connection.monitor();
-    connection.disconnect();
-    monitor.on('monitor', (_time: string, args: string[]) => {
+    endMonitor = await monitorRedis(servers().redisUrl, (args) => {
       if (args.some((arg) => arg.includes(api.prefix)) || args[0] === 'echo') commands.push(args);
     });
   });
   after(async () => {
     for (const [name, counted] of original) whole[name] = counted;
     syncBuiltinESMExports();
-    monitor.disconnect();
+    endMonitor();
     await api.close();
   });
 

@@ -26,6 +26,8 @@ interface Call {
   /** The token may also come as the parameter access_token. */
   tokenInQuery?: true;
   scope?: 'enrichments';
+  /** The platform may ask for any client, too. */
+  isForPlatform?: boolean;
 }
 
 const ofClient = ({ clientToken }: Subject) => ({ client_token: clientToken });
@@ -74,8 +76,8 @@ const calls: Record<string, Call> = {
   'GET /notices/signing_secret': { succeeds: 200 },
   'POST /notices/signing_secret': { succeeds: 200 },
   'DELETE /notices': { succeeds: 200 },
-  'GET /events/{event_id}': { succeeds: 200, query: ofClient },
-  'GET /assets/{platform_id}': { succeeds: 200, query: ofClient },
+  'GET /events/{event_id}': { succeeds: 200, query: ofClient, isForPlatform: true },
+  'GET /assets/{platform_id}': { succeeds: 200, query: ofClient, isForPlatform: true },
 };
 
 /** Nothing of an account is in them; the token call has its own test (accessToken.test.ts). */
@@ -315,7 +317,8 @@ describe('tenants', () => {
           '☃'.repeat(65),
         ]) {
           answers.push(await ask(name, { ...mine, clientToken }, bearer(tokens.stranger)));
-          answers.push(await ask(name, { ...mine, clientToken }, bearer(tokens.platform)));
+          if (!(calls[name]?.isForPlatform && clientToken === mine.clientToken))
+            answers.push(await ask(name, { ...mine, clientToken }, bearer(tokens.platform)));
         }
         for (const answer of answers) {
           assert.deepEqual(answer, answers[0]);

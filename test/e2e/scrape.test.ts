@@ -7,6 +7,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { readCounts } from '../../src/redis/sweep/counts.js';
 import { until } from '../delivery/harness.js';
+import { monitorRedis } from '../monitorRedis.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { type Service, startService } from './service.js';
 
@@ -26,10 +27,9 @@ describe('GET /metrics of every role reads one key of Redis, for any amount owed
 
   /** Returns the Redis commands on this service's keys during a scrape. */
   async function asked(service: Service, scrapes: number): Promise<string[]> {
-    const monitor = await db.redis.duplicate({ lazyConnect: true }).monitor();
     const commands: string[] = [];
     let isSeen = false;
-    monitor.on('monitor', (_time: string, args: string[]) => {
+    const endMonitor = await monitorRedis(servers().redisUrl, (args) => {
       if (args[1] === `${prefix}the-end`) isSeen = true;
       else if (args.slice(1).some((arg) => arg.includes(prefix))) commands.push(args.slice(0, 2).join(' '));
     });
@@ -40,7 +40,7 @@ describe('GET /metrics of every role reads one key of Redis, for any amount owed
     }
     await db.redis.get(`${prefix}the-end`);
     await until('the monitor has seen it all', () => isSeen);
-    monitor.disconnect();
+    endMonitor();
     return commands;
   }
 

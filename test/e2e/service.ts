@@ -54,10 +54,17 @@ export async function startService(
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
   const url = `http://127.0.0.1:${port}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
-  await until('the service is ready', async () => {
-    if (child.exitCode !== null) throw new Error(`the service ended: ${said}`);
-    const at = role === 'worker' ? adminUrl : url;
-    return (await fetch(`${at}/readyz`).catch(() => undefined))?.ok;
+  await until(
+    'the service is ready',
+    async () => {
+      if (child.exitCode !== null) throw new Error(`the service ended: ${said}`);
+      const at = role === 'worker' ? adminUrl : url;
+      return (await fetch(`${at}/readyz`).catch(() => undefined))?.ok;
+    },
+    60_000,
+  ).catch((err: unknown) => {
+    child.kill('SIGKILL');
+    throw err;
   });
   watchAnswers(url);
   return {

@@ -4,7 +4,7 @@
  */
 import type { PassThrough } from 'node:stream';
 import type { Logger } from '../../log.js';
-import type { Db } from '../../redis/connection/db.js';
+import { type Db, nowOf } from '../../redis/connection/db.js';
 import { runPipeline } from '../../redis/connection/pipeline.js';
 import { findConsoleSession } from '../../redis/records/consoleSessions.js';
 import { type Endpoint, getEndpoints } from '../../redis/records/endpoint.js';
@@ -16,6 +16,7 @@ export interface Viewer {
   stream: PassThrough;
 }
 
+const hourMs = 3_600_000;
 const lookEveryMs = 2_000;
 /** In reads: how often sessions are checked, and bytes sent before a proxy or this server closes an idle connection. */
 const sessionsEvery = 5;
@@ -115,12 +116,17 @@ export class Viewers {
 /** Returns a text that changes whenever a page would, without the time of the next attempt: for due assets it is always now. */
 async function marksOf(db: Db, clientTokens: readonly string[]): Promise<Map<string, string>> {
   const commands = db.redis.pipeline();
-  for (const clientToken of clientTokens) commands.zrevrange(db.client(clientToken).notifications, 0, 0);
-  const [newest, endpoints] = await Promise.all([runPipeline(commands), getEndpoints(db, clientTokens)]);
+  const hour = Math.floor(nowOf(db) / hourMs);
+  for (const clientToken of clientTokens) {
+    const keys = db.client(clientToken);
+    commands.zrevrange(keys.notifications, 0, 0);
+    commands.hgetall(keys.attemptsBy(hour));
+  }
+  const [read, endpoints] = await Promise.all([runPipeline(commands), getEndpoints(db, clientTokens)]);
   return new Map(
     clientTokens.map((clientToken, i) => {
       const { nextAttemptAt: _, ...rest } = endpoints[i] as Endpoint;
-      return [clientToken, JSON.stringify([newest[i], rest])];
+      return [clientToken, JSON.stringify([read[2 * i], read[2 * i + 1], rest])];
     }),
   );
 }

@@ -6,6 +6,7 @@
   const heightPx = 170;
   const drawn = new Map();
   let last = 0;
+  let later;
   let columns;
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -111,7 +112,13 @@
   }
 
   async function load() {
-    if (document.hidden || Date.now() - last < pauseMs) return;
+    if (document.hidden) return;
+    clearTimeout(later);
+    const waitMs = last + pauseMs - Date.now();
+    if (waitMs > 0) {
+      later = setTimeout(load, waitMs);
+      return;
+    }
     last = Date.now();
     const answer = await fetch(place.dataset.plots).catch(() => undefined);
     if (!answer?.ok || answer.redirected) return;
