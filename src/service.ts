@@ -8,9 +8,9 @@ import { type Role, startDelivering } from './compose.js';
 import type { Config } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
-import { userAgent } from './outgoing/notification.js';
 import { createSender } from './outgoing/post.js';
 import { targetPolicyOf } from './outgoing/targetPolicy.js';
+import { product } from './product.js';
 import { closeDb, openDb, waitForRedis } from './redis/connection/db.js';
 import { checkLayout } from './redis/connection/layout.js';
 import { createSecretBox } from './redis/records/secretBox.js';
@@ -152,8 +152,7 @@ export async function run(role: Role, config: Config): Promise<void> {
 async function openTracing(config: Config, log: Logger): Promise<Tracing | undefined> {
   if (config.OTEL_TRACES_EXPORTER !== 'otlp' || config.OTEL_SDK_DISABLED) return undefined;
   const { startTracing } = await import('./openTelemetry.js');
-  const [name = '', version = ''] = userAgent.split('/');
-  return startTracing({ name, version, tellsReceivers: config.TRACEPARENT_TO_RECEIVERS, log });
+  return startTracing({ ...product, tellsReceivers: config.TRACEPARENT_TO_RECEIVERS, log });
 }
 
 const guardEveryMs = 60_000;

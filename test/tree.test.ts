@@ -35,6 +35,7 @@ const floors = [
     'src/log.ts',
     'src/mapInPages.ts',
     'src/messageOf.ts',
+    'src/product.ts',
     'src/tracing.ts',
     'src/urlWithoutQuery.ts',
     'src/withTimeout.ts',

@@ -1,9 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { product } from '../product.js';
 import { sign } from './signature.js';
 
-/** The header `user-agent`: `<product>/<version>` of package.json. */
-export const userAgent: string = readUserAgent();
+/** The header `user-agent`. */
+export const userAgent = `${product.name}/${product.version}`;
 
 /**
  * Makes headers and body of one attempt, in the order of the contract.
@@ -41,19 +40,4 @@ export function webhookRequest(
     },
     body,
   };
-}
-
-/** The package file is two folders up from the source and three from the build. */
-function readUserAgent(): string {
-  let folder = import.meta.dirname;
-  while (!existsSync(join(folder, 'package.json'))) {
-    const parent = dirname(folder);
-    if (parent === folder) throw new Error('package.json not found above the outgoing module');
-    folder = parent;
-  }
-  const { name, version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<
-    string,
-    string
-  >;
-  return `${name}/${version}`;
 }

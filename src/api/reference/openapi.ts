@@ -1,4 +1,5 @@
 import type { Middleware } from 'koa';
+import { product } from '../../product.js';
 import { composeSteps } from '../composeSteps.js';
 import { pageHeaders } from '../pageHeaders.js';
 import { endpointCalls } from './calls/endpoint.js';
@@ -24,7 +25,7 @@ export const openapi = {
   openapi: '3.1.0',
   info: {
     title: 'Asset update service',
-    version: '0.1.0',
+    version: product.version,
     summary: 'Tells a publisher’s server when one of its assets has new segments.',
     description:
       'Get a token for your account and register the URL of your endpoint; then receive a signed notification for each asset that has new segments. Times are ISO 8601 in UTC. Give each parameter once, and at most 32 of them. Errors have a `code` for programs; the codes are never renamed.',

@@ -1,5 +1,5 @@
 /** Describes the notification that a receiver gets, with one that verifies. */
-import { notificationRequest } from '../../outgoing/notification.js';
+import { notificationRequest, userAgent } from '../../outgoing/notification.js';
 import { object, oneOf, type Schema, text } from './schema.js';
 import { clientTokenText, notificationIdText, platformIdText } from './schemas.js';
 
@@ -39,7 +39,7 @@ export function headersOfSent(headers: Record<string, string>, what: string, id:
       text('v1,kQ0Cj1u4=', { pattern: '^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$' }),
     ),
     header('webhook-client-token', 'The client that it is about.', clientTokenText),
-    header('user-agent', 'The product and its version.', text('asset-update-service/0.1.0')),
+    header('user-agent', 'The product and its version.', text(userAgent)),
   ];
 }
 
