@@ -19,17 +19,21 @@ export interface Service {
   stop(): Promise<number | null>;
 }
 
-/** `node dist/src/main.js <role>`, ready; `npm test` has built it before. */
+/**
+ * `node dist/src/main.js <role>`, ready; `npm test` has built it before.
+ * @param folder where the service is, built
+ */
 export async function startService(
   env: Record<string, string> = {},
   role: 'all' | 'api' | 'worker' = 'all',
+  folder = join(import.meta.dirname, '../..'),
 ): Promise<Service> {
   const prefix = uniquePrefix();
   const taskQueue = `${prefix}queue`;
   const [port, adminPort] = await Promise.all([freePort(), freePort()]);
   const secretsKey = randomBytes(32).toString('base64');
   const child = spawn(process.execPath, ['dist/src/main.js', role], {
-    cwd: join(import.meta.dirname, '../..'),
+    cwd: folder,
     env: {
       PATH: process.env.PATH,
       REDIS_URL: servers().redisUrl,

@@ -1,0 +1,114 @@
+/** The tarball of a release: what is in it, and that the service runs from it. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { copyFile, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { assetUrl } from '../../src/api/console/assets.js';
+import { createLogger } from '../../src/log.js';
+import { openDb } from '../../src/redis/connection/db.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { mintedToken } from '../api/credentials.js';
+import { startReceiver, until } from '../delivery/harness.js';
+import { type Service, startService } from '../e2e/service.js';
+import { servers, uniquePrefix } from '../servers.js';
+
+const run = promisify(execFile);
+const root = join(import.meta.dirname, '../..');
+/** Everything else in the clone is for those who change the service. */
+const expected =
+  /^(dist\/(src|activities|workflows|clients)\/.+|dist\/workflow-bundle\.js|deploy\/(grafana|haproxy|temporal)\/.+|deploy\/healthcheck\.mjs|deploy\/prometheus\/alerts\.yml|docs\/[^/]+\.md|docs\/(guides|reference)\/.+|(CHANGELOG|README|SECURITY)\.md|LICENSE|package\.json)$/;
+
+describe('The tarball of npm pack', () => {
+  let dir: string;
+  let folder: string;
+  let files: string[];
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-pack-'));
+    // Without prepack: other tests use dist meanwhile, and it is built already.
+    const { stdout } = await run(
+      'npm',
+      ['pack', '--ignore-scripts', '--offline', '--json', '--pack-destination', dir],
+      { cwd: root },
+    );
+    const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[];
+    files = packed?.files.map(({ path }) => path) ?? [];
+    await run('tar', ['xzf', join(dir, packed?.filename ?? ''), '-C', dir]);
+    folder = join(dir, 'package');
+    // As docs/releases.md says: the lock file of the release lies beside the tarball.
+    await copyFile(join(root, 'package-lock.json'), join(folder, 'package-lock.json'));
+    await symlink(join(root, 'node_modules'), join(folder, 'node_modules'));
+  });
+  after(() => rm(dir, { recursive: true, force: true }));
+
+  it('has what runs the service, and no test, benchmark, source, data or secret', async () => {
+    assert.deepEqual(
+      files.filter((file) => !expected.test(file)),
+      [],
+    );
+    assert.deepEqual(
+      files.filter((file) => /\.(test\.\w+|map|png|ts|env|log)$|(^|\/)\.|node_modules/.test(file)),
+      [],
+    );
+    for (const assets of ['src/redis/scripts', 'src/api/console/assets']) {
+      const read = await readdir(join(root, assets), { recursive: true, withFileTypes: true });
+      for (const entry of read.filter((found) => found.isFile())) {
+        const path = join('dist', entry.parentPath.slice(root.length + 1), entry.name);
+        assert.ok(files.includes(path), path);
+      }
+    }
+    for (const file of ['CHANGELOG.md', 'LICENSE', 'README.md', 'docs/contract.md', 'docs/releases.md']) {
+      assert.ok(files.includes(file), file);
+    }
+  });
+
+  it('is built before it is packed', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    assert.equal(scripts.prepack, scripts.build);
+  });
+
+  it('runs the operator commands', async () => {
+    const { stdout } = await run(process.execPath, ['dist/src/operator/main.js', '--help'], { cwd: folder });
+    assert.match(stdout, /^Usage: /);
+  });
+
+  it('runs the API with its pages, and a worker that delivers an event', async () => {
+    const prefix = uniquePrefix();
+    const db = openDb({ url: servers().redisUrl, prefix, log: createLogger('silent', 'test') });
+    const receiver = await startReceiver();
+    let service: Service | undefined;
+    try {
+      service = await startService({ KEY_PREFIX: prefix }, 'all', folder);
+      const { url } = service;
+      for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', assetUrl('console.css')]) {
+        assert.equal((await fetch(`${url}${path}`)).status, 200, path);
+      }
+      const scopes = ['push_notifications', 'enrichments'];
+      const account = await createAccount(db, { name: 'A company', scopes });
+      const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'A site' });
+      const token = await mintedToken(db, account, scopes, 600);
+      const query = new URLSearchParams({
+        access_token: token,
+        client_token: clientToken,
+        url: receiver.url,
+      });
+      const registered = await fetch(`${url}/register_push_notifications?${query}`, { method: 'POST' });
+      assert.equal(registered.status, 200);
+      const accepted = await fetch(`${url}/enrichments`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ client_token: clientToken, platform_id: 'video-1', segments: ['sport'] }),
+      });
+      assert.equal(accepted.status, 202);
+      await until('the event is delivered', () => receiver.received.length === 1);
+    } finally {
+      await service?.stop();
+      await receiver.close();
+      db.redis.disconnect();
+    }
+  });
+});
