@@ -22,7 +22,7 @@ export interface Session extends Operator {
 /** A person waits: after 5 s the command says that a server does not answer. */
 const connectTimeoutMs = 5000;
 const redisTimeoutMs = 5000;
-const redisThereWithinMs = 1500;
+const redisThereWithinMs = 3000;
 
 export function openSession(options: GlobalOptions): Session {
   const running = once(runningHere);
