@@ -3,13 +3,13 @@ import { explainAsset } from '../../redis/owed/decisions.js';
 import { ApiError } from '../apiError.js';
 import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { explainingSteps, type PublisherState } from '../steps/publisher.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 import { presentTime } from './presentTime.js';
 
 /** GET /assets/{platform_id}: explains why something was or was not sent about an asset. */
 export function assetEndpoint({ db }: ApiDeps): Middleware[] {
-  return composeSteps<PublisherState>(...explainingSteps(db), async (ctx) => {
+  return composeSteps<PublisherState>(...publisherSteps(db, { orPlatform: true }), async (ctx) => {
     const { platformId = '' } = ctx.params;
     const found = await explainAsset(db, ctx.state.client.clientToken, platformId);
     if (!found.lastEvent && found.knownSegments === 0) {

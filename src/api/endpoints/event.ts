@@ -5,13 +5,13 @@ import { ApiError } from '../apiError.js';
 import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import { limitAccount } from '../steps/accountRate.js';
-import { explainingSteps, type PublisherState } from '../steps/publisher.js';
+import { type PublisherState, publisherSteps } from '../steps/publisher.js';
 import { presentNotification } from './presentNotification.js';
 
 /** GET /events/{event_id}: shows the result of an event. */
 export function eventEndpoint(deps: ApiDeps): Middleware[] {
   return composeSteps<PublisherState>(
-    ...explainingSteps(deps.db),
+    ...publisherSteps(deps.db, { orPlatform: true }),
     limitAccount(deps, 'records'),
     async (ctx) => {
       const { eventId = '' } = ctx.params;

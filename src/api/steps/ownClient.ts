@@ -9,29 +9,28 @@ export interface ClientState {
   client: Client;
 }
 
-/** Finds the client of the query's client_token, as state.client; it must be a child of the token's account. */
+/**
+ * Finds the client of the query's client_token, as state.client; it must be a child of the token's account.
+ * @param orPlatform a token with the scope `enrichments` may name any client, too
+ */
 export const requireOwnClient =
-  (db: Db): Step<TokenState & ClientState> =>
-  async (ctx, next) => {
-    const { value: clientToken } = required(ctx, 'client_token');
-    ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
-    await next();
-  };
-
-/** The same, but a token of the platform (scope `enrichments`) may name any client. */
-export const requireOwnClientOrPlatform =
-  (db: Db): Step<TokenState & ClientState> =>
+  (db: Db, { orPlatform = false } = {}): Step<TokenState & ClientState> =>
   async (ctx, next) => {
     const { value: clientToken } = required(ctx, 'client_token');
     const { accountId, scopes } = ctx.state.token;
-    const client = scopes.includes('enrichments') ? await getClient(db, clientToken) : undefined;
-    ctx.state.client = client ?? (await ownClientOrRefuse(db, clientToken, accountId));
+    const isAnyAllowed = orPlatform && scopes.includes('enrichments');
+    ctx.state.client = await ownClientOrRefuse(db, clientToken, accountId, isAnyAllowed);
     await next();
   };
 
 /** @throws ApiError 401, the same for a client that does not exist and for another account's */
-export async function ownClientOrRefuse(db: Db, clientToken: string, accountId: string): Promise<Client> {
+export async function ownClientOrRefuse(
+  db: Db,
+  clientToken: string,
+  accountId: string,
+  isAnyAllowed = false,
+): Promise<Client> {
   const client = await getClient(db, clientToken);
-  if (client?.accountId === accountId) return client;
+  if (client && (isAnyAllowed || client.accountId === accountId)) return client;
   throw new ApiError('invalid_client_token', 'The client token is not valid for this account');
 }

@@ -4,7 +4,7 @@ import { getRegistration } from '../../redis/records/registrations.js';
 import { ApiError } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import { requireToken, type TokenState } from './bearer.js';
-import { type ClientState, requireOwnClient, requireOwnClientOrPlatform } from './ownClient.js';
+import { type ClientState, requireOwnClient } from './ownClient.js';
 
 export type PublisherState = TokenState & ClientState;
 
@@ -12,14 +12,12 @@ export interface RegistrationState {
   registration: Registration;
 }
 
-/** Returns the steps that each call of a publisher about one client begins with. */
-export function publisherSteps(db: Db): Step<PublisherState>[] {
-  return [noStore, requireToken(db), requireOwnClient(db)];
-}
-
-/** Returns the steps of a call that explains what became of an event: the platform may ask, too. */
-export function explainingSteps(db: Db): Step<PublisherState>[] {
-  return [noStore, requireToken(db), requireOwnClientOrPlatform(db)];
+/**
+ * Returns the steps that each call of a publisher about one client begins with.
+ * @param whose passed on to requireOwnClient
+ */
+export function publisherSteps(db: Db, whose: { orPlatform?: boolean } = {}): Step<PublisherState>[] {
+  return [noStore, requireToken(db), requireOwnClient(db, whose)];
 }
 
 /** Forbids storing the answer: it may hold secrets and is soon out of date. */
