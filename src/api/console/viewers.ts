@@ -6,6 +6,7 @@ import type { PassThrough } from 'node:stream';
 import type { Logger } from '../../log.js';
 import { type Db, nowOf } from '../../redis/connection/db.js';
 import { runPipeline } from '../../redis/connection/pipeline.js';
+import { attemptsKey } from '../../redis/records/attemptHistory.js';
 import { findConsoleSession } from '../../redis/records/consoleSessions.js';
 import { type Endpoint, getEndpoints } from '../../redis/records/endpoint.js';
 
@@ -16,7 +17,6 @@ export interface Viewer {
   stream: PassThrough;
 }
 
-const hourMs = 3_600_000;
 const lookEveryMs = 2_000;
 /** In reads: how often sessions are checked, and bytes sent before a proxy or this server closes an idle connection. */
 const sessionsEvery = 5;
@@ -116,11 +116,9 @@ export class Viewers {
 /** Returns a text that changes whenever a page would, without the time of the next attempt: for due assets it is always now. */
 async function marksOf(db: Db, clientTokens: readonly string[]): Promise<Map<string, string>> {
   const commands = db.redis.pipeline();
-  const hour = Math.floor(nowOf(db) / hourMs);
   for (const clientToken of clientTokens) {
-    const keys = db.client(clientToken);
-    commands.zrevrange(keys.notifications, 0, 0);
-    commands.hgetall(keys.attemptsBy(hour));
+    commands.zrevrange(db.client(clientToken).notifications, 0, 0);
+    commands.hgetall(attemptsKey(db, clientToken, nowOf(db)));
   }
   const [read, endpoints] = await Promise.all([runPipeline(commands), getEndpoints(db, clientTokens)]);
   return new Map(

@@ -33,6 +33,11 @@ export interface AttemptHistory {
   close(): Promise<void>;
 }
 
+/** Returns the key of a client's counts for the hour of this time. */
+export function attemptsKey(db: Db, clientToken: string, atMs: number): string {
+  return db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
+}
+
 const flushEveryMs = 5_000;
 const keysPerStep = 500;
 
@@ -64,7 +69,7 @@ export function countAttempts(db: Db, log: Logger): AttemptHistory {
   return {
     count(clientToken, { ok, error = 'unknown' }, milliseconds) {
       const atMs = nowOf(db);
-      const key = db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
+      const key = attemptsKey(db, clientToken, atMs);
       const step = Math.floor((atMs % hourMs) / stepMs);
       const fields = counted.get(key) ?? new Map<string, number>();
       counted.set(key, fields);
