@@ -14,6 +14,7 @@ import type { NoticeMetrics } from './notices/send.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
 import { type Durability, openDurability } from './redis/connection/durable.js';
+import { joinProcesses } from './redis/connection/processes.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
@@ -66,10 +67,13 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   const notices = createNotices({ ...options, delivery, taskQueue, platform: platformOf(config) });
   const engine =
     role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, notices, history });
+  // A worker alone accepts no events.
+  const processes = role === 'worker' ? undefined : await joinProcesses(db, log);
   const outbox = new Outbox({
     temporal,
     taskQueue,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
+    processes: () => processes?.count() ?? 1,
     // An eager start runs on this process's version, whichever version is current.
     eager: () => role === 'all' && isCurrentVersion(),
     log,
@@ -102,6 +106,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       await engine?.close();
       await history.close();
       durability.close();
+      await processes?.close();
     },
   };
 }

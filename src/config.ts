@@ -131,7 +131,7 @@ export const environmentSchema = z.object({
   OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
-  /** Workflow starts of one process; events in between share the next. */
+  /** Workflow starts of all processes together; events in between share the next. */
   WORKFLOWS_PER_SECOND: z.coerce.number().positive().max(10_000).default(10),
   /** `trusted`: the store is durable by itself. Otherwise a write counts once Redis confirms that it is on its disk. */
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),

@@ -6,7 +6,9 @@ import { startTemporal, type TemporalServer } from '../../local/temporal.js';
 import { Accepting } from '../../src/delivery/accept.js';
 import { ClaimQueue } from '../../src/delivery/claimQueue.js';
 import { Outbox } from '../../src/delivery/outbox/outbox.js';
+import { StartBudget } from '../../src/delivery/outbox/startBudget.js';
 import { notificationId } from '../../src/ids.js';
+import { joinProcesses, silentAfterMs } from '../../src/redis/connection/processes.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
@@ -85,6 +87,65 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
       ),
     );
     assert.equal((await handle.result()).state, 'delivered');
+  });
+});
+
+describe('The budget of starts', () => {
+  let h: Harness;
+
+  before(async () => {
+    h = await startHarness();
+  });
+  after(async () => {
+    await h.close();
+  });
+
+  it('is shared equally by the processes that run, also after one has ended or was killed', async () => {
+    let skippedMs = 0;
+    const db = { ...h.deps.db, clockOffsetMs: () => skippedMs };
+    const { log } = h.deps;
+    const own = (await joinProcesses(db, log)).count();
+    const second = await joinProcesses(db, log);
+    assert.equal(second.count(), own + 1);
+    await second.close();
+    const third = await joinProcesses(db, log);
+    assert.equal(third.count(), own + 1, 'the second has ended');
+    skippedMs = silentAfterMs + 1000;
+    const later = await joinProcesses(db, log);
+    assert.equal(later.count(), 1, 'the others have said nothing since');
+
+    const budget = new StartBudget(8, later.count);
+    const halved = new StartBudget(8, () => 2);
+    const taken = (one: StartBudget) => Array.from({ length: 20 }, () => one.take()).filter(Boolean).length;
+    assert.deepEqual([taken(budget), taken(halved)], [8, 4]);
+    await Promise.all([later.close(), third.close()]);
+  });
+
+  it('does not hold back a full group', async () => {
+    const started: number[] = [];
+    const outbox = new Outbox({
+      // No worker has this queue: the workflows stay as they were started.
+      ...{ temporal: h.temporal, taskQueue: `${h.taskQueue}-unused`, log: h.deps.log, eager: () => false },
+      ...{ workflowsPerSecond: 0.001, processes: () => 1 },
+      metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
+    });
+    const tickets = Array.from({ length: 1_101 }, (_, i) => {
+      const event = { clientToken: 'full', platformId: `full-${i}`, eventId: 'an-1', segments: ['x'] };
+      const arrived: ArrivedEvent = {
+        ...{ ...event, notificationId: notificationId(event), acceptedAt: Date.now() },
+        ...{ priority: 'live', notify: true },
+      };
+      return { ticket: outbox.reserve(arrived), claimed: { ...arrived, claim: 1 } };
+    });
+    for (const { ticket, claimed } of tickets) ticket?.fill(claimed);
+    await until('two full groups have started', () => started.length === 3);
+    assert.deepEqual(started.sort(), [1, 500, 500]);
+    assert.equal(outbox.waiting(), 100);
+    await outbox.close();
+    assert.equal(outbox.waiting(), 0, 'the end starts the rest');
+    for await (const page of enrichmentRuns(h.temporal, `${h.taskQueue}-unused`)) {
+      for (const { workflowId } of page) await h.temporal.workflow.getHandle(workflowId).terminate();
+    }
   });
 });
 
@@ -191,7 +252,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     const { engine } = h.deps;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, eager: () => true, maxQueuedEvents: 5 },
+      ...{ workflowsPerSecond: 10, processes: () => 1, eager: () => true, maxQueuedEvents: 5 },
       metrics: {
         started() {},
         withoutWorkflow(events) {

@@ -6,8 +6,10 @@ import { StartBudget } from './startBudget.js';
 import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
 
 export interface OutboxDeps extends StartDeps {
-  /** Starts per second; a burst may have the same number. */
+  /** Starts per second of all processes together; a burst may have the same number. */
   workflowsPerSecond: number;
+  /** How many processes share these starts now. */
+  processes: () => number;
   /** Events that wait for their workflow (20,000). */
   maxQueuedEvents?: number;
 }
@@ -38,11 +40,13 @@ interface Collected {
   open: number;
   /** It accepts no further event. */
   isClosed: boolean;
+  /** Its start was taken from the budget. */
+  isPaid: boolean;
 }
 
 /**
  * Gives every accepted event a workflow, within a budget of starts: its own workflow if the budget allows it, else the
- * open group. Only the workflow waits for its start, never the delivery. While Temporal is unavailable the outbox fills
+ * open group. A full group starts without the budget, so that no load outruns the starts. Only the workflow waits for its start, never the delivery. While Temporal is unavailable the outbox fills
  * up to a bound, and events beyond it get no workflow.
  */
 export class Outbox {
@@ -58,7 +62,7 @@ export class Outbox {
 
   constructor(readonly deps: OutboxDeps) {
     this.#ids = workflowIds(deps.taskQueue);
-    this.#budget = new StartBudget(deps.workflowsPerSecond);
+    this.#budget = new StartBudget(deps.workflowsPerSecond, deps.processes);
     this.#starts = new WorkflowStarts(deps, ({ events }) => this.#forget(events));
   }
 
@@ -75,9 +79,11 @@ export class Outbox {
     if (this.#groups.length === 0 && this.#starts.isCaughtUp && this.#budget.take()) {
       const own = collect(this.#ids.enrichment(event.clientToken, event.notificationId), undefined);
       own.isClosed = true;
-      return this.#ticketOf(own);
+      own.isPaid = true;
+      return this.#ticketOf(own, 0);
     }
-    return this.#ticketOf(this.#groupFor(event));
+    const bytes = bytesOf(event);
+    return this.#ticketOf(this.#groupFor(bytes), bytes);
   }
 
   /** Returns how many events wait for their workflow. */
@@ -96,9 +102,8 @@ export class Outbox {
     this.#starts.close();
   }
 
-  /** Returns the open group, or a new one if the event does not fit into it. */
-  #groupFor(event: ArrivedEvent): Collected {
-    const bytes = bytesOf(event);
+  /** Returns the open group, or a new one if an event of so many bytes does not fit into it. */
+  #groupFor(bytes: number): Collected {
     let group = this.#groups.at(-1);
     if (
       group === undefined ||
@@ -108,13 +113,14 @@ export class Outbox {
       const name = randomBytes(9).toString('base64url');
       group = collect(this.#ids.group(name), name);
       this.#groups.push(group);
+      if (this.#groups.length > 1) this.#startGroups();
       this.#startGroupsLater();
     }
     group.bytes += bytes;
     return group;
   }
 
-  #ticketOf(its: Collected): Ticket {
+  #ticketOf(its: Collected, bytes: number): Ticket {
     its.open++;
     return {
       group: its.group,
@@ -126,6 +132,7 @@ export class Outbox {
       },
       leave: () => {
         its.open--;
+        its.bytes -= bytes;
         this.#queuedEvents--;
         this.#startIfComplete(its);
       },
@@ -133,14 +140,23 @@ export class Outbox {
   }
 
   #startGroupsLater(): void {
-    this.#startingGroups ??= setTimeout(() => this.#startGroups(), Math.max(1, this.#budget.nextInMs()));
+    this.#startingGroups ??= setTimeout(
+      () => {
+        this.#startingGroups = undefined;
+        this.#startGroups();
+      },
+      Math.max(1, this.#budget.nextInMs()),
+    );
   }
 
-  /** Starts the oldest groups, within the budget. */
+  /** Starts the oldest groups: those before the last are full, and the last one starts within the budget. */
   #startGroups(): void {
-    this.#startingGroups = undefined;
-    while (this.#groups.length > 0 && this.#starts.isCaughtUp && this.#budget.take()) {
-      this.#closeCollected(this.#groups.shift() as Collected);
+    while (this.#groups.length > 0 && this.#starts.isCaughtUp) {
+      const isFull = this.#groups.length > 1;
+      if (!isFull && !this.#budget.take()) break;
+      const group = this.#groups.shift() as Collected;
+      group.isPaid = !isFull;
+      this.#closeCollected(group);
     }
     if (this.#groups.length > 0) this.#startGroupsLater();
   }
@@ -152,8 +168,8 @@ export class Outbox {
 
   #startIfComplete(its: Collected): void {
     if (!its.isClosed || its.open > 0) return;
-    if (its.events.length === 0) this.#budget.giveBack();
-    else this.#starts.add(its);
+    if (its.events.length > 0) this.#starts.add(its);
+    else if (its.isPaid) this.#budget.giveBack();
   }
 
   #forget(events: ClaimedEvent[]): void {
@@ -163,7 +179,7 @@ export class Outbox {
 }
 
 function collect(workflowId: string, group: string | undefined): Collected {
-  return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false };
+  return { workflowId, group, events: [], bytes: 0, open: 0, isClosed: false, isPaid: false };
 }
 
 /** Returns an upper bound for the payload of an event. */

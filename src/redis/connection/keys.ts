@@ -18,6 +18,8 @@
  *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
  *   owed-clients                  sorted set: client token by the time its last claim began (ms); in a cluster
  *                                 owed-clients:{<n>}, each beside the clients in it (redis/owed/owedIndex.ts)
+ *   processes                     sorted set: ids of the processes that start workflows, by the time each last said that it
+ *                                 runs (ms) (redis/connection/processes.ts)
  *   audit                         stream of operators' changes
  *   audit-told                    id of the last audit entry that is in the service's log
  *   reclaimed-until               number: enrichment workflows that closed abnormally before it (ms) are reclaimed
@@ -93,6 +95,7 @@ export function globalKeys(prefix: string) {
     owedClients: `${prefix}owed-clients`,
     /** The part of it with this hash tag, in a cluster. */
     owedClientsBeside: (tag: string) => `${prefix}owed-clients:{${tag}}`,
+    processes: `${prefix}processes`,
     audit: `${prefix}audit`,
     auditTold: `${prefix}audit-told`,
     reclaimedUntil: `${prefix}reclaimed-until`,

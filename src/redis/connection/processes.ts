@@ -1,0 +1,51 @@
+/** The processes of an installation that start workflows. Each says every few seconds that it runs. */
+import { randomBytes } from 'node:crypto';
+import type { Logger } from '../../log.js';
+import { type Db, nowOf } from './db.js';
+import { runPipeline } from './pipeline.js';
+
+export interface Processes {
+  /** Returns how many run, this one included: 1 or more. While Redis is unavailable it stays as it was. */
+  count(): number;
+  /** Says that this process has ended. */
+  close(): Promise<void>;
+}
+
+const sayEveryMs = 5_000;
+/** A process that was killed counts for so long. */
+export const silentAfterMs = 15_000;
+
+/** Counts this process among those that run. Resolves once it knows the others. */
+export async function joinProcesses(db: Db, log: Logger): Promise<Processes> {
+  const key = db.global.processes;
+  const id = randomBytes(9).toString('base64url');
+  let running = 1;
+  let isClosed = false;
+
+  async function say(): Promise<void> {
+    const now = nowOf(db);
+    try {
+      const answers = await runPipeline(
+        db.redis
+          .multi()
+          .zadd(key, now, id)
+          .zremrangebyscore(key, '-inf', now - silentAfterMs)
+          .zcard(key),
+      );
+      running = Math.max(1, Number(answers[2]));
+    } catch (err) {
+      if (!isClosed) log.debug({ err }, 'the running processes could not be counted');
+    }
+  }
+
+  await say();
+  const timer = setInterval(() => void say(), sayEveryMs);
+  return {
+    count: () => running,
+    async close() {
+      isClosed = true;
+      clearInterval(timer);
+      await db.redis.zrem(key, id).catch(() => {});
+    },
+  };
+}
