@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { DeliveryMetrics } from './delivery/deps.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { type NoticeMetrics, noticeResults } from './notices/send.js';
-import { attemptErrors } from './outgoing/attempt-error.js';
+import { attemptErrors } from './outgoing/attemptError.js';
 import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
 import { endpointStates } from './redis/records/endpointStates.js';
 import { noticeKinds } from './redis/records/owedNotices.js';

@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
-import { AttemptFailed, attemptFailed, saysStale } from './attempt-error.js';
+import { AttemptFailed, attemptFailed, saysStale } from './attemptError.js';
 import { Clock } from './clock.js';
 import type { Connection } from './connections/connection.js';
 import type { Origin } from './connections/origin.js';
 import { excerptBytes, excerptOf } from './excerpt.js';
 import type { Body, PostResult } from './place.js';
-import { retryAfterMs } from './retry-after.js';
+import { retryAfterMs } from './retryAfter.js';
 
 /** Makes the attempt, and owns its connection. */
 export interface AttemptOwner {

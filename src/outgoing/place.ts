@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { AttemptError } from './attempt-error.js';
+import type { AttemptError } from './attemptError.js';
 import type { Ours } from './ours.js';
 
 /**

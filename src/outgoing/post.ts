@@ -1,7 +1,7 @@
 import { checkPolicy, type TargetPolicy } from './address.js';
-import type { AttemptError } from './attempt-error.js';
+import type { AttemptError } from './attemptError.js';
 import { Connections } from './connections/connections.js';
-import { type Ledger, OriginPlace } from './connections/origin-place.js';
+import { type Ledger, OriginPlace } from './connections/originPlace.js';
 import { type HasRoute, hasRoute } from './connections/routes.js';
 import { systemNames } from './names/names.js';
 import type { Names } from './names/resolve.js';
@@ -9,7 +9,7 @@ import { parseUrl } from './parseUrl.js';
 import type { Place, PostResult } from './place.js';
 import { hostOf, portOf } from './target.js';
 
-export type { AttemptError } from './attempt-error.js';
+export type { AttemptError } from './attemptError.js';
 export type { Ours } from './ours.js';
 export type { Place, PostResult } from './place.js';
 

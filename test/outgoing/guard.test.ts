@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import type { TargetPolicy } from '../../src/outgoing/address.js';
 import { createSender, type PostResult } from '../../src/outgoing/post.js';
 import { checkTarget, type Lookup } from '../../src/outgoing/target.js';
-import { namesBy } from './names-by.js';
-import { loopbackPolicy, type RawReceiver, startRawReceiver } from './raw-receiver.js';
+import { namesBy } from './namesBy.js';
+import { loopbackPolicy, type RawReceiver, startRawReceiver } from './rawReceiver.js';
 
 /** http is allowed, so that nothing but the address can be what refuses. */
 const publicOnly: TargetPolicy = { allowHttp: true, allowedCidrs: [], ownPorts: [] };

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as pass } from 'node:timers/promises';
 import { type NameSettings, SystemNames } from '../../src/outgoing/names/names.js';
 import { createSender } from '../../src/outgoing/post.js';
-import { type DnsServer, startDnsServer } from './dns-server.js';
-import { loopbackPolicy, startRawReceiver, until } from './raw-receiver.js';
+import { type DnsServer, startDnsServer } from './dnsServer.js';
+import { loopbackPolicy, startRawReceiver, until } from './rawReceiver.js';
 
 describe('a name', () => {
   const servers: DnsServer[] = [];

@@ -3,8 +3,8 @@ import { SystemNames } from '../../src/outgoing/names/names.js';
 import { oursWhileConnecting } from '../../src/outgoing/ours.js';
 import { createSender, type PostResult, type SenderSettings } from '../../src/outgoing/post.js';
 import { canIsolateNetwork, isolated, runChild } from './children/run.js';
-import { type DnsServer, startDnsServer } from './dns-server.js';
-import { loopbackPolicy } from './raw-receiver.js';
+import { type DnsServer, startDnsServer } from './dnsServer.js';
+import { loopbackPolicy } from './rawReceiver.js';
 
 const post = async (url: string, settings: Partial<SenderSettings>): Promise<PostResult> => {
   const sender = createSender({ policy: loopbackPolicy, timeoutMs: 20_000, ...settings });
@@ -36,7 +36,7 @@ describe('an own failure', () => {
       byAddress: PostResult;
       byName: PostResult;
       afterwards: PostResult[];
-    }>('without-descriptors.ts', 'ulimit -n 120');
+    }>('withoutDescriptors.ts', 'ulimit -n 120');
     assert.deepEqual(blame(byAddress), {
       ok: false,
       error: 'connect',
@@ -117,14 +117,14 @@ describe('an own failure', () => {
 
   it('is a host without a route to anywhere', function () {
     if (!canIsolateNetwork()) this.skip();
-    const results = runChild<PostResult[]>('without-route.ts', isolated, ['unshare', '-n']);
+    const results = runChild<PostResult[]>('withoutRoute.ts', isolated, ['unshare', '-n']);
     for (const { error, ours } of results)
       assert.deepEqual({ error, ours }, { error: 'connect', ours: 'network' });
   });
 
   it('is a lack of local ports', function () {
     if (!canIsolateNetwork()) this.skip();
-    const result = runChild<PostResult>('without-ports.ts', isolated, ['unshare', '-n']);
+    const result = runChild<PostResult>('withoutPorts.ts', isolated, ['unshare', '-n']);
     assert.deepEqual(blame(result), {
       ok: false,
       error: 'connect',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pass } from 'node:timers/promises';
 import { createSender, type Place, type Sender, type SenderSettings } from '../../src/outgoing/post.js';
-import { loopbackNames } from './names-by.js';
-import { loopbackPolicy, type RawReceiver, startRawReceiver, until } from './raw-receiver.js';
+import { loopbackNames } from './namesBy.js';
+import { loopbackPolicy, type RawReceiver, startRawReceiver, until } from './rawReceiver.js';
 
 const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
 const request = { headers: { 'webhook-id': 'n-1' }, body: '{}' };

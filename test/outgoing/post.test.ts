@@ -6,8 +6,8 @@ import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
 import { newSigningSecret } from '../../src/redis/records/signingSecrets.js';
-import { loopbackNames } from './names-by.js';
-import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './raw-receiver.js';
+import { loopbackNames } from './namesBy.js';
+import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './rawReceiver.js';
 
 const noContent = 'HTTP/1.1 204 No Content\r\n\r\n';
 

@@ -2,7 +2,7 @@
 
 import { enrichmentEvent } from '../../delivery/event.js';
 import { clientTokenPattern } from '../../ids.js';
-import type { AttemptError } from '../../outgoing/attempt-error.js';
+import type { AttemptError } from '../../outgoing/attemptError.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
 import type { WaitingReason } from '../../redis/notifications/notifications.js';
 import { decisions } from '../../redis/owed/decisions.js';

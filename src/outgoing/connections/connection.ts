@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Client, type Dispatcher } from 'undici';
-import type { AttemptFailed } from '../attempt-error.js';
-import { type Destination, type Guard, type Opening, openSocket } from './open-socket.js';
+import type { AttemptFailed } from '../attemptError.js';
+import { type Destination, type Guard, type Opening, openSocket } from './openSocket.js';
 
 /** Common servers and load balancers keep a connection longer; a longer time here means more stale connections. */
 const keepAliveMs = 10_000;

@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { oursByCode } from '../ours.js';
 import { Dns, type DnsSettings } from './dns.js';
-import { HostsFile } from './hosts-file.js';
+import { HostsFile } from './hostsFile.js';
 import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, type Turn } from './resolve.js';
 
 export interface NameSettings extends DnsSettings {

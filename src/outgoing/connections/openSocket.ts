@@ -1,7 +1,7 @@
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { judgeAddress, type TargetPolicy } from '../address.js';
-import { AttemptFailed } from '../attempt-error.js';
+import { AttemptFailed } from '../attemptError.js';
 import {
   dnsCode,
   type Names,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { createSender, type PostResult, type Sender } from '../../src/outgoing/post.js';
-import { loopbackNames, namesBy } from './names-by.js';
+import { loopbackNames, namesBy } from './namesBy.js';
 import {
   certificate,
   expired,
@@ -9,7 +9,7 @@ import {
   type RawReceiver,
   startRawReceiver,
   until,
-} from './raw-receiver.js';
+} from './rawReceiver.js';
 
 const timeoutMs = 300;
 /** For attempts that end otherwise than by their timeout, however busy the machine is. */

@@ -3,8 +3,8 @@ import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { SystemNames } from '../../../src/outgoing/names/names.js';
 import { createSender } from '../../../src/outgoing/post.js';
-import { startDnsServer } from '../dns-server.js';
-import { loopbackPolicy, startRawReceiver } from '../raw-receiver.js';
+import { startDnsServer } from '../dnsServer.js';
+import { loopbackPolicy, startRawReceiver } from '../rawReceiver.js';
 
 const answer = (s: { write(text: string): unknown }) => s.write('HTTP/1.1 204 No Content\r\n\r\n');
 const first = await startRawReceiver({ answer });

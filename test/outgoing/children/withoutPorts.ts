@@ -1,7 +1,7 @@
 /** Posts three times at once to a silent receiver, from a network that has two ports for connections. */
 import { createServer } from 'node:net';
 import { createSender } from '../../../src/outgoing/post.js';
-import { loopbackPolicy } from '../raw-receiver.js';
+import { loopbackPolicy } from '../rawReceiver.js';
 
 const port = 9_000;
 const server = createServer();
