@@ -51,6 +51,8 @@ export interface Stack {
   db: Db;
   secretBox: SecretBox;
   pids: Pids;
+  /** The folder of the servers' data, a folder for each. */
+  dataDir: string;
   /** Kills one of the service's processes with SIGKILL, by its name in `pids`; resolves once its replacement is ready. */
   kill(name: string): Promise<void>;
   /** Runs an operator command. @throws if it is refused */
@@ -146,6 +148,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       db,
       secretBox: createSecretBox(config.SECRETS_KEY),
       pids: { ...pids, ...options.givenPids },
+      dataDir: dir,
       async kill(name) {
         const one = kills.get(name);
         if (one === undefined) throw new Error(`there is no process ${name}`);

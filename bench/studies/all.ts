@@ -10,6 +10,7 @@ import { memory } from './memory.js';
 import { origins } from './origins.js';
 import { outage } from './outage.js';
 import { owed } from './owed.js';
+import { retention } from './retention.js';
 import { slowClient } from './slowClient.js';
 import type { Study } from './study.js';
 import { tokenFlood } from './tokenFlood.js';
@@ -24,6 +25,7 @@ export const studies: readonly Study[] = [
   bounds,
   kills,
   memory,
+  retention,
   claims,
   cluster,
   curves,
