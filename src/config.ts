@@ -4,6 +4,7 @@ import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { wrongNotices } from './noticesSettings.js';
 import { redisUrlOf, wrongRedis } from './redisSettings.js';
+import { wrongRetention } from './retentionSettings.js';
 import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
 
 const webUrl = z.url({ protocol: /^https?$/ });
@@ -129,6 +130,8 @@ export const environmentSchema = z.object({
   PROBE_SCHEDULE_SECONDS: scheduleSeconds.default([10, 30, 60, 120, 300]),
   SUSPEND_AFTER_SECONDS: seconds.default(432_000),
   OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
+  /** After how long without an event an asset's known segments are forgotten; absent: never. */
+  SEGMENT_RETENTION_DAYS: z.coerce.number().positive().max(3650).optional(),
   MAX_IN_FLIGHT: z.coerce.number().int().min(1).max(10_000).default(16),
   DRAIN_PER_SECOND: z.coerce.number().positive().default(200),
   /** Workflow starts of all processes together; events in between share the next. */
@@ -185,7 +188,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const given = givenIn(env);
   const parsed = environmentSchema.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
-  if (parsed.success) wrong.push(...wrongRedis(parsed.data), ...wrongNotices(parsed.data));
+  if (parsed.success)
+    wrong.push(...wrongRedis(parsed.data), ...wrongNotices(parsed.data), ...wrongRetention(parsed.data));
   try {
     const { connection, ...its } = readClientSettings(given);
     if (parsed.success && wrong.length === 0) {

@@ -12,9 +12,10 @@ import { createSender } from './outgoing/post.js';
 import { targetPolicyOf } from './outgoing/targetPolicy.js';
 import { product } from './product.js';
 import { closeDb, openDb, waitForRedis } from './redis/connection/db.js';
-import { checkLayout } from './redis/connection/layout.js';
+import { checkExpiry, checkLayout } from './redis/connection/layout.js';
 import { createSecretBox } from './redis/records/secretBox.js';
 import { readCounts } from './redis/sweep/counts.js';
+import { keepSegmentsSeconds } from './retentionSettings.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { createCurrentVersion } from './temporal/currentVersion.js';
@@ -43,11 +44,13 @@ export async function run(role: Role, config: Config): Promise<void> {
   const db = openDb({
     url: config.REDIS_URL,
     prefix: config.KEY_PREFIX,
+    keepSegmentsSeconds: keepSegmentsSeconds(config),
     log,
     observe: metrics.redisAnswered,
   });
   await waitForRedis(db, 60_000);
   await checkLayout(db);
+  await checkExpiry(db);
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readConfig } from '../src/config.js';
+import { keepSegmentsSeconds } from '../src/retentionSettings.js';
 
 describe('the settings', () => {
   for (const name of ['TRUSTED_PROXIES', 'ALLOWED_TARGET_CIDRS']) {
@@ -112,5 +113,18 @@ describe('the settings', () => {
       config.SECRETS_KEY?.map(({ id }) => id),
       ['k2', 'k1'],
     );
+  });
+
+  it('SEGMENT_RETENTION_DAYS: a time in which something may still be owed or recorded is refused', () => {
+    assert.throws(
+      () => readConfig({ SEGMENT_RETENTION_DAYS: '43.9' }),
+      /SEGMENT_RETENTION_DAYS: must be at least 44/,
+    );
+    assert.throws(
+      () => readConfig({ SEGMENT_RETENTION_DAYS: '44', OWED_RETENTION_DAYS: '31' }),
+      /SEGMENT_RETENTION_DAYS: must be at least 45/,
+    );
+    assert.equal(keepSegmentsSeconds(readConfig({ SEGMENT_RETENTION_DAYS: '44' })), 44 * 86_400);
+    assert.equal(keepSegmentsSeconds(readConfig({})), 0);
   });
 });

@@ -6,6 +6,7 @@ import { messageOf } from '../messageOf.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
+import { keepSegmentsSeconds } from '../retentionSettings.js';
 import { loadDataConverter } from '../temporal/payloadCodecs.js';
 import { waitForReads } from './health/redisWrites.js';
 import type { Operator } from './operator.js';
@@ -36,6 +37,7 @@ export function openSession(options: GlobalOptions): Session {
     store = openDb({
       url,
       prefix: config().KEY_PREFIX,
+      keepSegmentsSeconds: keepSegmentsSeconds(config()),
       log: createLogger('silent', 'operator'),
       commandTimeoutMs: redisTimeoutMs,
     });

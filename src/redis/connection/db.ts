@@ -21,6 +21,8 @@ export interface Db {
   prefix: string;
   global: ReturnType<typeof globalKeys>;
   client(clientToken: string): ReturnType<typeof clientKeys>;
+  /** After how long without an event an asset's known segments are forgotten, s; 0: never. */
+  keepSegmentsSeconds: number;
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
 }
@@ -31,6 +33,8 @@ export interface DbOptions {
   prefix: string;
   log: Logger;
   commandTimeoutMs?: number;
+  /** 0 by default. */
+  keepSegmentsSeconds?: number;
   clockOffsetMs?: () => number;
   observe?: CommandObserver;
 }
@@ -54,6 +58,7 @@ export function openDb(options: DbOptions): Db {
     prefix: options.prefix,
     global: globalKeys(options.prefix),
     client: (clientToken) => clientKeys(options.prefix, clientToken),
+    keepSegmentsSeconds: options.keepSegmentsSeconds ?? 0,
     clockOffsetMs: options.clockOffsetMs ?? (() => 0),
   };
 }

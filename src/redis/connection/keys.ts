@@ -1,3 +1,5 @@
+import { recordKeptDays } from '../../retentionSettings.js';
+
 /**
  * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches
  * one client, hence one cluster slot. Global keys are touched by plain commands, or by scripts of one account.
@@ -126,7 +128,7 @@ export function clientBase(prefix: string, clientToken: string): string {
 }
 
 /** How long the record of an ended notification is kept, ms (`KEEP_SECONDS` in shared/notification.lua). */
-export const recordKeptMs = 14 * 86_400_000;
+export const recordKeptMs = recordKeptDays * 86_400_000;
 
 /** Names a recipient of notices in place of a client token, for scripts: no client token has a colon. */
 export const toldAccount = (accountId: string): string => `account:${accountId}`;

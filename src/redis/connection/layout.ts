@@ -22,3 +22,18 @@ export async function checkLayout(db: Db): Promise<void> {
   }
   await db.redis.set(db.global.layout, layoutVersion);
 }
+
+/**
+ * Checks that every server can let single fields of a hash expire, if that is needed.
+ * @throws with a message for the operator
+ */
+export async function checkExpiry(db: Db): Promise<void> {
+  if (db.keepSegmentsSeconds === 0) return;
+  for (const node of db.nodes.primaries()) {
+    const [known] = (await node.command('INFO', 'HEXPIRE')) as unknown[];
+    if (known) continue;
+    throw new Error(
+      'SEGMENT_RETENTION_DAYS needs HEXPIRE, which this server lacks: use Redis 7.4 or Valkey 9.0, or newer',
+    );
+  }
+}

@@ -82,6 +82,7 @@ export async function claimEvents(
     drain: take?.drainPerSecond ?? 0,
     nonce: take?.nonce ?? '',
     take: take !== undefined,
+    keep: db.keepSegmentsSeconds,
     events: events.map((event) => claimArguments(event, bytes)),
   };
   const answer = await runTable(db, claim, clientToken, q, bytes);

@@ -84,7 +84,7 @@ export async function forgetAtClient(
 ): Promise<number> {
   for (let sum = 0; ; ) {
     onStep();
-    const answer = await runScript(db, forget, clientToken, [runId, eventsPerScript]);
+    const answer = await runScript(db, forget, clientToken, [runId, eventsPerScript, db.keepSegmentsSeconds]);
     const [forgotten, hasMore] = answer as [number, number];
     sum += forgotten;
     if (hasMore === 0) return sum;

@@ -5,6 +5,7 @@
 -- Arguments, in q:
 --   lease, bound, drain, nonce: see shared/take.lua
 --   take: whether to take the claimed assets
+--   keep: after how long without an event an asset's known segments are forgotten (s); 0: never
 --   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
 --     none), looked-up claim number (-1: not claimed before), run (absent: none)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
@@ -130,7 +131,10 @@ local answers, has_taken = {}, false
 local done, failure = pcall(function()
   local flights = redis.call('HLEN', base .. 'flight')
   is_empty.flight, is_empty.waiting = flights == 0, redis.call('HLEN', base .. 'owed') == 0
-  for i, e in ipairs(q.events) do answers[i] = claim_event(e) end
+  for i, e in ipairs(q.events) do
+    answers[i] = claim_event(e)
+    keep_known(e[1], e.slot, q.keep)
+  end
   if not q.take then return end
   common().in_flight = flights + redis.call('HLEN', base .. 'resends')
   for i, e in ipairs(q.events) do

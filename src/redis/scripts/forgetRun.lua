@@ -1,11 +1,11 @@
 -- Forgets some of the segments that a run was the first to bring.
 -- include: client, known
 -- KEYS: the client's base
--- Arguments: run, count (of events)
+-- Arguments: run, count (of events), keep (s, as in claim.lua)
 -- Answer: {segments forgotten, 1 if there are more}
 -- Repeat: safe: each is forgotten once
 
-local run, count = ARGV[2], ARGV[3]
+local run, count, keep = ARGV[2], ARGV[3], ARGV[4]
 local function forget(bucket, slot, gone)
   local claimed, last, segments = read_known(bucket, slot)
   if segments == '' then return 0 end
@@ -21,6 +21,7 @@ local function forget(bucket, slot, gone)
     for _, one in ipairs(redis.call('SPOP', beside, PACKED_BYTES / 6 - #rest)) do rest[#rest + 1] = one end
   end
   write_known(bucket, slot, claimed, last, table.concat(rest))
+  keep_known(bucket, slot, tonumber(keep))
   return forgotten
 end
 

@@ -50,6 +50,13 @@ local function write_known(bucket, slot, claim, id, segments)
   end
   redis.call('HSET', base .. 'known:' .. bucket, slot, struct.pack('>I4', claim) .. id .. segments)
 end
+-- Begins the time (s) again after which the asset's segments are forgotten; 0: never. It comes after `write_known`, which
+-- ends such a time.
+local function keep_known(bucket, slot, seconds)
+  if seconds == 0 then return end
+  redis.call('HEXPIRE', base .. 'known:' .. bucket, seconds, 'FIELDS', 1, slot)
+  redis.call('EXPIRE', beside_of(bucket, slot), seconds)
+end
 -- Keeps the last decision about an asset that made no notification for 14 days.
 local function decide(asset, event, reason)
   redis.call('SET', base .. 'decision:' .. asset,

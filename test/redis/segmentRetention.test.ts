@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startRedis } from '../../local/redis.js';
+import { assetSlot } from '../../src/ids.js';
+import { createLogger } from '../../src/log.js';
+import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { checkExpiry } from '../../src/redis/connection/layout.js';
+import { announceRuns } from '../../src/redis/runs/announce.js';
+import { changeRun, forgetAtClient } from '../../src/redis/runs/change.js';
+import { servers } from '../servers.js';
+import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
+
+const asset = 'a';
+const slot = assetSlot(asset);
+const keepSeconds = 44 * 86_400;
+
+describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
+  let client: DeliveryClient;
+  beforeEach(async () => {
+    client = await newDeliveryClient();
+    client.db.keepSegmentsSeconds = keepSeconds;
+  });
+  after(closeDeliveryClients);
+
+  const known = () => client.db.client(client.clientToken).known(slot.bucket);
+  const beside = () => client.db.client(client.clientToken).knownBeside(slot);
+  const claim = async (segments: string[], given: { runId?: string; notify?: boolean } = {}) => {
+    const { kind, ...more } = await client.claim(client.event({ platformId: asset, segments, ...given }));
+    return { kind, ...more };
+  };
+  /** The seconds left for the asset's entry; -1: without end, -2: there is none. */
+  const secondsLeft = async () => {
+    const [left] = (await client.db.redis.call('HTTL', known(), 'FIELDS', '1', slot.field)) as number[];
+    return left;
+  };
+  const age = () => client.db.redis.call('HEXPIRE', known(), '100', 'FIELDS', '1', slot.field);
+
+  for (const [what, segments, notify] of [
+    ['brings a new one', ['new'], true],
+    ['brings nothing new', ['x'], true],
+    ['is silent', ['silent'], false],
+  ] as const) {
+    it(`are kept for that time from the last event, also if it ${what}`, async () => {
+      await claim(['x']);
+      await age();
+      await claim([...segments], { notify });
+      assert.equal(await secondsLeft(), keepSeconds);
+    });
+  }
+
+  it('are forgotten then, and notified once more when they come again', async () => {
+    await claim(['x']);
+    assert.equal((await claim(['x'])).kind, 'none');
+    await client.db.redis.call('HPEXPIRE', known(), '1', 'FIELDS', '1', slot.field);
+    while ((await client.db.redis.hexists(known(), slot.field)) === 1);
+    const again = await claim(['x']);
+    assert.deepEqual([again.kind, 'claim' in again && again.claim], ['claimed', 1]);
+  });
+
+  it('have the same end with the entry and with the set beside it', async () => {
+    for (const from of [0, 200]) await claim(Array.from({ length: 200 }, (_, i) => `s${from + i}`));
+    assert.equal(await secondsLeft(), keepSeconds);
+    assert.equal(await client.db.redis.ttl(beside()), keepSeconds);
+  });
+
+  it('keep their end when those of a run are forgotten', async () => {
+    await announceRuns(client.db, client.clientToken, [{ runId: 'r' }]);
+    await claim(['x']);
+    await claim(['y'], { runId: 'r' });
+    for (const to of ['cancelled', 'forgotten'] as const) await changeRun(client.db, 'r', to);
+    assert.equal(await forgetAtClient(client.db, client.clientToken, 'r', () => undefined), 1);
+    assert.equal(await secondsLeft(), keepSeconds);
+  });
+
+  it('are kept always without the setting', async () => {
+    client.db.keepSegmentsSeconds = 0;
+    await claim(['x']);
+    assert.equal(await secondsLeft(), -1);
+  });
+
+  it('need a server that knows HEXPIRE: the start says so on another', async () => {
+    await checkExpiry(client.db);
+    const dir = await mkdtemp(join(tmpdir(), 'asset-update-old-'));
+    const args = ['--rename-command', 'HEXPIRE', ''];
+    const old = await startRedis({ dir, binary: servers().redisServerBinary, args });
+    const log = createLogger('silent', 'test');
+    const db = openDb({ url: old.url, prefix: '', log, keepSegmentsSeconds: keepSeconds });
+    try {
+      await waitForRedis(db, 5000);
+      await assert.rejects(checkExpiry(db), /^Error: SEGMENT_RETENTION_DAYS needs HEXPIRE/);
+    } finally {
+      closeDb(db);
+      await old.stop();
+      await rm(dir, { recursive: true, force: true });
+    }
+  });
+});
