@@ -22,7 +22,7 @@ export interface BalancerOptions extends BalancerPorts {
 
 /** Starts HAProxy with the configuration of the Docker stack; resolves once a process behind it is ready. */
 export async function startBalancer(options: BalancerOptions): Promise<Child> {
-  const { dir, program, logFile, onStart } = options;
+  const { dir, port, program, logFile, onStart } = options;
   const file = join(dir, 'haproxy.cfg');
   writeFileSync(file, balancerConfig(options));
   const child = await startChild({
@@ -32,7 +32,8 @@ export async function startBalancer(options: BalancerOptions): Promise<Child> {
     logFile,
     onStart,
   });
-  await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${options.healthPort}/`), 180_000);
+  // Not by its own health: until the first check it takes every process for ready.
+  await waitUntilReady(child, () => answersOk(`http://127.0.0.1:${port}/readyz`), 180_000);
   return child;
 }
 
