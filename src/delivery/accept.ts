@@ -21,7 +21,7 @@ export interface AcceptDeps {
 /** With more events Redis answers more slowly than events arrive. */
 const maxUnderWay = 10_000;
 
-/** Accepts events: claims each, waits until the claim is on Redis' disk, then starts its delivery and its workflow. */
+/** Accepts events: claims each and begins its delivery; the answer and the workflow wait until the claim is on Redis' disk. */
 export class Accepting {
   readonly #underWay = new Map<string, Promise<Claim>>();
 

@@ -128,7 +128,7 @@ async function post(
   return await place.post(webhookRequest({ id, clientToken, body: bodyOf(notice) }, secrets, Date.now()));
 }
 
-/** Returns when the next attempt is due, as for a notification; after the retry window there is none. */
+/** Returns when the next attempt is due, with the jitter of a notification's; after the retry window there is none. */
 function later(
   { delivery }: SendDeps,
   { tries, startedAtMs }: SoFar,

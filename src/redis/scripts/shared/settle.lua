@@ -14,7 +14,7 @@ local function read_health()
   end
   return health_read
 end
--- Returns a step of a schedule, ms, lengthened by up to a tenth at random.
+-- Returns a step of a schedule, ms, with jitter: lengthened by up to a tenth at random.
 local function delay_of(list, step, random)
   return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * random))
 end
