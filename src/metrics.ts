@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { DeliveryMetrics } from './delivery/deps.js';
+import { type DeliveryMetrics, ownFailureCauses } from './delivery/deps.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { type NoticeMetrics, noticeResults } from './notices/send.js';
 import { attemptErrors } from './outgoing/attemptError.js';
@@ -172,7 +172,7 @@ export function createMetrics(): Metrics {
     ended.inc({ state }, 0);
   for (const state of endpointStates) entered.inc({ state }, 0);
   for (const kind of noticeKinds) for (const result of noticeResults) notices.inc({ kind, result }, 0);
-  for (const cause of ['descriptors', 'resolver', 'network']) ownFailures.inc({ cause }, 0);
+  for (const cause of ownFailureCauses) ownFailures.inc({ cause }, 0);
   for (const error of redisErrorClasses) redisErrors.inc({ error }, 0);
   for (const call of observedCalls) {
     temporalCalls.zero({ call });

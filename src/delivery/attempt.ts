@@ -4,9 +4,10 @@ import type { Place, PostResult } from '../outgoing/post.js';
 import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
 import type { Taken } from '../redis/owed/take.js';
 import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
+import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
 import type { TracedSpan } from '../tracing.js';
-import type { DeliveryDeps } from './deps.js';
+import type { DeliveryDeps, OwnFailureCause } from './deps.js';
 
 /** The parts of a notification that a POST needs. */
 export interface Attemptable {
@@ -22,7 +23,7 @@ export interface Attemptable {
 export type Attempted =
   | Answered
   /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
-  | { kind: 'own_failure'; cause: string }
+  | { kind: 'own_failure'; cause: OwnFailureCause }
   /** The lease ended while the attempt waited for a connection. */
   | { kind: 'lost' };
 
@@ -54,7 +55,7 @@ export async function makeAttempt(
     attempted = await waitAndPost(deps, item, take, redeliver, extendLease);
   } catch (err) {
     log.warn({ err, notification_id }, 'an attempt could not begin');
-    attempted = { kind: 'own_failure', cause: 'the signing secret' };
+    attempted = { kind: 'own_failure', cause: err instanceof SecretUnreadable ? 'secrets' : 'unexpected' };
   }
   if (attempted.kind === 'answered') {
     const { result } = attempted;

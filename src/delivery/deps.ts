@@ -1,5 +1,6 @@
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
+import { ourFailures } from '../outgoing/ours.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
@@ -27,10 +28,14 @@ export interface DeliveryDeps {
 
 type Priority = ArrivedEvent['priority'];
 
+/** `secrets`: those of the client cannot be decrypted; `unexpected`: any other error before the POST. */
+export const ownFailureCauses = [...ourFailures, 'secrets', 'unexpected'] as const;
+export type OwnFailureCause = (typeof ownFailureCauses)[number];
+
 export interface DeliveryMetrics {
   /** Counts an attempt that a receiver answered, or failed to. */
   attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
-  /** Counts an attempt that this process could not make: no file descriptor, no resolver, no network. */
+  /** Counts an attempt that this process could not make. */
   ownFailure(cause: string): void;
   /** Counts a notification by the state in which it ended. */
   ended(state: string): void;

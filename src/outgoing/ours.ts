@@ -6,7 +6,8 @@ import type { HasRoute } from './connections/routes.js';
  * - `resolver`: the resolver does not answer anyone (see dns.ts)
  * - `network`: no interface, no route to anywhere, or no local port left
  */
-export type Ours = 'descriptors' | 'resolver' | 'network';
+export const ourFailures = ['descriptors', 'resolver', 'network'] as const;
+export type Ours = (typeof ourFailures)[number];
 
 const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
 const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
