@@ -71,9 +71,9 @@ export interface SenderSettings {
   policy: TargetPolicy;
   /** For one attempt: name, connection, TLS, request and answer. */
   timeoutMs: number;
-  /** Connections to one origin, with idle ones (128). */
+  /** Connections to one origin, with idle ones; unbounded if absent. */
   connectionsPerOrigin?: number;
-  /** Connections to all origins, with idle ones (4,096). */
+  /** Connections to all origins, with idle ones; unbounded if absent. */
   maxSockets?: number;
   /** Certificate authorities in PEM instead of the built-in ones. */
   ca?: string;
@@ -101,7 +101,7 @@ class ConnectionsSender implements Sender, Ledger {
   constructor(settings: SenderSettings) {
     const { policy, ca, names = systemNames } = settings;
     const guard = { policy, names, hasRoute: settings.hasRoute ?? hasRoute, ...(ca !== undefined && { ca }) };
-    const { connectionsPerOrigin = 128, maxSockets = 4_096 } = settings;
+    const { connectionsPerOrigin = Infinity, maxSockets = Infinity } = settings;
     this.#connections = new Connections(guard, connectionsPerOrigin, maxSockets);
     this.timeoutMs = settings.timeoutMs;
   }
