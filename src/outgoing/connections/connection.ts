@@ -1,7 +1,5 @@
-import type { Socket } from 'node:net';
-import { Client, type Dispatcher } from 'undici';
-import type { AttemptFailed } from '../attemptError.js';
-import { type Destination, type Guard, type Opening, openSocket } from './openSocket.js';
+import { type buildConnector, Client, type Dispatcher } from 'undici';
+import { type Destination, type Guard, Opening } from './opening.js';
 
 /** Common servers and load balancers keep a connection longer; a longer time here means more stale connections. */
 const keepAliveMs = 10_000;
@@ -24,9 +22,7 @@ export class Connection {
 
   constructor(origin: string, to: Destination, guard: Guard) {
     this.#client = new Client(origin, {
-      connect: (_options, done) => {
-        this.#opening = openSocket(to, guard, (error, socket) => this.#opened(error, socket, done));
-      },
+      connect: (_options, done) => void this.#open(new Opening(to, guard), done),
       pipelining: 1,
       // Each attempt has one timer of its own over all its phases.
       headersTimeout: 0,
@@ -42,6 +38,7 @@ export class Connection {
     });
   }
 
+  /** Sends a request. Without an open socket undici first calls `connect`, in the constructor. */
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     this.#busy = true;
     this.#client.dispatch(options, handler);
@@ -49,7 +46,7 @@ export class Connection {
 
   /** Whether it is not open yet because its name has no address yet. */
   isLookingUp(): boolean {
-    return this.#opening?.isLookingUp() ?? false;
+    return this.#opening?.isLookingUp ?? false;
   }
 
   /** Notes that the answer is read to its end. */
@@ -60,16 +57,20 @@ export class Connection {
   destroy(): void {
     this.onIdleClose = () => undefined;
     this.#opening?.abandon();
+    this.#opening = undefined;
     void this.#client.destroy();
   }
 
-  #opened(error: AttemptFailed | null, socket: Socket | null, done: (...result: OpenResult) => void): void {
+  async #open(opening: Opening, done: buildConnector.Callback): Promise<void> {
+    this.#opening = opening;
+    const opened = await opening.open().catch((error: Error) => error);
+    // It was abandoned.
+    if (this.#opening !== opening) return;
     this.#opening = undefined;
     this.used = false;
-    this.remoteAddress = socket?.remoteAddress;
-    if (socket === null) done(error ?? new Error('no socket'), null);
-    else done(null, socket);
+    const failed = opened instanceof Error;
+    this.remoteAddress = failed ? undefined : opened.remoteAddress;
+    if (failed) done(opened, null);
+    else done(null, opened);
   }
 }
-
-type OpenResult = [null, Socket] | [Error, null];

@@ -1,5 +1,5 @@
 import type { Connection } from './connection.js';
-import type { Destination, Guard } from './openSocket.js';
+import type { Destination, Guard } from './opening.js';
 import { Origin, type SharedByOrigins } from './origin.js';
 
 /**

@@ -1,5 +1,5 @@
 import { Connection } from './connection.js';
-import type { Destination, Guard } from './openSocket.js';
+import type { Destination, Guard } from './opening.js';
 import { Turns } from './turns.js';
 
 /** Asks for a place at an origin. */
