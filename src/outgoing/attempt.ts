@@ -3,7 +3,7 @@ import type { Dispatcher } from 'undici';
 import { AttemptFailed, attemptFailed, saysStale } from './attemptError.js';
 import { Clock } from './clock.js';
 import type { Connection } from './connections/connection.js';
-import type { Origin } from './connections/origin.js';
+import type { Origin } from './connections/connections.js';
 import { excerptBytes, excerptOf } from './excerpt.js';
 import type { Body, PostResult } from './place.js';
 import { retryAfterMs } from './retryAfter.js';
@@ -135,8 +135,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   /** Finds out whether one customer's name server is silent or the resolver itself, which takes up to a second. */
   async #settleWithoutAddress(): Promise<void> {
-    const { to, all } = this.owner.origin;
-    const silent = all.guard.names.isSilentFor(to.host);
+    const { to, connections } = this.owner.origin;
+    const silent = connections.guard.names.isSilentFor(to.host);
     this.#finish(false);
     this.#settleFailure((await silent) ? new AttemptFailed('dns', 'no answer', 'resolver') : this.#tooLate());
   }

@@ -3,7 +3,7 @@ import { Attempt, type AttemptOwner } from '../attempt.js';
 import type { Turn } from '../names/resolve.js';
 import type { Body, Place, PostResult } from '../place.js';
 import type { Connection } from './connection.js';
-import type { Origin, Waiter } from './origin.js';
+import type { Origin, Waiter } from './connections.js';
 
 /** Counts places: the sender waits for them when it closes. */
 export interface Ledger {
@@ -51,15 +51,15 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
 
   granted(connection: Connection | undefined): void {
     this.#connection = connection;
-    const { to, all } = this.origin;
+    const { to, connections } = this.origin;
     if (connection !== undefined || isIP(to.host) !== 0) {
       this.#hold();
       return;
     }
     this.#state = 'naming';
-    all.waiting++;
-    all.guard.names.takeTurn(to.host, (turn) => {
-      all.waiting--;
+    connections.waiting++;
+    connections.guard.names.takeTurn(to.host, (turn) => {
+      connections.waiting--;
       this.#turn = turn;
       if (this.#state === 'naming') this.#hold();
       else turn.end();
