@@ -23,9 +23,7 @@ export interface Attemptable {
 export type Attempted =
   | Answered
   /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
-  | { kind: 'own_failure'; cause: OwnFailureCause }
-  /** The lease ended while the attempt waited for a connection. */
-  | { kind: 'lost' };
+  | { kind: 'own_failure'; cause: OwnFailureCause };
 
 /** The receiver answered, or failed to. */
 export interface Answered {
@@ -37,23 +35,47 @@ export interface Answered {
 }
 
 /**
+ * Waits for a connection's place. This time is not the receiver's, so the lease is extended meanwhile.
+ * @param extendLease extends the lease of the take; false if the attempt no longer held it
+ * @returns undefined if the lease ended while it waited
+ */
+export async function placeUnderLease(
+  { sender, delivery }: DeliveryDeps,
+  { clientToken }: Attemptable,
+  take: Taken,
+  extendLease: () => Promise<boolean>,
+): Promise<Place | undefined> {
+  let hasWaited = false;
+  const timer = setInterval(() => {
+    hasWaited = true;
+    void extendLease();
+  }, delivery.leaseMs / 3);
+  const place = await sender.place(take.url, clientToken);
+  clearInterval(timer);
+  // The lease covers the whole time of an attempt.
+  if (!hasWaited || (await extendLease())) return place;
+  place.release();
+  return undefined;
+}
+
+/**
  * Makes one attempt and counts it. Logs an own failure.
  * @param redeliver sends an ended notification again
- * @param extendLease extends the lease of the take; false if the attempt no longer held it
  */
 export async function makeAttempt(
   deps: DeliveryDeps,
   item: Attemptable,
   take: Taken,
+  place: Place,
   redeliver: boolean,
-  extendLease: () => Promise<boolean>,
 ): Promise<Attempted> {
   const { log, metrics, history } = deps;
   const notification_id = item.notificationId;
   let attempted: Attempted;
   try {
-    attempted = await waitAndPost(deps, item, take, redeliver, extendLease);
+    attempted = await signAndPost(deps, item, take, place, redeliver);
   } catch (err) {
+    place.release();
     log.warn({ err, notification_id }, 'an attempt could not begin');
     attempted = { kind: 'own_failure', cause: err instanceof SecretUnreadable ? 'secrets' : 'unexpected' };
   }
@@ -71,24 +93,19 @@ export async function makeAttempt(
 }
 
 /**
- * Waits for a connection's place, then POSTs. The registration and its secrets are those of the take.
+ * Signs, then POSTs. The registration and its secrets are those of the take.
  * @throws SecretUnreadable, and errors of Redis, if the client's first signing secret cannot be stored
  */
-async function waitAndPost(
+async function signAndPost(
   deps: DeliveryDeps,
   item: Attemptable,
   take: Taken,
+  place: Place,
   redeliver: boolean,
-  extendLease: () => Promise<boolean>,
 ): Promise<Attempted> {
-  const place = await placeUnderLease(deps, item, take, extendLease);
-  if (place === undefined) return { kind: 'lost' };
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
-  const { secrets, own } = await secretsOf(deps, item, take, at).catch((err: unknown) => {
-    place.release();
-    throw err;
-  });
+  const { secrets, own } = await secretsOf(deps, item, take, at);
   const { clientToken, platformId, notificationId } = item;
   const url = withoutQuery(take.url);
   // Each field is named: a delivery's own `event` is not the `event` of the body.
@@ -121,26 +138,6 @@ async function secretsOf(
   const own = decodeRequestHeaders(secretBox, take.secrets);
   if (secrets.length > 0) return { secrets, own };
   return { secrets: [await createSigningSecret(db, secretBox, clientToken)], own };
-}
-
-/** Waits for a connection's place. This time is not the receiver's, so the lease is extended meanwhile. */
-async function placeUnderLease(
-  { sender, delivery }: DeliveryDeps,
-  { clientToken }: Attemptable,
-  take: Taken,
-  extendLease: () => Promise<boolean>,
-): Promise<Place | undefined> {
-  let hasWaited = false;
-  const timer = setInterval(() => {
-    hasWaited = true;
-    void extendLease();
-  }, delivery.leaseMs / 3);
-  const place = await sender.place(take.url, clientToken);
-  clearInterval(timer);
-  // The lease covers the whole time of an attempt.
-  if (!hasWaited || (await extendLease())) return place;
-  place.release();
-  return undefined;
 }
 
 function recordOf(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {

@@ -1,9 +1,9 @@
 import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
-import { type Lease, type Turn, type Turned, turnAttempts, type Wanted } from '../redis/owed/attempts.js';
+import { type Lease, type Turn, type Turned, turnAttempts } from '../redis/owed/attempts.js';
 import type { Settled } from '../redis/owed/settle.js';
 import type { Take, Taken } from '../redis/owed/take.js';
-import { type Answered, makeAttempt } from './attempt.js';
-import { ClientQueue, longestParkMs, type Picked } from './clientQueue.js';
+import { type Answered, makeAttempt, placeUnderLease } from './attempt.js';
+import { ClientQueue, longestParkMs, wantedOf } from './clientQueue.js';
 import {
   claimLost,
   leasedFor,
@@ -175,7 +175,7 @@ export class ClientAttempts {
       this.#pace.waitForRate(inMs);
       return 'waits';
     }
-    // The callers of a retry or a drain plan again; for others nothing would report the end of the other attempt.
+    // Retries and drains are planned again by their callers. Other work waits here until the other attempt ends.
     if (reason === 'leased' && work.mode !== 'retry' && work.mode !== 'drain')
       this.#queue.park(work, inMs, () => this.#unpark(work));
     else work.end(outcomeOfRefusal(refusal));
@@ -191,11 +191,11 @@ export class ClientAttempts {
     this.#attemptsUnderWay++;
     const { delivery, mode } = work;
     const lease = { platformId: delivery.platformId, token: take.token };
-    const extendLease = () => this.#extend(lease);
-    const attempted = await makeAttempt(this.deps, delivery, take, mode === 'redeliver', extendLease);
+    const place = await placeUnderLease(this.deps, delivery, take, () => this.#extend(lease));
+    const attempted = place && (await makeAttempt(this.deps, delivery, take, place, mode === 'redeliver'));
     this.#attemptsUnderWay--;
     this.#pace.noteAttemptEnd();
-    switch (attempted.kind) {
+    switch (attempted?.kind) {
       case 'answered':
         this.#answered.push({ work, attempted });
         break;
@@ -203,7 +203,7 @@ export class ClientAttempts {
         this.#givenBack.push({ ...lease, inMs: ownFailurePauseMs });
         work.end({ state: 'waiting', reason: 'own_failure', inMs: ownFailurePauseMs, failures: 0 });
         break;
-      case 'lost':
+      case undefined: // The lease ended while it waited for its place.
         this.#pace.waitForPlace(this.#attemptsUnderWay > 0);
         work.end(leasedFor(longestParkMs));
         break;
@@ -242,9 +242,4 @@ export class ClientAttempts {
     const work = this.works.add(delivery, 'first');
     if (this.#admit(work)) this.#enqueue(work, 'first');
   }
-}
-
-function wantedOf({ work: { delivery, mode }, share }: Picked): Wanted {
-  const { platformId, notificationId, event } = delivery;
-  return { platformId, notificationId, mode, ...(event && { claim: event.claim }), share };
 }

@@ -1,3 +1,4 @@
+import type { Wanted } from '../redis/owed/attempts.js';
 import type { Work } from './work.js';
 
 /** While both priorities wait, one place in this many goes to backfill. */
@@ -90,4 +91,10 @@ export class ClientQueue {
     for (const work of parked) this.unpark(work);
     return [...this.#waiting.live.splice(0), ...this.#waiting.backfill.splice(0), ...parked];
   }
+}
+
+/** Returns how to ask for a place of a picked work. */
+export function wantedOf({ work: { delivery, mode }, share }: Picked): Wanted {
+  const { platformId, notificationId, event } = delivery;
+  return { platformId, notificationId, mode, ...(event && { claim: event.claim }), share };
 }
