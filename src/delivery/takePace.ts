@@ -1,3 +1,5 @@
+import type { ClientQueue } from './clientQueue.js';
+
 /** The most places asked for in one turn: its script must not delay Redis for others. */
 export const maxTakesPerTurn = 64;
 /** How long places of a rate gather, to be taken together. */
@@ -21,7 +23,7 @@ export class TakePace {
   #pause: { for: 'full' | 'rate'; endsAt: number; timer: NodeJS.Timeout } | undefined;
 
   constructor(
-    readonly queue: { hasLive(): boolean },
+    readonly queue: Pick<ClientQueue, 'hasLive'>,
     readonly onPauseOver: () => void,
   ) {}
 
@@ -40,10 +42,10 @@ export class TakePace {
   /** Notes that the queue asked for `wanted` places and found none for `refused` of them. */
   noteAnswer(wanted: number, refused: number): void {
     if (wanted === 0) {
-      // Nothing waited. The next work must ask, because there may be no attempt left whose end would trigger it.
+      // Nothing waited: let the next work ask. Perhaps no attempt is left whose end would ask for it.
       if (this.#pause === undefined) this.#isFull = false;
     } else if (refused > 0) {
-      // The refused extra place says when to ask again.
+      // Ask for one more than were granted: its refusal carries the time of the next place.
       this.#maxTakes = Math.min(wanted - refused + 1, maxTakesPerTurn);
     } else {
       this.#isFull = false;
