@@ -193,7 +193,7 @@ async function holdPlace({ db }: Stack, clientToken: string, owed: readonly Arri
   await turnAttempts(
     db,
     clientToken,
-    { wanted: [{ ...first, mode: 'drain', share: true }], nonce: 'another' },
+    { wanted: [{ ...first, mode: 'drain', mayUseAll: true }], nonce: 'another' },
     bounds,
     noSchedule,
   );
@@ -203,7 +203,7 @@ async function holdPlace({ db }: Stack, clientToken: string, owed: readonly Arri
 async function putOff({ db }: Stack, clientToken: string, owed: readonly ArrivedEvent[]): Promise<void> {
   const bounds = { leaseMs: 1000, maxInFlight: owed.length * 2, drainPerSecond: 1_000_000 };
   await setClient(db, clientToken, { maxInFlight: bounds.maxInFlight });
-  const wanted = owed.map((one) => ({ ...one, mode: 'drain' as const, share: true }));
+  const wanted = owed.map((one) => ({ ...one, mode: 'drain' as const, mayUseAll: true }));
   await turnAttempts(db, clientToken, { wanted, nonce: 'another' }, bounds, noSchedule);
   const givenBack = owed.map(({ platformId }) => ({ platformId, token: 'another', inMs: 3_600_000 }));
   await turnAttempts(db, clientToken, { givenBack, nonce: 'another-2' }, bounds, noSchedule);

@@ -11,7 +11,7 @@ export const longestParkMs = 1000;
 export interface Picked {
   work: Work;
   /** Backfill whose turn has come: it may have any place of the client. */
-  share: boolean;
+  mayUseAll: boolean;
 }
 
 /**
@@ -60,7 +60,7 @@ export class ClientQueue {
       const work = isBackfillsTurn ? backfill.shift() : live.shift();
       if (work === undefined) break;
       if (this.length > 0) this.#picks++;
-      picked.push({ work, share: isBackfillsTurn && live.length > 0 });
+      picked.push({ work, mayUseAll: isBackfillsTurn && live.length > 0 });
     }
     return picked;
   }
@@ -94,7 +94,7 @@ export class ClientQueue {
 }
 
 /** Returns how to ask for a place of a picked work. */
-export function wantedOf({ work: { delivery, mode }, share }: Picked): Wanted {
+export function wantedOf({ work: { delivery, mode }, mayUseAll }: Picked): Wanted {
   const { platformId, notificationId, event } = delivery;
-  return { platformId, notificationId, mode, ...(event && { claim: event.claim }), share };
+  return { platformId, notificationId, mode, ...(event && { claim: event.claim }), mayUseAll };
 }

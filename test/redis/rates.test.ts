@@ -277,7 +277,7 @@ describe("a client's bounds", () => {
       assert.equal(taken(await takeAll(client, owed)).length, 3);
       const takes = await takeAll(
         client,
-        owed.slice(3).map((one) => ({ ...one, share: true })),
+        owed.slice(3).map((one) => ({ ...one, mayUseAll: true })),
       );
       assert.equal(taken(takes).length, 1);
       assertRefused(takes, 'full');

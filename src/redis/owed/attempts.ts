@@ -21,7 +21,7 @@ export interface Wanted {
   /** The claim's number, if the caller knows it. */
   claim?: number;
   /** Backfill whose turn has come: it may have any place of the client. */
-  share?: boolean;
+  mayUseAll?: boolean;
 }
 
 /** The lease of an attempt. */
@@ -78,7 +78,7 @@ export async function turnAttempts(
       wanted: wanted.map((one) => {
         const { bucket, field } = assetSlot(one.platformId);
         bytes.push(field);
-        return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, one.share === true];
+        return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, one.mayUseAll === true];
       }),
     }),
   };

@@ -7,7 +7,7 @@
 --   verdicts: see settle_attempt in shared/settle.lua
 --   given_back: lists of asset, token, in how many ms it is due
 --   extended: lists of asset, token
---   wanted: lists of asset, id, mode, claim (0: not known), bucket, share
+--   wanted: lists of asset, id, mode, claim (0: not known), bucket, may_use_all
 -- Bytes: of each wanted its asset's field in the bucket (8)
 -- Answer: {{answer of each verdict}, {1 if the lease was still held}, {answer of each wanted}, url, signing secrets,
 --   wake catch-up}
@@ -17,8 +17,8 @@ local settled, extended, takes, has_taken = {}, {}, {}, false
 local done, failure = pcall(function()
   settle_turn(settled, extended)
   for i, w in ipairs(q.wanted) do
-    local asset, id, mode, claim, bucket, share = unpack(w)
-    takes[i] = take_attempt(asset, id, mode, claim, bucket, bytes(8), share)
+    local asset, id, mode, claim, bucket, may_use_all = unpack(w)
+    takes[i] = take_attempt(asset, id, mode, claim, bucket, bytes(8), may_use_all)
     has_taken = has_taken or takes[i][1] == 'taken'
   end
 end)

@@ -40,8 +40,8 @@ local function refuse_all(mode, reason, in_ms)
 end
 -- Ids that this call has taken: a second request for one of them is refused.
 local held_here = {}
--- Takes one asset. claim: its number, 0 if unknown; share: backfill whose turn has come may use every place.
-local function take_attempt(asset, id, mode, claim, bucket, slot, share)
+-- Takes one asset. claim: its number, 0 if unknown; may_use_all: backfill whose turn has come may use every place.
+local function take_attempt(asset, id, mode, claim, bucket, slot, may_use_all)
   local redeliver, token = mode == 'redeliver', q.nonce
   local resend = redeliver and token .. ' ' .. id
   if held_here[resend or id] then return {'leased', q.lease} end
@@ -87,7 +87,7 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, share)
     c.in_flight = c.in_flight or in_flight()
     local lane, bound = w and w.lane or 'L', c.bound
     -- Backfill leaves a quarter of the places to live events.
-    if lane == 'B' and bound > 1 and not share then bound = bound - math.max(1, math.floor(bound / 4)) end
+    if lane == 'B' and bound > 1 and not may_use_all then bound = bound - math.max(1, math.floor(bound / 4)) end
     if c.in_flight >= bound and not c.has_landed then
       c.has_landed = true
       land_expired()
