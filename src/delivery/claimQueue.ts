@@ -1,9 +1,9 @@
 import type { Logger } from '../log.js';
 import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
 import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
-import { turnAttempts } from '../redis/owed/attempts.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owedClients.js';
+import { turnAttempts } from '../redis/owed/turn.js';
 import { announceRuns } from '../redis/runs/announce.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliveryMetrics } from './deps.js';

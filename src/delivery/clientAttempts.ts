@@ -1,7 +1,7 @@
 import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
-import { type Lease, type Turn, type Turned, turnAttempts } from '../redis/owed/attempts.js';
 import type { Settled } from '../redis/owed/settle.js';
 import type { Take, Taken } from '../redis/owed/take.js';
+import { type Lease, type Turn, type Turned, turnAttempts } from '../redis/owed/turn.js';
 import { type Answered, makeAttempt, placeUnderLease } from './attempt.js';
 import { ClientQueue, longestParkMs, wantedOf } from './clientQueue.js';
 import {

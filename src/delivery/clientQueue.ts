@@ -1,4 +1,4 @@
-import type { Wanted } from '../redis/owed/attempts.js';
+import type { Wanted } from '../redis/owed/turn.js';
 import type { Work } from './work.js';
 
 /** While both priorities wait, one place in this many goes to backfill. */

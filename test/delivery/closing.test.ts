@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Sender } from '../../src/outgoing/post.js';
-import { turnAttempts } from '../../src/redis/owed/attempts.js';
+import { turnAttempts } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { withTimeout } from '../../src/withTimeout.js';

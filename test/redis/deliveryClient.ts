@@ -7,7 +7,6 @@ import { deliveryOf } from '../../src/delivery/settings.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { type Turn, type Turned, turnAttempts, type Wanted } from '../../src/redis/owed/attempts.js';
 import {
   type ArrivedEvent,
   type Claim,
@@ -17,6 +16,7 @@ import {
 } from '../../src/redis/owed/claim.js';
 import type { DeliverySchedule, Settled, Verdict } from '../../src/redis/owed/settle.js';
 import type { Bounds, Take, TakeMode, Taken } from '../../src/redis/owed/take.js';
+import { type Turn, type Turned, turnAttempts, type Wanted } from '../../src/redis/owed/turn.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';

@@ -13,12 +13,12 @@ import { cancelNotification, makeDue, recoverFailed } from '../../src/redis/noti
 import type { Place } from '../../src/redis/notifications/place.js';
 import { replayDelivered } from '../../src/redis/notifications/replay.js';
 import { readUpdates, type UpdatePlace } from '../../src/redis/notifications/updates.js';
-import type { Lease, Wanted } from '../../src/redis/owed/attempts.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import { owedOverview } from '../../src/redis/owed/owedClients.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import type { Settled } from '../../src/redis/owed/settle.js';
 import type { Take, TakeMode, Taken } from '../../src/redis/owed/take.js';
+import type { Lease, Wanted } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import {
   getEndpoint,
