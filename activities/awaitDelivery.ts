@@ -1,5 +1,5 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { handOver } from '../src/delivery/handOver.js';
+import { handOverRetries } from '../src/delivery/handOverRetries.js';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import { type Report, reportOf } from '../src/delivery/report.js';
 import { seeThrough } from '../src/delivery/seeThrough.js';
@@ -31,7 +31,7 @@ export async function awaitDelivery(
     );
     const later = outcomes.filter(isRetriedShortly);
     if (later.length > 0) throw failureOf(events, outcomes, later);
-    await handOver(catchUps, events, outcomes);
+    await handOverRetries(catchUps, events, outcomes);
     return reportOf(outcomes);
   });
 }

@@ -4,7 +4,7 @@ import { messageOf } from '../../messageOf.js';
 import { explainAsset } from '../../redis/owed/decisions.js';
 import { workflowIds } from '../../temporal/workflowIds.js';
 import type { Operator } from '../operator.js';
-import { presentNotification, workflowInWords, workflowOf } from '../presentNotification.js';
+import { presentToOperator, workflowInWords, workflowOf } from '../presentToOperator.js';
 import { requireClient } from '../requireClient.js';
 import { moment } from '../terminal/moment.js';
 import { facts, table } from '../terminal/table.js';
@@ -30,7 +30,7 @@ export async function explain(operator: Operator, token: ClientToken, platformId
     last_event: lastEvent
       ? { event_id: lastEvent.eventId, at: moment(lastEvent.at), decision: lastEvent.decision }
       : null,
-    last_notification: lastNotification ? presentNotification(operator, lastNotification) : null,
+    last_notification: lastNotification ? presentToOperator(operator, lastNotification) : null,
     workflows,
   };
   operator.answer(answer, () =>

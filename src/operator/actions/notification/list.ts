@@ -8,7 +8,7 @@ import type { NotificationRecord } from '../../../redis/notifications/notificati
 import type { Place } from '../../../redis/notifications/place.js';
 import { listClients } from '../../../redis/records/clients.js';
 import type { Operator } from '../../operator.js';
-import { presentNotification } from '../../presentNotification.js';
+import { presentToOperator } from '../../presentToOperator.js';
 import { requireClient } from '../../requireClient.js';
 import { moment } from '../../terminal/moment.js';
 import { table } from '../../terminal/table.js';
@@ -28,7 +28,7 @@ export async function notificationList(operator: Operator, options: ListOptions)
   if (options.client !== undefined) await requireClient(operator, options.client);
   const found = await findNewest(operator, options);
   operator.answer(
-    found.map((n) => presentNotification(operator, n)),
+    found.map((n) => presentToOperator(operator, n)),
     () => describe(found),
   );
 }

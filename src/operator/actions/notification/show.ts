@@ -1,6 +1,6 @@
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { Operator } from '../../operator.js';
-import { presentNotification, workflowInWords, workflowOf } from '../../presentNotification.js';
+import { presentToOperator, workflowInWords, workflowOf } from '../../presentToOperator.js';
 import { moment } from '../../terminal/moment.js';
 import { facts, table } from '../../terminal/table.js';
 import { describeNext } from './describeNext.js';
@@ -8,7 +8,7 @@ import { requireNotification } from './requireNotification.js';
 
 export async function notificationShow(operator: Operator, id: string): Promise<void> {
   const found = await requireNotification(operator, id);
-  operator.answer(presentNotification(operator, found), () => describe(operator, found));
+  operator.answer(presentToOperator(operator, found), () => describe(operator, found));
 }
 
 function describe(operator: Operator, n: NotificationRecord): string {

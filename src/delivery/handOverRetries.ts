@@ -3,7 +3,7 @@ import type { CatchUps } from '../temporal/catchUps.js';
 import type { Outcome } from './outcome.js';
 
 /** Hands retries beyond the short ones over to catch-up, which is woken if it would plan too late. */
-export async function handOver(
+export async function handOverRetries(
   catchUps: CatchUps,
   events: readonly ClaimedEvent[],
   outcomes: readonly Outcome[],

@@ -5,7 +5,7 @@ import { workflowIds } from '../temporal/workflowIds.js';
 import type { Operator } from './operator.js';
 
 /** Presents a notification as in `GET /notifications/{id}`, with its client and its workflow. */
-export function presentNotification(operator: Operator, n: NotificationRecord) {
+export function presentToOperator(operator: Operator, n: NotificationRecord) {
   const { notification_id, ...rest } = presentWithAttempts(n);
   return { notification_id, client_token: n.clientToken, ...workflowOf(operator, n), ...rest };
 }
