@@ -56,7 +56,7 @@ export interface Delivering {
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
   const { role, config, db, temporal, log, metrics, isCurrentVersion = () => true } = options;
   const taskQueue = config.TASK_QUEUE;
-  const delivery = deliveryOf(config);
+  const settings = deliveryOf(config);
   const durability = await openDurability(db, {
     trusted: config.REDIS_DURABILITY === 'trusted',
     ackReplicas: config.REDIS_ACK_REPLICAS,
@@ -64,9 +64,9 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
-  const notices = createNotices({ ...options, delivery, taskQueue, platform: platformOf(config) });
+  const notices = createNotices({ ...options, settings, taskQueue, platform: platformOf(config) });
   const engine =
-    role === 'api' ? undefined : new Engine({ ...options, delivery, catchUps, notices, history });
+    role === 'api' ? undefined : new Engine({ ...options, settings, catchUps, notices, history });
   // A worker alone accepts no events.
   const processes = role === 'worker' ? undefined : await joinProcesses(db, log);
   const outbox = new Outbox({
@@ -80,7 +80,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     metrics,
     tracing: options.tracing,
   });
-  const claims = new ClaimQueue({ db, delivery, engine, catchUps, log, metrics });
+  const claims = new ClaimQueue({ db, settings, engine, catchUps, log, metrics });
   const accepting = new Accepting({ claims, durability, outbox, engine });
   return {
     durability,
@@ -93,7 +93,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       db,
       durability,
       engine,
-      delivery,
+      settings,
       temporal,
       catchUps,
       notices,

@@ -91,8 +91,8 @@ export async function startWorkers(
       drains = underWay;
     }),
     // A POST in flight finishes within its lease; the rest is cut off.
-    shutdownGraceTime: deps.delivery.leaseMs,
-    shutdownForceTime: deps.delivery.leaseMs + 10_000,
+    shutdownGraceTime: deps.settings.leaseMs,
+    shutdownForceTime: deps.settings.leaseMs + 10_000,
   };
   const retries = await Worker.create({
     ...shared,

@@ -85,7 +85,7 @@ interface Kind {
 
 const open = (url: string): Db =>
   openDb({ url, prefix: '', log: createLogger('silent', 'bench'), commandTimeoutMs: 10_000 });
-const delivery = deliveryOf(readConfig({}));
+const settings = deliveryOf(readConfig({}));
 let count = 0;
 
 /** Claims, takes and settles notifications, as the service does for each that is delivered at the first attempt. */
@@ -95,7 +95,7 @@ async function deliver(db: Db, tokens: readonly string[], wanted: number, caller
     while (left-- > 0) {
       const event = eventOf(tokens[count % tokens.length] as string);
       const nonce = `nonce-${count}`;
-      const { claims } = await claimEvents(db, event.clientToken, [event], { ...delivery, nonce });
+      const { claims } = await claimEvents(db, event.clientToken, [event], { ...settings, nonce });
       const [claim] = claims;
       if (claim?.kind !== 'claimed' || claim.take?.kind !== 'taken') {
         throw new Error(`claim answered ${JSON.stringify(claim)}`);
@@ -104,7 +104,7 @@ async function deliver(db: Db, tokens: readonly string[], wanted: number, caller
       const { platformId, notificationId: id } = event;
       const verdict = { platformId, notificationId: id, taken: claim.take, ok: true, attempt };
       const turn = { verdicts: [verdict], nonce: `${nonce}-settled` };
-      await turnAttempts(db, event.clientToken, turn, delivery, delivery);
+      await turnAttempts(db, event.clientToken, turn, settings);
     }
   };
   await Promise.all(Array.from({ length: callers }, caller));

@@ -189,23 +189,23 @@ const noSchedule = {
 async function holdPlace({ db }: Stack, clientToken: string, owed: readonly ArrivedEvent[]): Promise<void> {
   const [first] = owed;
   if (first === undefined) return;
-  const bounds = { leaseMs: leaseOfOtherMs, maxInFlight: 1, drainPerSecond: 200 };
+  const settings = { ...noSchedule, leaseMs: leaseOfOtherMs, maxInFlight: 1, drainPerSecond: 200 };
   await turnAttempts(
     db,
     clientToken,
     { wanted: [{ ...first, mode: 'drain', mayUseAll: true }], nonce: 'another' },
-    bounds,
-    noSchedule,
+    settings,
   );
 }
 
 /** Makes the owed assets wait for a retry. */
 async function putOff({ db }: Stack, clientToken: string, owed: readonly ArrivedEvent[]): Promise<void> {
-  const bounds = { leaseMs: 1000, maxInFlight: owed.length * 2, drainPerSecond: 1_000_000 };
-  await setClient(db, clientToken, { maxInFlight: bounds.maxInFlight });
+  const maxInFlight = owed.length * 2;
+  const settings = { ...noSchedule, leaseMs: 1000, maxInFlight, drainPerSecond: 1_000_000 };
+  await setClient(db, clientToken, { maxInFlight });
   const wanted = owed.map((one) => ({ ...one, mode: 'drain' as const, mayUseAll: true }));
-  await turnAttempts(db, clientToken, { wanted, nonce: 'another' }, bounds, noSchedule);
+  await turnAttempts(db, clientToken, { wanted, nonce: 'another' }, settings);
   const givenBack = owed.map(({ platformId }) => ({ platformId, token: 'another', inMs: 3_600_000 }));
-  await turnAttempts(db, clientToken, { givenBack, nonce: 'another-2' }, bounds, noSchedule);
+  await turnAttempts(db, clientToken, { givenBack, nonce: 'another-2' }, settings);
   await setClient(db, clientToken, { maxInFlight: null });
 }

@@ -40,7 +40,7 @@ export interface Answered {
  * @returns undefined if the lease ended while it waited
  */
 export async function placeUnderLease(
-  { sender, delivery }: DeliveryDeps,
+  { sender, settings }: DeliveryDeps,
   { clientToken }: Attemptable,
   take: Taken,
   extendLease: () => Promise<boolean>,
@@ -49,7 +49,7 @@ export async function placeUnderLease(
   const timer = setInterval(() => {
     hasWaited = true;
     void extendLease();
-  }, delivery.leaseMs / 3);
+  }, settings.leaseMs / 3);
   const place = await sender.place(take.url, clientToken);
   clearInterval(timer);
   // The lease covers the whole time of an attempt.

@@ -13,7 +13,7 @@ import type { DeliverySettings } from './settings.js';
 
 export interface ClaimDeps {
   db: Db;
-  delivery: DeliverySettings;
+  settings: DeliverySettings;
   /** Set if this process delivers: a claim also takes assets that may be sent now, unless older events of the client wait. */
   engine?: Engine | undefined;
   catchUps: Pick<CatchUps, 'signal'>;
@@ -93,7 +93,7 @@ export class ClaimQueue {
   }
 
   async #claimTogether(clientToken: string, waiting: Waiting[]): Promise<void> {
-    const { db, delivery, engine, catchUps, metrics } = this.deps;
+    const { db, settings, engine, catchUps, metrics } = this.deps;
     const takes = engine !== undefined && !engine.isQueueing(clientToken);
     const nonce = newNonce();
     const events = waiting.map(({ event }) => event);
@@ -103,7 +103,7 @@ export class ClaimQueue {
       const announced = announceClaims(db, [clientToken]);
       // Over one connection it comes before the claim; in a cluster another node may keep the index.
       if (db.nodes.isCluster) await announced;
-      const claimed = claimEvents(db, clientToken, events, takes ? { ...delivery, nonce } : undefined);
+      const claimed = claimEvents(db, clientToken, events, takes ? { ...settings, nonce } : undefined);
       const { claims, wakeCatchUp } = announced
         ? (await Promise.all([claimed, announced]))[0]
         : await claimed;
@@ -123,10 +123,10 @@ export class ClaimQueue {
 
   /** Gives back the assets of a claim whose answer was lost: otherwise they would wait until an unused lease ends. */
   #giveBack(clientToken: string, events: ArrivedEvent[], token: string): void {
-    const { db, delivery, log } = this.deps;
+    const { db, settings, log } = this.deps;
     const givenBack = events.map(({ platformId }) => ({ platformId, token, inMs: 0 }));
     const turn = { givenBack, nonce: newNonce() };
-    untilRedisAnswers(() => turnAttempts(db, clientToken, turn, delivery, delivery)).catch((err: unknown) =>
+    untilRedisAnswers(() => turnAttempts(db, clientToken, turn, settings)).catch((err: unknown) =>
       log.warn({ err, client_token: clientToken }, 'assets taken by a claim wait until their lease ends'),
     );
   }

@@ -116,7 +116,7 @@ export class ClientAttempts {
   }
 
   async #turn(): Promise<void> {
-    const { db, delivery, log } = this.deps;
+    const { db, settings, log } = this.deps;
     const answered = this.#answered.splice(0, maxTakesPerTurn);
     const givenBack = this.#givenBack.splice(0);
     const extensions = this.#extensions.splice(0);
@@ -130,12 +130,12 @@ export class ClientAttempts {
     };
     let turned: Turned;
     try {
-      turned = await untilRedisAnswers(() => turnAttempts(db, this.clientToken, turn, delivery, delivery));
+      turned = await untilRedisAnswers(() => turnAttempts(db, this.clientToken, turn, settings));
     } catch (err) {
       log.warn({ err, client_token: this.clientToken }, 'attempts could not be settled or taken');
       for (const { resolve } of extensions) resolve(true);
       // Sent notifications are sent again after their lease; the others stay owed.
-      for (const { work } of [...answered, ...picked]) work.end(leasedFor(delivery.leaseMs));
+      for (const { work } of [...answered, ...picked]) work.end(leasedFor(settings.leaseMs));
       this.#pace.waitForPlace(this.#attemptsUnderWay > 0);
       return;
     }

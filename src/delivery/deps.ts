@@ -15,7 +15,7 @@ export interface DeliveryDeps {
   db: Db;
   sender: Sender;
   secretBox: SecretBox;
-  delivery: DeliverySettings;
+  settings: DeliverySettings;
   log: Logger;
   metrics: DeliveryMetrics;
   /** The counts behind the console's plots. */

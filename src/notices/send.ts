@@ -16,7 +16,7 @@ export interface SendDeps {
   db: Db;
   sender: Sender;
   secretBox: SecretBox;
-  delivery: Pick<DeliverySchedule, 'retryScheduleMs' | 'retryWindowMs' | 'failingAfter'> & {
+  settings: Pick<DeliverySchedule, 'retryScheduleMs' | 'retryWindowMs' | 'failingAfter'> & {
     leaseMs: number;
   };
   /** The platform's URL for notices; undefined if there is none. */
@@ -57,11 +57,11 @@ export async function sendNotice(deps: SendDeps, notice: Notice, soFar: SoFar): 
 }
 
 async function attempt(deps: SendDeps, notice: Notice, soFar: SoFar): Promise<Sent> {
-  const { db, delivery } = deps;
+  const { db, settings } = deps;
   if ((await getClient(db, notice.clientToken)) === undefined) return cancelled('its client was deleted');
   const target = await targetOf(deps, notice);
   if (typeof target === 'string') return cancelled(target);
-  const waitMs = await takeNotice(db, target.told, delivery);
+  const waitMs = await takeNotice(db, target.told, settings);
   if (waitMs > 0) return later(deps, soFar, { why: 'its receiver asked to wait, or is failing', waitMs });
 
   const result = await post(deps, notice, target);
@@ -130,11 +130,11 @@ async function post(
 
 /** Returns when the next attempt is due, with the jitter of a notification's; after the retry window there is none. */
 function later(
-  { delivery }: SendDeps,
+  { settings }: SendDeps,
   { tries, startedAtMs }: SoFar,
   { why, waitMs }: { why: string; waitMs: number },
 ): Sent {
-  const { retryScheduleMs, retryWindowMs } = delivery;
+  const { retryScheduleMs, retryWindowMs } = settings;
   const scheduled = retryScheduleMs[Math.min(tries, retryScheduleMs.length - 1)] as number;
   const inMs = Math.ceil(Math.max(scheduled, waitMs) * (1 + 0.1 * Math.random()));
   if (Date.now() + inMs - startedAtMs > retryWindowMs) return { state: 'failed', why };

@@ -57,7 +57,7 @@ async function problemsOf(
   const { standings, now } = await standingsOf(deps.db, clientToken, asked);
   return standings.flatMap((standing, i) => {
     const problem =
-      disagreementOf(standing, now, deps.delivery) ?? missing(standing, asked[i]?.acceptedAt, now);
+      disagreementOf(standing, now, deps.settings) ?? missing(standing, asked[i]?.acceptedAt, now);
     if (problem === undefined) return [];
     const { notificationId, platformId } = standing;
     return [{ clientToken, notificationId, ...(platformId !== undefined && { platformId }), problem }];

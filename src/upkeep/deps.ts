@@ -14,7 +14,7 @@ export interface ActivityDeps {
   db: Db;
   durability: Durability;
   engine: Engine;
-  delivery: DeliverySettings;
+  settings: DeliverySettings;
   temporal: Client;
   catchUps: CatchUps;
   notices: Pick<Notices, 'handOver' | 'send'>;

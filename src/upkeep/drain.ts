@@ -77,7 +77,7 @@ export class Drain {
   }
 
   async #run(): Promise<DrainResult> {
-    const { maxInFlight: defaultPlaces } = this.deps.delivery;
+    const { maxInFlight: defaultPlaces } = this.deps.settings;
     let places = defaultPlaces;
     for (;;) {
       const limit = Math.min(places + ahead, maxPlanned);
@@ -95,8 +95,8 @@ export class Drain {
   }
 
   async #plan(limit: number): Promise<Plan> {
-    const { db, delivery, metrics } = this.deps;
-    const plan = await planCatchUp(db, this.clientToken, { limit, retentionMs: delivery.retentionMs });
+    const { db, settings, metrics } = this.deps;
+    const plan = await planCatchUp(db, this.clientToken, { limit, retentionMs: settings.retentionMs });
     for (let i = 0; i < plan.expired; i++) metrics.ended('failed');
     return plan;
   }

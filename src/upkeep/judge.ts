@@ -9,15 +9,15 @@ import type { Problem } from './problem.js';
 export const pickedUpWithinMs = 120_000;
 
 /** Returns the longest delay of any schedule, plus a minute: `Retry-After` may be 24 h ahead. */
-export function longestDelayMs(delivery: DeliverySettings): number {
-  return Math.max(86_400_000, delivery.leaseMs, ...delivery.retryScheduleMs.map((ms) => ms * 1.1)) + 60_000;
+export function longestDelayMs(settings: DeliverySettings): number {
+  return Math.max(86_400_000, settings.leaseMs, ...settings.retryScheduleMs.map((ms) => ms * 1.1)) + 60_000;
 }
 
 /** Returns the problem between a record and what is owed; undefined if they agree, or neither exists. */
 export function disagreementOf(
   standing: Standing,
   now: number,
-  delivery: DeliverySettings,
+  settings: DeliverySettings,
 ): Problem | undefined {
   const { state, owed, owedSince, due } = standing;
   if (!owed) return state === 'waiting' ? 'waiting_but_not_owed' : undefined;
@@ -25,7 +25,7 @@ export function disagreementOf(
   if (state !== 'waiting') return 'owed_but_ended';
   if (owedSince === undefined) return 'owed_without_since';
   if (due === undefined) return 'owed_without_due';
-  return due > now + longestDelayMs(delivery) && due < parkedAt ? 'due_too_late' : undefined;
+  return due > now + longestDelayMs(settings) && due < parkedAt ? 'due_too_late' : undefined;
 }
 
 /** Returns whether a listed notification without a record is so old that the record was removed in time. */

@@ -19,7 +19,7 @@ const pageSize = 500;
  */
 export async function accountForClient(walk: Walk, clientToken: string): Promise<'forgotten' | 'fine'> {
   walk.looked.clients++;
-  const { db, delivery, tally } = walk;
+  const { db, settings, tally } = walk;
   await readWhatItIs(db, clientToken);
   await accountForOwed(walk, clientToken);
   await accountForListed(walk, clientToken);
@@ -29,11 +29,11 @@ export async function accountForClient(walk: Walk, clientToken: string): Promise
       tally.blame({ clientToken, ...stray, problem: 'due_but_not_owed' });
     }
   }
-  if (sizes.longestLeaseMs > delivery.leaseMs + 60_000)
+  if (sizes.longestLeaseMs > settings.leaseMs + 60_000)
     tally.blame({ clientToken, problem: 'in_flight_too_long' });
   if (sizes.owed === 0) return 'fine';
   if (!(await isIndexed(db, clientToken))) tally.blame({ clientToken, problem: 'not_in_index' });
-  return isForgotten(await owedOverview(db, clientToken, delivery.retentionMs)) ? 'forgotten' : 'fine';
+  return isForgotten(await owedOverview(db, clientToken, settings.retentionMs)) ? 'forgotten' : 'fine';
 }
 
 /** Reads client, registration and endpoint. @throws if one of these keys is broken */
@@ -47,13 +47,13 @@ export async function readWhatItIs(db: Db, clientToken: string): Promise<void> {
 
 /** Checks every owed asset; counts those that are not listed, as only the newest 10,000 are. */
 async function accountForOwed(
-  { db, delivery, since, tally, looked }: Walk,
+  { db, settings, since, tally, looked }: Walk,
   clientToken: string,
 ): Promise<void> {
   for await (const page of owedAssets(db, clientToken)) {
     const { standings, now } = await standingsOf(db, clientToken, page);
     for (const standing of standings) {
-      const problem = disagreementOf(standing, now, delivery);
+      const problem = disagreementOf(standing, now, settings);
       if (problem !== undefined) tally.blame({ ...namesOf(clientToken, standing), problem });
       else if (standing.owed && !standing.listed && (standing.acceptedAt ?? 0) >= since) {
         looked.notifications++;
@@ -64,7 +64,7 @@ async function accountForOwed(
 }
 
 async function accountForListed(
-  { db, delivery, since, tally, looked }: Walk,
+  { db, settings, since, tally, looked }: Walk,
   clientToken: string,
 ): Promise<void> {
   const listed = await listedSince(db, clientToken, since);
@@ -78,7 +78,7 @@ async function accountForListed(
     looked.notifications += page.length;
     page.forEach(({ acceptedAt }, n) => {
       const standing = standings[n] as Standing;
-      const problem = disagreementOf(standing, now, delivery);
+      const problem = disagreementOf(standing, now, settings);
       if (problem !== undefined) tally.blame({ ...namesOf(clientToken, standing), problem });
       else if (standing.state === 'waiting') tally.count('owed');
       else if (standing.state !== undefined) tally.count(standing.state);

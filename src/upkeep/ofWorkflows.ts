@@ -115,7 +115,7 @@ function accountForRecord(
   standing: Standing,
   now: number,
 ): void {
-  const problem = disagreementOf(standing, now, walk.delivery);
+  const problem = disagreementOf(standing, now, walk.settings);
   if (problem !== undefined) {
     walk.tally.blame({ ...namesOf(clientToken, standing), workflowId: run.workflowId, problem });
   } else if (!standing.listed && standing.state !== undefined && standing.state !== 'waiting') {

@@ -65,7 +65,7 @@ async function stillForgotten(walk: Walk, forgotten: Set<string>): Promise<Set<s
   for (;;) {
     for (const clientToken of forgotten) {
       await walkClient(walk, clientToken, async () => {
-        const overview = await owedOverview(walk.db, clientToken, walk.delivery.retentionMs);
+        const overview = await owedOverview(walk.db, clientToken, walk.settings.retentionMs);
         if (!isForgotten(overview)) forgotten.delete(clientToken);
       });
     }

@@ -72,7 +72,7 @@ export async function superviseCatchUps(
 
 async function lookAt(deps: ActivityDeps, clientToken: string): Promise<OwedOverview> {
   await mendHold(deps, clientToken);
-  const overview = await owedOverview(deps.db, clientToken, deps.delivery.retentionMs);
+  const overview = await owedOverview(deps.db, clientToken, deps.settings.retentionMs);
   if (!overview.isConsistent) {
     const problem = 'the keys owed, owed-since and due contradict each other';
     await keepAsBroken(deps, clientToken, { problem });

@@ -9,7 +9,7 @@ export interface Walk {
   db: Db;
   temporal: Client;
   taskQueue: string;
-  delivery: DeliverySettings;
+  settings: DeliverySettings;
   /** Only events accepted since then are counted (ms). */
   since: number;
   /** Walks this client alone. */

@@ -59,7 +59,7 @@ describe(`${events} random events with faults: every accepted event is accounted
       db: h.db,
       temporal: h.temporal,
       taskQueue: h.taskQueue,
-      delivery: h.deps.delivery,
+      settings: h.deps.settings,
       since,
       pace: createPace(2000),
     });

@@ -25,8 +25,7 @@ describe('A stopping engine', () => {
         db,
         clientToken,
         { wanted, nonce: 'another-process' },
-        deps.delivery,
-        deps.delivery,
+        deps.settings,
       );
       assert.equal(takes[0]?.kind, 'taken');
 

@@ -101,7 +101,7 @@ describe('Counts of the sweep', () => {
         db: h.db,
         temporal: h.temporal,
         taskQueue: h.taskQueue,
-        delivery: h.deps.delivery,
+        settings: h.deps.settings,
         since: 0,
         pace: createPace(2000),
       });

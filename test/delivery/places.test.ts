@@ -109,7 +109,7 @@ describe("A client's places are a queue", () => {
     gate.open();
     const { at } = await until('the second arrives', () => receiver.received[1]);
     assert.equal(receiver.received[1]?.headers['webhook-id'], second.id);
-    assert.ok(at - releasedAt < h.deps.delivery.leaseMs / 3, `after ${at - releasedAt} ms`);
+    assert.ok(at - releasedAt < h.deps.settings.leaseMs / 3, `after ${at - releasedAt} ms`);
     await nothingOwed();
     assert.equal((await h.notification(client, second.id))?.state, 'delivered');
   });
@@ -194,7 +194,7 @@ describe("A client's places over two processes", () => {
     const releasedAt = Date.now();
     gate.open();
     const { at } = await until('the second arrives', () => receiver.received[1]);
-    assert.ok(at - releasedAt < both[0].deps.delivery.leaseMs / 3, `after ${at - releasedAt} ms`);
+    assert.ok(at - releasedAt < both[0].deps.settings.leaseMs / 3, `after ${at - releasedAt} ms`);
     await until('nothing is owed', async () => (await getEndpoint(both[0].db, client)).owed === 0);
     assert.deepEqual(receiver.idsOf('a')[1], second.id);
     assert.equal(receiver.received.length, 2);
@@ -274,7 +274,7 @@ describeWithOneRedis('When Redis’ answer is lost with the connection', () => {
       ),
     );
     const { at } = await until('it is sent', () => receiver.received[0]);
-    assert.ok(at - givenAt < h.deps.delivery.leaseMs / 2, `after ${at - givenAt} ms`);
+    assert.ok(at - givenAt < h.deps.settings.leaseMs / 2, `after ${at - givenAt} ms`);
     await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
     assert.equal(receiver.received.length, 1);
   });
@@ -296,7 +296,7 @@ describeWithOneRedis('When Redis’ answer is lost with the connection', () => {
     gate.open();
     await until('the verdict was given up', () => givenUp > 0);
     line.reach();
-    h.skip(h.deps.delivery.leaseMs);
+    h.skip(h.deps.settings.leaseMs);
     // The assets of that turn are owed and left to catch-up; all others still wait for their place.
     const left = h.deps.engine.queued();
     assert.ok(left > 0);
@@ -325,7 +325,7 @@ describeWithOneRedis('When Redis’ answer is lost with the connection', () => {
     gate.open();
     await lost;
     const { at } = await until('the next is sent', () => receiver.received[1]);
-    assert.ok(at - releasedAt < h.deps.delivery.leaseMs / 2, `after ${at - releasedAt} ms`);
+    assert.ok(at - releasedAt < h.deps.settings.leaseMs / 2, `after ${at - releasedAt} ms`);
     await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
     assert.deepEqual(
       receiver.received.map(({ body }) => body.includes('"holds"')),

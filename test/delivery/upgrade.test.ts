@@ -135,7 +135,7 @@ describe('A store that the first release wrote', () => {
   it('every event is accounted for', async () => {
     const { db, temporal, taskQueue } = h;
     const pace = createPace(2000);
-    const found = await reconcile({ db, temporal, taskQueue, delivery: h.deps.delivery, since: 0, pace });
+    const found = await reconcile({ db, temporal, taskQueue, settings: h.deps.settings, since: 0, pace });
     assert.deepEqual(found.unaccounted, []);
     assert.equal(found.counts.owed, 0);
   });

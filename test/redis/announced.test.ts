@@ -16,7 +16,7 @@ describe('Clients with announced claims', () => {
     const claims = new ClaimQueue({
       db,
       log,
-      delivery: deliveryOf(readConfig({})),
+      settings: deliveryOf(readConfig({})),
       catchUps: { signal() {} },
       metrics: { ended() {} },
     });

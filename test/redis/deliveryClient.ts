@@ -145,7 +145,7 @@ export async function newDeliveryClient(
     },
     verdict: (owed, taken, answer) => verdictOf(client, owed, taken, answer),
     turn: (turn, { nonce = newNonce(), ...given } = {}) =>
-      turnAttempts(db, clientToken, { nonce, ...turn }, { ...bounds, ...given }, times),
+      turnAttempts(db, clientToken, { nonce, ...turn }, { ...times, ...bounds, ...given }),
     async register() {
       const url = `https://receiver.example/${++count}`;
       const stored = await register(db, box, { clientToken, accountId: account.account_id, url });

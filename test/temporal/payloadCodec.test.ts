@@ -32,7 +32,7 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
 
   const walk = (temporal = h.temporal): Promise<Reconciliation> =>
     reconcile({
-      ...{ db: h.db, temporal, taskQueue: h.taskQueue, delivery: h.deps.delivery },
+      ...{ db: h.db, temporal, taskQueue: h.taskQueue, settings: h.deps.settings },
       ...{ since: 0, pace: createPace(1000) },
     });
 

@@ -22,7 +22,7 @@ export async function reconcileEvents(
     db: await operator.db(),
     temporal: await operator.temporal(),
     taskQueue: operator.config().TASK_QUEUE,
-    delivery: deliveryOf(operator.config()),
+    settings: deliveryOf(operator.config()),
     since: options.since ?? 0,
     ...(options.client !== undefined && { clientToken: options.client }),
     pace: createPace(options.perSecond),

@@ -59,21 +59,20 @@ export async function turnAttempts(
   db: Db,
   clientToken: string,
   { verdicts = [], givenBack = [], extended = [], wanted = [], nonce }: Turn,
-  bounds: Bounds,
-  schedule: DeliverySchedule,
+  settings: Bounds & DeliverySchedule,
 ): Promise<Turned> {
   const bytes: Buffer[] = [];
   const q = {
-    lease: bounds.leaseMs,
+    lease: settings.leaseMs,
     ...(verdicts.length > 0 && { verdicts: verdicts.map(settleArguments) }),
-    ...(verdicts.some(({ ok }) => !ok) && { schedule: scheduleArguments(schedule) }),
+    ...(verdicts.some(({ ok }) => !ok) && { schedule: scheduleArguments(settings) }),
     ...(givenBack.length > 0 && {
       given_back: givenBack.map(({ platformId, token, inMs }) => [platformId, token, inMs]),
     }),
     ...(extended.length > 0 && { extended: extended.map(({ platformId, token }) => [platformId, token]) }),
     ...(wanted.length > 0 && {
-      bound: bounds.maxInFlight,
-      drain: bounds.drainPerSecond,
+      bound: settings.maxInFlight,
+      drain: settings.drainPerSecond,
       nonce,
       wanted: wanted.map((one) => {
         const { bucket, field } = assetSlot(one.platformId);
