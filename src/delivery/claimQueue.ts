@@ -23,7 +23,7 @@ export interface ClaimDeps {
 
 /** As many as a client has places: each event is taken with its claim, and none waits in a queue. */
 const claimsPerTurn = 16;
-/** Each event that needs no delivery allows one more in the next turn. */
+/** A turn claims one more for each event of the turn before that needed no delivery, up to this number. */
 const maxExtraClaims = 500;
 
 interface Waiting {

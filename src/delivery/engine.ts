@@ -9,7 +9,7 @@ import { Works } from './works.js';
 
 /** While Temporal is unavailable no catch-up can be woken: the sweep finds owed assets. */
 const wakeWithinMs = 2000;
-/** An outcome is kept for its workflow for one to two of these periods. */
+/** An outcome is kept for its workflow for 30 to 60 s. */
 const keptMs = 30_000;
 /** A caller of a stopping process may ask another process after this time. */
 const leftForMs = 1000;

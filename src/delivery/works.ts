@@ -27,7 +27,7 @@ export class Works {
     return work;
   }
 
-  /** Whether as many events wait as this process may hold. Works of drains always fit: they are few and would come back. */
+  /** Whether this process holds as many waiting events as it may. Works of drains always fit: they are few, and planned again. */
   isFullFor({ lane }: Work): boolean {
     return lane !== 'planned' && this.#queued[lane] >= maxQueued;
   }

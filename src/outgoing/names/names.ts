@@ -30,8 +30,8 @@ interface Asking {
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
  * Concurrent lookups of one name ask once. A place waits for a turn to look up its name before its attempt begins, so
- * that the resolver is not flooded. A lookup itself never waits: if a connection turns out to be stale, which is rare,
- * its lookup has no turn and is one more.
+ * that the resolver is not flooded. The rare lookup that replaces a stale connection takes no turn: the bound may then be
+ * exceeded.
  */
 export class SystemNames implements Names {
   readonly #dns: Dns;

@@ -18,9 +18,8 @@ local function held()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
 end
 -- Counts an event of a run, with the segments that it is the first to bring. new: their fingerprints; id: that of its
--- notification, nil if it made none; before: the id of the notification that it superseded. Returns the superseded
--- notifications of which one is owed again if the run is cancelled: a line for each, the newest first, of id, acceptance,
--- event and run.
+-- notification, nil if it made none; before: the id of the notification that it superseded. Returns the notifications to
+-- fall back to if this run is cancelled, newest first, one a line: id, acceptance, event, run.
 local function add_to_run(e, new, id, before)
   local run = e[11]
   redis.call('HINCRBY', base .. 'run:' .. run, 'accepted', 1)
