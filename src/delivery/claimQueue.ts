@@ -26,7 +26,7 @@ const claimsPerTurn = 16;
 /** A turn claims one more for each event of the turn before that needed no delivery, up to this number. */
 const maxExtraClaims = 500;
 
-interface Waiting {
+interface ClaimRequest {
   event: ArrivedEvent;
   resolve(claim: Claim): void;
   reject(err: unknown): void;
@@ -39,9 +39,9 @@ interface Waiting {
  */
 export class ClaimQueue {
   /** Events of clients that have no claim under way; the next client comes first. */
-  readonly #ready = new Map<string, Waiting[]>();
+  readonly #ready = new Map<string, ClaimRequest[]>();
   /** Events that have arrived since the claim of their client began. */
-  readonly #claiming = new Map<string, Waiting[]>();
+  readonly #claiming = new Map<string, ClaimRequest[]>();
   #isScheduled = false;
   /** Events claimed in the last turn that need no delivery. */
   #undelivered = 0;
@@ -59,7 +59,7 @@ export class ClaimQueue {
     });
   }
 
-  #makeReady(clientToken: string, queue: Waiting[]): void {
+  #makeReady(clientToken: string, queue: ClaimRequest[]): void {
     this.#ready.set(clientToken, queue);
     this.#schedule();
   }
@@ -85,14 +85,14 @@ export class ClaimQueue {
     if (this.#ready.size > 0) this.#schedule();
   }
 
-  async #claimNext(clientToken: string, next: Waiting[]): Promise<void> {
+  async #claimNext(clientToken: string, next: ClaimRequest[]): Promise<void> {
     await this.#claimTogether(clientToken, next);
     const queue = this.#claiming.get(clientToken) ?? [];
     this.#claiming.delete(clientToken);
     if (queue.length > 0) this.#makeReady(clientToken, queue);
   }
 
-  async #claimTogether(clientToken: string, waiting: Waiting[]): Promise<void> {
+  async #claimTogether(clientToken: string, waiting: ClaimRequest[]): Promise<void> {
     const { db, settings, engine, catchUps, metrics } = this.deps;
     const takes = engine !== undefined && !engine.isQueueing(clientToken);
     const nonce = newNonce();

@@ -41,7 +41,7 @@ export interface PostRequest {
  * within the same attempt.
  *
  * The time of an attempt covers the name, the connection, TLS and the receiver. Before it begins, the service
- * waits for its own resources: a place, and a turn to look up a name.
+ * waits for its own resources: a place, and a permit to look up a name.
  *
  * | the service | fails with `ours` |
  * |---|---|
@@ -52,7 +52,7 @@ export interface PostRequest {
 export interface Sender {
   /**
    * Waits for a place: a connection's right at the origin of `url`, shared in turn among clients, one of the process's
-   * sockets, and for a new connection a turn to look up its name. Resolves immediately if there is room, and for a URL that
+   * sockets, and for a new connection a permit to look up its name. Resolves immediately if there is room, and for a URL that
    * cannot be posted to: its `post` says why. Rejects only when `signal` aborts, with its reason; the signal covers `post`
    * too.
    */

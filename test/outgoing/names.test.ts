@@ -111,7 +111,7 @@ describe('a name', () => {
     assert.equal(dns.asked.length, 2, 'IPv4 and IPv6');
   });
 
-  it('gets the turn that another gives back or no longer wants', async () => {
+  it('gets the permit that another gives back or no longer wants', async () => {
     const dns = await startDns(() => ['127.0.0.1']);
     const names = namesOf(dns, { concurrency: 1 });
     const receiver = await startRawReceiver({ answer: (s) => s.write('HTTP/1.1 204 No Content\r\n\r\n') });
@@ -134,7 +134,7 @@ describe('a name', () => {
     await receiver.close();
   });
 
-  it('waits for its turn outside the time of the attempt', async () => {
+  it('waits for its permit outside the time of the attempt', async () => {
     const timeoutMs = 2_000;
     let answerSlow = (): void => undefined;
     const slow = new Promise<void>((resolve) => {

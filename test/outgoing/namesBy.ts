@@ -2,7 +2,7 @@ import type { Lookup, Names } from '../../src/outgoing/names/resolve.js';
 
 /** Names by a test's own lookup, whose resolver is never to blame. */
 export function namesBy(lookup: Lookup): Names {
-  return { lookup, takeTurn: (_name, onTurn) => onTurn({ end() {} }), isSilentFor: async () => false };
+  return { lookup, takePermit: (_name, onPermit) => onPermit({ end() {} }), isSilentFor: async () => false };
 }
 
 /** Every name is 127.0.0.1. */

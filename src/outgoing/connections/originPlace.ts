@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { Attempt, type AttemptOwner } from '../attempt.js';
-import type { Turn } from '../names/resolve.js';
+import type { LookupPermit } from '../names/resolve.js';
 import type { Body, Place, PostResult } from '../place.js';
 import type { Connection } from './connection.js';
 import type { Origin, Waiter } from './connections.js';
@@ -19,12 +19,12 @@ export interface Ledger {
 
 /**
  * One place, from the wait for it until it is given back: waiting, naming (granted without a connection, it waits for a
- * turn to look up the name), held, posted, over. The signal covers all of them.
+ * permit to look up the name), ready, posted, over. The signal covers all of them.
  */
 export class OriginPlace implements Place, Waiter, AttemptOwner {
-  #state: 'waiting' | 'naming' | 'held' | 'posted' | 'over' = 'waiting';
+  #state: 'waiting' | 'naming' | 'ready' | 'posted' | 'over' = 'waiting';
   #connection: Connection | undefined;
-  #turn: Turn | undefined;
+  #permit: LookupPermit | undefined;
   #attempt: Attempt | undefined;
   #onGranted: (place: Place) => void = () => undefined;
   #onResult: (result: PostResult) => void = () => undefined;
@@ -42,7 +42,7 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
   wait(): Promise<Place> {
     this.signal?.addEventListener('abort', this.#onAbort, { once: true });
     this.origin.acquire(this);
-    if (this.#state === 'held') return Promise.resolve(this);
+    if (this.#state === 'ready') return Promise.resolve(this);
     return new Promise((resolve, reject) => {
       this.#onGranted = resolve;
       this.#onRejected = reject;
@@ -53,22 +53,22 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
     this.#connection = connection;
     const { to, connections } = this.origin;
     if (connection !== undefined || isIP(to.host) !== 0) {
-      this.#hold();
+      this.#becomeReady();
       return;
     }
     this.#state = 'naming';
     connections.waiting++;
-    connections.guard.names.takeTurn(to.host, (turn) => {
+    connections.guard.names.takePermit(to.host, (permit) => {
       connections.waiting--;
-      this.#turn = turn;
-      if (this.#state === 'naming') this.#hold();
-      else turn.end();
+      this.#permit = permit;
+      if (this.#state === 'naming') this.#becomeReady();
+      else permit.end();
     });
   }
 
   post({ headers, body }: { headers: Record<string, string>; body: Body }): Promise<PostResult> {
     if (this.signal?.aborted) return Promise.reject(this.signal.reason);
-    if (this.#state !== 'held') return Promise.reject(new Error('a place is for one POST'));
+    if (this.#state !== 'ready') return Promise.reject(new Error('a place is for one POST'));
     this.#state = 'posted';
     this.ledger.posted();
     const request = { path: this.path, method: 'POST', headers, body } as const;
@@ -78,12 +78,12 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
       const connection = this.#connection ?? this.origin.connect();
       this.#attempt = new Attempt(connection, request, this, this.ledger.timeoutMs);
       this.#attempt.send();
-      this.#turn?.end();
+      this.#permit?.end();
     });
   }
 
   release(): void {
-    if (this.#state !== 'held') return;
+    if (this.#state !== 'ready') return;
     this.signal?.removeEventListener('abort', this.#onAbort);
     this.#giveBack();
   }
@@ -105,14 +105,14 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
     this.ledger.ended(this);
   }
 
-  #hold(): void {
-    this.#state = 'held';
+  #becomeReady(): void {
+    this.#state = 'ready';
     this.#onGranted(this);
   }
 
   #giveBack(): void {
     this.#state = 'over';
-    this.#turn?.end();
+    this.#permit?.end();
     // A connection that was closed in the meantime would rest for ever.
     this.origin.release(this.#connection, this.#connection?.used ?? false);
     this.ledger.givenBack(this);
@@ -126,7 +126,7 @@ export class OriginPlace implements Place, Waiter, AttemptOwner {
         this.ledger.givenBack(this);
         break;
       case 'naming':
-      case 'held':
+      case 'ready':
         this.#giveBack();
         break;
       case 'posted':

@@ -3,12 +3,12 @@ import { devNull } from 'node:os';
 import { oursByCode } from '../ours.js';
 import { Dns, type DnsSettings } from './dns.js';
 import { HostsFile } from './hostsFile.js';
-import { dnsCode, type Names, type ResolvedAddress, ResolverSilent, type Turn } from './resolve.js';
+import { dnsCode, type LookupPermit, type Names, type ResolvedAddress, ResolverSilent } from './resolve.js';
 
 export interface NameSettings extends DnsSettings {
   /** Instead of the system's `hosts`. */
   hostsPath?: string;
-  /** Names that DNS is asked for at the same time (256), if every caller takes a turn. */
+  /** Names that DNS is asked for at the same time (256), if every caller takes a permit. */
   concurrency?: number;
 }
 
@@ -29,17 +29,17 @@ interface Asking {
  * | in `hosts` | the addresses there; DNS is not asked, as is the usual order of a system |
  * | any other, also without a dot (a container's name) | DNS, as it is: search lists are not applied |
  *
- * Concurrent lookups of one name ask once. A place waits for a turn to look up its name before its attempt begins, so
- * that the resolver is not flooded. The rare lookup that replaces a stale connection takes no turn: the bound may then be
- * exceeded.
+ * Concurrent lookups of one name ask once. A place waits for a permit to look up its name before its attempt begins, so
+ * that the resolver is not flooded. The rare lookup for a stale connection's replacement takes no permit: the bound may
+ * then be exceeded.
  */
 export class SystemNames implements Names {
   readonly #dns: Dns;
   readonly #hosts: HostsFile;
   readonly #concurrency: number;
   readonly #asking = new Map<string, Asking>();
-  readonly #waiting: ((turn: Turn) => void)[] = [];
-  /** Turns that are given, and lookups under way. */
+  readonly #waiting: ((permit: LookupPermit) => void)[] = [];
+  /** Permits that are given, and lookups under way. */
   #busy = 0;
 
   constructor(settings: NameSettings = {}) {
@@ -55,12 +55,12 @@ export class SystemNames implements Names {
     return asking.answer;
   };
 
-  takeTurn(hostname: string, onTurn: (turn: Turn) => void): void {
-    if (!this.#needsTurn(hostname)) onTurn(noTurn);
+  takePermit(hostname: string, onPermit: (permit: LookupPermit) => void): void {
+    if (!this.#needsPermit(hostname)) onPermit(noPermit);
     else if (this.#busy < this.#concurrency) {
       this.#busy++;
-      this.#giveTurn(onTurn);
-    } else this.#waiting.push(onTurn);
+      this.#givePermit(onPermit);
+    } else this.#waiting.push(onPermit);
   }
 
   async isSilentFor(hostname: string): Promise<boolean> {
@@ -76,7 +76,7 @@ export class SystemNames implements Names {
     return listed.length > 0 ? listed : [{ address: '127.0.0.1', family: 4 }];
   }
 
-  #needsTurn(hostname: string): boolean {
+  #needsPermit(hostname: string): boolean {
     try {
       return !this.#asking.has(hostname) && this.#withoutDns(hostname).length === 0;
     } catch {
@@ -85,23 +85,23 @@ export class SystemNames implements Names {
     }
   }
 
-  #giveTurn(onTurn: (turn: Turn) => void): void {
+  #givePermit(onPermit: (permit: LookupPermit) => void): void {
     let ended = false;
     const end = (): void => {
-      if (!ended) this.#freeTurn();
+      if (!ended) this.#freePermit();
       ended = true;
     };
-    onTurn({ end });
+    onPermit({ end });
   }
 
-  #freeTurn(): void {
+  #freePermit(): void {
     this.#busy--;
     if (this.#busy >= this.#concurrency) return;
     const next = this.#waiting.shift();
     if (next === undefined) return;
     this.#busy++;
-    // Many waiters may have given up, and each ends its turn at once: not one within the other.
-    queueMicrotask(() => this.#giveTurn(next));
+    // Many waiters may have given up, and each ends its permit at once: not one within the other.
+    queueMicrotask(() => this.#givePermit(next));
   }
 
   #ask(hostname: string): Asking {
@@ -109,7 +109,7 @@ export class SystemNames implements Names {
     const begunAtMs = performance.now();
     const answer = this.#askDns(hostname, begunAtMs).finally(() => {
       this.#asking.delete(hostname);
-      this.#freeTurn();
+      this.#freePermit();
     });
     const asking = { begunAtMs, answer };
     this.#asking.set(hostname, asking);
@@ -130,7 +130,7 @@ export class SystemNames implements Names {
 /** The names of this system: one object, so that its bound holds for the whole process. */
 export const systemNames = new SystemNames();
 
-const noTurn: Turn = { end: () => undefined };
+const noPermit: LookupPermit = { end: () => undefined };
 
 function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1';

@@ -11,15 +11,15 @@ export interface Names {
   lookup: Lookup;
   /**
    * Waits until a name may be looked up.
-   * @param onTurn called once, immediately if a turn is free
+   * @param onPermit called once, immediately if a permit is free
    */
-  takeTurn(hostname: string, onTurn: (turn: Turn) => void): void;
+  takePermit(hostname: string, onPermit: (permit: LookupPermit) => void): void;
   /** Whether the lookup under way of this name has no answer because the resolver does not answer anyone. */
   isSilentFor(hostname: string): Promise<boolean>;
 }
 
 /** The right to one lookup, until the lookup has begun or is not wanted any more. */
-export interface Turn {
+export interface LookupPermit {
   end(): void;
 }
 

@@ -5,7 +5,7 @@ import { script } from '../connection/script.js';
 import { byFallingScore, isBehind, type Place, placeArguments, placesOf } from '../notifications/place.js';
 
 /** A notification that waits or is in flight. */
-export interface Waiting {
+export interface OwedNotification {
   /** The time since which its asset is owed (ms), and the asset: neither changes when an attempt begins or ends. */
   place: Place;
   notificationId: string;
@@ -24,7 +24,7 @@ export async function pageOfWaiting(
   db: Db,
   clientToken: string,
   { place, count }: { place: Place; count: number },
-): Promise<{ waiting: Waiting[]; end?: Place }> {
+): Promise<{ waiting: OwedNotification[]; end?: Place }> {
   const answer = await runScript(db, page, clientToken, [...placeArguments(place), count]);
   const [last, waiting, inFlight] = answer as [Buffer[], Entry[], Entry[]];
   const [end] = placesOf(last);
@@ -37,7 +37,7 @@ export async function pageOfWaiting(
   };
 }
 
-function waitingOf([asset, id, since, acceptedAt]: Entry): Waiting {
+function waitingOf([asset, id, since, acceptedAt]: Entry): OwedNotification {
   return {
     place: { score: Number(text(since)), member: text(asset) },
     notificationId: text(id),
