@@ -172,7 +172,10 @@ describe('tenants', () => {
   const bearer = (token: string) => `Bearer ${token}`;
   const tokenFor = (name: string) => (calls[name]?.scope ? tokens.platform : tokens.owner);
 
-  /** Everything that Redis holds of the clients and accounts, but counts of attempts, which are written seconds later. */
+  /**
+   * Everything that Redis holds of the clients and accounts, but counts of attempts, which are written seconds later, and
+   * the processes, which say every few seconds that they run.
+   */
   async function everything(): Promise<string[]> {
     const { redis, nodes } = api.deps.db;
     const keys: string[] = [];
@@ -183,7 +186,9 @@ describe('tenants', () => {
     const kept = keys
       .filter(
         (key) =>
-          !/access-token|account-rate|decision:|send-limit|disk-mark|token-failures|attempts-by:/.test(key),
+          !/access-token|account-rate|decision:|send-limit|disk-mark|token-failures|attempts-by:|processes$/.test(
+            key,
+          ),
       )
       .sort();
     const dumps = await Promise.all(kept.map((key) => redis.dumpBuffer(key)));
