@@ -12,7 +12,7 @@ interface Settings {
 export function wrongRetention({ SEGMENT_RETENTION_DAYS, OWED_RETENTION_DAYS }: Settings): string[] {
   const fewest = OWED_RETENTION_DAYS + recordKeptDays;
   if (SEGMENT_RETENTION_DAYS === undefined || SEGMENT_RETENTION_DAYS >= fewest) return [];
-  return [`SEGMENT_RETENTION_DAYS: must be at least ${fewest}: OWED_RETENTION_DAYS and ${recordKeptDays}`];
+  return [`SEGMENT_RETENTION_DAYS: must be at least ${fewest} (OWED_RETENTION_DAYS + ${recordKeptDays})`];
 }
 
 /** Returns after how long without an event an asset's known segments are forgotten, s; 0: never. */
