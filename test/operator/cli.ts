@@ -1,8 +1,8 @@
-/** The real command line, as a child process, against the servers of the test run. */
-import { spawn } from 'node:child_process';
+/** The real command line, outside the test's process, against the servers of the test run. */
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { redisPatience, servers, uniquePrefix } from '../servers.js';
@@ -13,12 +13,20 @@ export interface Ran {
   stderr: string;
 }
 
+interface Given {
+  env?: NodeJS.ProcessEnv;
+  /** In a process of its own, as an operator runs it. */
+  alone?: boolean;
+  input?: string;
+}
+
 export interface Cli {
   prefix: string;
   /** Its settings, for a service beside it. */
   env: NodeJS.ProcessEnv;
   db: Db;
-  run(args: readonly string[], options?: { input?: string; env?: NodeJS.ProcessEnv }): Promise<Ran>;
+  /** Runs a command, in a process that runs several one after another unless it is to be alone or has an input. */
+  run(args: readonly string[], options?: Given): Promise<Ran>;
   /** The one value that `--json` prints. @throws unless the command was done */
   // biome-ignore lint/suspicious/noExplicitAny: each test looks at the members that it expects
   json(...args: string[]): Promise<any>;
@@ -27,16 +35,20 @@ export interface Cli {
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 
-/** How the command line is started: the built one if it is not older than its source, which takes half the time. */
-export const commandLine: readonly string[] = (() => {
-  const built = join(project, 'dist/src/operator/main.js');
-  const source = join(project, 'src');
-  const newest = readdirSync(source, { recursive: true, encoding: 'utf8' })
+/** The built command line if it is not older than its source, because it loads faster. */
+const isBuilt = (() => {
+  const built = join(project, 'dist/src/operator/run.js');
+  const newest = readdirSync(join(project, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts'))
-    .reduce((latest, file) => Math.max(latest, statSync(join(source, file)).mtimeMs), 0);
-  if (existsSync(built) && statSync(built).mtimeMs >= newest) return [process.execPath, built];
-  return [process.execPath, '--import', 'tsx', join(source, 'operator/main.ts')];
+    .reduce((latest, file) => Math.max(latest, statSync(join(project, 'src', file)).mtimeMs), 0);
+  return existsSync(built) && statSync(built).mtimeMs >= newest;
 })();
+const nodeOptions = isBuilt ? [] : ['--import', 'tsx'];
+const pathOf = (module: 'main' | 'run') =>
+  join(project, isBuilt ? `dist/src/operator/${module}.js` : `src/operator/${module}.ts`);
+
+/** The command line as an operator starts it. */
+export const commandLine: readonly string[] = [process.execPath, ...nodeOptions, pathOf('main')];
 
 /** @param given in the place of the settings that name the test run's servers; undefined: not set */
 export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
@@ -58,7 +70,10 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
     ...redisPatience(),
   });
   await waitForRedis(db, 5000);
-  const run: Cli['run'] = (args, options = {}) => runMain(args, { ...env, ...options.env }, options.input);
+  const run: Cli['run'] = (args, { env: its, alone = false, input } = {}) => {
+    const all = { PATH: process.env.PATH, HOME: process.env.HOME, ...env, ...its };
+    return alone || input !== undefined ? runAlone(args, all, input) : runInServer(args, all);
+  };
   return {
     prefix,
     env,
@@ -73,12 +88,37 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
   };
 }
 
-function runMain(args: readonly string[], env: NodeJS.ProcessEnv, input?: string): Promise<Ran> {
-  const [command = '', ...before] = commandLine;
-  const child = spawn(command, [...before, ...args], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-    stdio: 'pipe',
+/** Processes that wait for a command. All of them end with this one. */
+const idleServers: ChildProcess[] = [];
+
+function runInServer(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
+  const server = idleServers.pop() ?? startServer();
+  return new Promise((resolve, reject) => {
+    const fail = (status: number | null) =>
+      reject(new Error(`"${args.join(' ')}" ended its process: ${status}`));
+    server.once('exit', fail);
+    server.once('message', (ran: Ran) => {
+      server.off('exit', fail);
+      idleServers.push(server);
+      resolve(ran);
+    });
+    server.send({ args, env });
   });
+}
+
+function startServer(): ChildProcess {
+  const server = fork(join(project, 'test/operator/commandServer.mjs'), [pathToFileURL(pathOf('run')).href], {
+    execArgv: nodeOptions,
+  });
+  // It keeps no run of mocha from its end.
+  server.unref();
+  server.channel?.unref();
+  return server;
+}
+
+function runAlone(args: readonly string[], env: NodeJS.ProcessEnv, input?: string): Promise<Ran> {
+  const [command = '', ...before] = commandLine;
+  const child = spawn(command, [...before, ...args], { env, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (part) => {

@@ -15,8 +15,10 @@ describe('operator: usage', () => {
   });
   after(() => cli.close());
 
+  const run: Cli['run'] = (args, options) => cli.run(args, { ...options, alone: true });
+
   it('ends with exit status 0 for help, which names every command', async () => {
-    const ran = await cli.run(['--help']);
+    const ran = await run(['--help']);
     assert.equal(ran.status, 0);
     assert.equal(ran.stderr, '');
     for (const command of [
@@ -63,7 +65,7 @@ describe('operator: usage', () => {
     ] as const;
     let runs: Promise<Ran>[] = [];
     before(() => {
-      runs = wrong.map(([, args]) => cli.run(args));
+      runs = wrong.map(([, args]) => run(args));
     });
     wrong.forEach(([what, , said], i) => {
       it(what, async () => {
@@ -80,7 +82,7 @@ describe('operator: usage', () => {
   it('ends with exit status 1 and the reason if no servers are found', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'operator-'));
     try {
-      const ran = await cli.run(['account', 'list', '--json'], {
+      const ran = await run(['account', 'list', '--json'], {
         env: { REDIS_URL: undefined, TEMPORAL_ADDRESS: undefined, DATA_DIR: dir },
       });
       assert.equal(ran.status, 1);
@@ -105,7 +107,7 @@ describe('operator: usage', () => {
     });
     try {
       const made = await cli.json('account', 'create', '--name', 'Found');
-      const ran = await cli.run(['account', 'list', '--json'], {
+      const ran = await run(['account', 'list', '--json'], {
         env: { REDIS_URL: undefined, TEMPORAL_ADDRESS: undefined, KEY_PREFIX: undefined, DATA_DIR: dir },
       });
       assert.equal(ran.status, 0, ran.stderr);
@@ -116,14 +118,14 @@ describe('operator: usage', () => {
   });
 
   it('ends with exit status 1 if Redis does not answer, and does not show its password', async () => {
-    const ran = await cli.run(['account', 'list'], { env: { REDIS_URL: 'redis://u:hidden@127.0.0.1:1' } });
+    const ran = await run(['account', 'list'], { env: { REDIS_URL: 'redis://u:hidden@127.0.0.1:1' } });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /Redis does not answer/);
     assert.equal(ran.stderr.includes('hidden'), false);
   });
 
   it('ends with exit status 1 and names every wrong setting', async () => {
-    const ran = await cli.run(['account', 'list'], { env: { PORT: 'eighty', LOG_LEVEL: 'loud' } });
+    const ran = await run(['account', 'list'], { env: { PORT: 'eighty', LOG_LEVEL: 'loud' } });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /PORT[\s\S]*LOG_LEVEL/);
   });

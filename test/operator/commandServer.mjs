@@ -1,0 +1,20 @@
+/**
+ * Runs commands of the command line one after another, for {@link Cli.run}: most of a command's time is spent on
+ * loading its modules. Its argument names the module with `run`; it ends with the process that started it.
+ */
+const { run } = await import(process.argv[2]);
+
+process.on('message', async ({ args, env }) => {
+  for (const name of Object.keys(process.env)) delete process.env[name];
+  Object.assign(process.env, env);
+  const output = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr']) {
+    process[name].write = (text) => {
+      output[name] += text;
+      return true;
+    };
+  }
+  const status = await run(args);
+  process.send({ status, ...output });
+});
+process.on('disconnect', () => process.exit());
