@@ -47,7 +47,9 @@ describe('npm start', () => {
   });
 
   it('runs beside another one, but once in a folder; when a child ends, it ends its others and names the reason', async () => {
-    const other = await StartedProject.inNewFolder();
+    await project.remove();
+    project = await StartedProject.onUsualPorts();
+    const other = await StartedProject.onUsualPorts();
     try {
       const one = await project.start();
       const two = await other.start();

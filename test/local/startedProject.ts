@@ -21,10 +21,19 @@ export class StartedProject {
     readonly dir: string,
     readonly port: number,
     private readonly task: 'start' | 'dev' = 'start',
+    private readonly ports: NodeJS.ProcessEnv = {},
   ) {}
 
+  /** With ports of its own, because another test may be about to start on the usual ones. */
   static async inNewFolder(task?: 'dev'): Promise<StartedProject> {
-    return new StartedProject(await mkdtemp(join(tmpdir(), 'asset-update-start-')), await freePort(), task);
+    const ports: NodeJS.ProcessEnv = {};
+    for (const name of ['ADMIN_PORT', 'REDIS_PORT', 'TEMPORAL_PORT', 'TEMPORAL_UI_PORT'])
+      ports[name] = String(await freePort());
+    return new StartedProject(await newFolder(), await freePort(), task, ports);
+  }
+
+  static async onUsualPorts(): Promise<StartedProject> {
+    return new StartedProject(await newFolder(), await freePort());
   }
 
   /** @throws with everything it said, when it ends before it is ready */
@@ -42,7 +51,7 @@ export class StartedProject {
     const { REDIS_URL, TEMPORAL_ADDRESS, ...env } = process.env;
     const child = spawn(process.execPath, [join(projectDir, 'local/launch.mjs'), this.task], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...env, DATA_DIR: this.dir, PORT: String(this.port), LOG_LEVEL: 'info' },
+      env: { ...env, ...this.ports, DATA_DIR: this.dir, PORT: String(this.port), LOG_LEVEL: 'info' },
     });
     this.#process = child;
     const hear = (data: Buffer) => {
@@ -92,4 +101,8 @@ export class StartedProject {
       if (this.#process) await once(this.#process, 'heard');
     }
   }
+}
+
+function newFolder(): Promise<string> {
+  return mkdtemp(join(tmpdir(), 'asset-update-start-'));
 }

@@ -22,8 +22,6 @@ describe('operator at a terminal', () => {
     for (let i = 0; i < 12; i++)
       await createClient(cli.db, { accountId, name: 'Site', clientToken: `SITE${i}` });
     proxy = await startProxy(servers().redisUrl);
-    // Each of the commands below takes more than 12 answers, one after the other.
-    proxy.slow({ latencyMs: 125 });
   });
   after(async () => {
     await proxy.close();
@@ -58,21 +56,25 @@ describe('operator at a terminal', () => {
   });
 
   describe('shows progress after 2 s, and erases it at the end, for', () => {
-    const cases: [args: string[], said: RegExp, left: RegExp][] = [
+    // The answers that follow one another: over 15 of `reencrypt`, over 80 of the others.
+    const cases: [args: string[], latencyMs: number, said: RegExp, left: RegExp][] = [
       [
         ['secrets', 'reencrypt'],
+        125,
         /Reencrypting: \d+ of 13 clients and accounts, \d+ s/,
         /signing secrets and request headers are now encrypted with the key/,
       ],
-      [['export'], /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
+      [['export'], 40, /Exporting: \d+ lines, \d+ s/, /"type":"end"/],
       [
         ['reconcile'],
+        40,
         /Reading: 0 notifications, 0 workflows, \d+ s/,
         /Every accepted event is accounted for/,
       ],
     ];
-    for (const [args, said, left] of cases) {
+    for (const [args, latencyMs, said, left] of cases) {
       it(args.join(' '), async () => {
+        proxy.slow({ latencyMs });
         const { shown } = await runAtTerminal(cli, args, { env: { REDIS_URL: proxy.url } });
         assert.match(shown, said);
         const [, end = ''] = shown.split(`${ESC}[2K`).slice(-2);
@@ -82,6 +84,7 @@ describe('operator at a terminal', () => {
     }
 
     it('import', async () => {
+      proxy.slow({ latencyMs: 40 });
       const dir = await mkdtemp(join(tmpdir(), 'operator-'));
       try {
         const file = join(dir, 'facts.jsonl');
@@ -95,6 +98,7 @@ describe('operator at a terminal', () => {
     });
 
     it('nothing without a terminal', async () => {
+      proxy.slow({ latencyMs: 40 });
       const ran = await cli.run(['export'], { env: { REDIS_URL: proxy.url } });
       assert.deepEqual([ran.status, ran.stderr], [0, '']);
     });
