@@ -199,7 +199,10 @@ describe('operator doctor', () => {
       redis = await startRedis({
         dir,
         binary: servers().redisServerBinary,
-        args: [...['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru', '--maxmemory', '100mb']],
+        args: [
+          ...['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru', '--maxmemory', '100mb'],
+          ...['--rename-command', 'HEXPIRE', ''],
+        ],
       });
     });
     after(async () => {
@@ -224,6 +227,16 @@ describe('operator doctor', () => {
       set.disconnect();
       const everySecond = await examine(env);
       assert.equal(everySecond.finding('redis persistence')?.level, 'warn');
+    });
+
+    it('fails if known segments are to expire and the server has no HEXPIRE', async () => {
+      const check = 'redis segment retention';
+      const { ran, finding } = await examine({ REDIS_URL: redis.url, SEGMENT_RETENTION_DAYS: '60' });
+      assert.equal(ran.status, 1);
+      assert.match(finding(check)?.do ?? '', /Redis 7\.4 or Valkey 9\.0/);
+      const shared = await examine({ SEGMENT_RETENTION_DAYS: '60' });
+      assert.equal(shared.finding(check)?.level, 'ok');
+      assert.equal((await examine()).finding(check), undefined);
     });
 
     it('fails without the replicas that are required', async () => {

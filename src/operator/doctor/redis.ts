@@ -2,8 +2,9 @@
 import type { Redis } from 'ioredis';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
-import { layoutVersion } from '../../redis/connection/layout.js';
+import { expiresFields, layoutVersion } from '../../redis/connection/layout.js';
 import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
+import { keepSegmentsSeconds } from '../../retentionSettings.js';
 import { answerTimeOf, slowRedisMs } from '../health/ownHealth.js';
 import { span } from '../terminal/moment.js';
 import { clockFinding, readRedisClock } from './clocks.js';
@@ -39,6 +40,7 @@ async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
   const settings = await readSettings(redis, ['append*', 'no-appendfsync-on-rewrite', 'maxmemory*']);
   return [
     ofVersion(info),
+    ...(keepSegmentsSeconds(config) > 0 ? [await ofSegmentRetention(redis)] : []),
     clockFinding('redis clock', "Redis'", await readRedisClock(redis)),
     ...ofSettings(settings, config),
     ofMemory(info),
@@ -52,6 +54,13 @@ function ofVersion(info: Values): Finding {
   const name = info.valkey_version === undefined ? `Redis ${version}` : `Valkey ${info.valkey_version}`;
   if (isAtLeast(version, [7, 2])) return ok('redis version', `${name}.`);
   return fail('redis version', `${name} is too old.`, 'Use Redis 7.2 or newer, or Valkey.');
+}
+
+async function ofSegmentRetention(redis: Redis): Promise<Finding> {
+  const check = 'redis segment retention';
+  if (await expiresFields(redis)) return ok(check, 'The server has HEXPIRE.');
+  const todo = 'Use Redis 7.4 or Valkey 9.0, or newer; or remove SEGMENT_RETENTION_DAYS.';
+  return fail(check, 'The server lacks HEXPIRE, so the service does not start.', todo);
 }
 
 function ofSettings(settings: Values | undefined, config: Config): Finding[] {

@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
 
 /**
@@ -30,10 +31,15 @@ export async function checkLayout(db: Db): Promise<void> {
 export async function checkExpiry(db: Db): Promise<void> {
   if (db.keepSegmentsSeconds === 0) return;
   for (const node of db.nodes.primaries()) {
-    const [known] = (await node.command('INFO', 'HEXPIRE')) as unknown[];
-    if (known) continue;
+    if (await expiresFields(node)) continue;
     throw new Error(
       'SEGMENT_RETENTION_DAYS needs HEXPIRE, which this server lacks: use Redis 7.4 or Valkey 9.0, or newer',
     );
   }
+}
+
+/** Returns whether this server can let single fields of a hash expire: since Redis 7.4 and Valkey 9.0. */
+export async function expiresFields(server: Redis): Promise<boolean> {
+  const [known] = (await server.command('INFO', 'HEXPIRE')) as unknown[];
+  return Boolean(known);
 }
