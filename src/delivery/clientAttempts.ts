@@ -190,7 +190,8 @@ export class ClientAttempts {
   async #attempt(work: Work, take: Taken): Promise<void> {
     this.#attemptsUnderWay++;
     const { delivery, mode } = work;
-    const lease = { platformId: delivery.platformId, token: take.token };
+    const resent = mode === 'redeliver' ? { resent: delivery.notificationId } : {};
+    const lease = { platformId: delivery.platformId, token: take.token, ...resent };
     const place = await placeUnderLease(this.deps, delivery, take, () => this.#extend(lease));
     const attempted = place && (await makeAttempt(this.deps, delivery, take, place, mode === 'redeliver'));
     this.#attemptsUnderWay--;

@@ -437,6 +437,32 @@ describe('settling an attempt', () => {
       assert.equal((await client.take(owed)).kind, 'taken');
       assert.equal(await extend(), false);
     });
+
+    it('of a redelivery is given back or extended by itself, also beside a first attempt of the same turn', async () => {
+      const client = await newDeliveryClient();
+      const owed = await client.owe('vid');
+      const { takes } = await client.turn({
+        wanted: [
+          { ...owed, mode: 'first' },
+          { ...owed, mode: 'redeliver' },
+        ],
+      });
+      const [{ token }] = takes as [Taken];
+      const lease = { platformId: 'vid', token, resent: owed.notificationId };
+      const { flight } = await whatIsOwed(client);
+      const extend = async () => (await client.turn({ extended: [lease] })).extended[0];
+      const { resends } = client.db.client(client.clientToken);
+      const leaseEnd = async () => Number((await client.db.redis.hvals(resends))[0]);
+      const before = await leaseEnd();
+      client.pass(leaseMs / 2);
+      assert.equal(await extend(), true);
+      assert.ok((await leaseEnd()) >= before + leaseMs / 2);
+      assert.equal((await getEndpoint(client.db, client.clientToken)).inFlight, 2);
+      await client.turn({ givenBack: [{ ...lease, inMs: minute }] });
+      assert.equal((await getEndpoint(client.db, client.clientToken)).inFlight, 1);
+      assert.equal(await extend(), false);
+      assert.deepEqual((await whatIsOwed(client)).flight, flight);
+    });
   });
 
   describe('verdicts that come late, twice or from before', () => {

@@ -28,6 +28,8 @@ export interface Wanted {
 export interface Lease {
   platformId: string;
   token: string;
+  /** The notification, if the attempt is a redelivery. */
+  resent?: string;
 }
 
 export interface Turn {
@@ -67,9 +69,9 @@ export async function turnAttempts(
     ...(verdicts.length > 0 && { verdicts: verdicts.map(settleArguments) }),
     ...(verdicts.some(({ ok }) => !ok) && { schedule: scheduleArguments(settings) }),
     ...(givenBack.length > 0 && {
-      given_back: givenBack.map(({ platformId, token, inMs }) => [platformId, token, inMs]),
+      given_back: givenBack.map((lease) => [...leaseArguments(lease), lease.inMs]),
     }),
-    ...(extended.length > 0 && { extended: extended.map(({ platformId, token }) => [platformId, token]) }),
+    ...(extended.length > 0 && { extended: extended.map(leaseArguments) }),
     ...(wanted.length > 0 && {
       bound: settings.maxInFlight,
       drain: settings.drainPerSecond,
@@ -98,4 +100,8 @@ export async function turnAttempts(
     takes: takes.map((take) => takeOf(take, url, secrets)),
     wakeCatchUp: wake === 1,
   };
+}
+
+function leaseArguments({ platformId, token, resent }: Lease): unknown[] {
+  return [platformId, token, resent ?? false];
 }

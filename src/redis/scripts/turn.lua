@@ -5,8 +5,8 @@
 --   lease, bound, drain, nonce: see shared/take.lua
 --   schedule: of retries and probes, if a verdict is a failure
 --   verdicts: see settle_attempt in shared/settle.lua
---   given_back: lists of asset, token, in how many ms it is due
---   extended: lists of asset, token
+--   given_back: lists of asset, token, id of a redelivery (else false), in how many ms it is due
+--   extended: lists of asset, token, id of a redelivery (else false)
 --   wanted: lists of asset, id, mode, claim (0: not known), bucket, may_use_all
 -- Bytes: of each wanted its asset's field in the bucket (8)
 -- Answer: {{answer of each verdict}, {1 if the lease was still held}, {answer of each wanted}, url, signing secrets,

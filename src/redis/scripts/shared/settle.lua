@@ -187,12 +187,23 @@ local function settle_attempt(v)
   return answer(outcome, -1, id, changed, failures, says)
 end
 -- Gives back an asset that was taken and not attempted; it is due again at `due`, and nothing is counted.
-local function give_back(asset, token, due)
+-- resent: the id of a redelivery, which holds no asset; else false
+local function give_back(asset, token, resent, due)
+  if resent then
+    redis.call('HDEL', base .. 'resends', token .. ' ' .. resent)
+    return
+  end
   local f = flight_of(asset)
   if f and f.token == token then land(asset, f, due) end
 end
 -- Extends the lease of an attempt that has not begun yet. Returns 1 if it was still held.
-local function extend_lease(asset, token)
+local function extend_lease(asset, token, resent)
+  if resent then
+    local resend = token .. ' ' .. resent
+    if redis.call('HEXISTS', base .. 'resends', resend) == 0 then return 0 end
+    redis.call('HSET', base .. 'resends', resend, now + q.lease)
+    return 1
+  end
   local f = flight_of(asset)
   if not f or f.token ~= token then return 0 end
   f.lease = now + q.lease
@@ -203,8 +214,8 @@ end
 local function settle_turn(settled, extended)
   for i, v in ipairs(q.verdicts or {}) do settled[i] = settle_attempt(v) end
   for _, g in ipairs(q.given_back or {}) do
-    local asset, token, in_ms = unpack(g)
-    give_back(asset, token, now + in_ms)
+    local asset, token, resent, in_ms = unpack(g)
+    give_back(asset, token, resent, now + in_ms)
   end
-  for i, x in ipairs(q.extended or {}) do extended[i] = extend_lease(x[1], x[2]) end
+  for i, x in ipairs(q.extended or {}) do extended[i] = extend_lease(unpack(x)) end
 end
