@@ -114,6 +114,22 @@ describe('Analysis runs at a client', () => {
     assert.equal((await client.attempt(own, { ok: true }, 'drain')).outcome, 'delivered');
   });
 
+  it('leaves a retry that comes between its end of a pause and the walk over its notifications to that walk', async () => {
+    const own = await owe('own', 'R');
+    await client.attempt(own, { ok: false });
+    await change('R', 'paused');
+    await changeRun(client.db, 'R', 'active');
+    await mark('R');
+    for (const mode of ['retry', 'drain'] as const) {
+      const take = await client.take(own, mode);
+      assert.ok(take.kind === 'refused');
+      assert.deepEqual([take.reason, take.inMs], ['run_paused', -1]);
+    }
+    const { due } = await applyToClient(client.db, client.clientToken, 'R', () => undefined);
+    assert.equal(due, 1);
+    assert.deepEqual(await named(), [own.notificationId]);
+  });
+
   it('holds an event that arrives after the pause, in the API and in a worker', async () => {
     await owe('a', 'R');
     await change('R', 'paused');

@@ -74,6 +74,8 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, may_use_all)
   if f and not is_own and not redeliver then return {'leased', f.lease - now} end
   if c.not_before > now then return refuse_all(mode, 'not_before', c.not_before - now) end
   if (mode == 'retry' or mode == 'drain') and w and w.due > now then
+    -- The hold of its run has just ended; `applyRun` will make it due.
+    if w.due >= PARKED then return {'run_paused', -1} end
     local r = redis.call('HMGET', record(id), 'failures', 'attempts')
     return {'not_due', w.due - now, tonumber(r[1] or '0'), r[2] and string.match(r[2], '[^\n]*$') or false}
   end
