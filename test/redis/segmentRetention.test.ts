@@ -59,6 +59,17 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     assert.deepEqual([again.kind, 'claim' in again && again.claim], ['claimed', 1]);
   });
 
+  it('make no second notification then for a repeated event whose record is still kept', async () => {
+    const event = client.event({ platformId: asset });
+    await client.claim(event);
+    const owed = { platformId: asset, notificationId: event.notificationId };
+    await client.attempt(owed, { ok: true });
+    // As after a redelivery, which keeps the record for longer than the entry.
+    await client.db.redis.hdel(known(), slot.field);
+    assert.deepEqual(await client.claim(event), { kind: 'ended', state: 'delivered' });
+    assert.equal((await client.take(owed)).kind, 'gone');
+  });
+
   it('have the same end with the entry and with the set beside it', async () => {
     for (const from of [0, 200]) await claim(Array.from({ length: 200 }, (_, i) => `s${from + i}`));
     assert.equal(await secondsLeft(), keepSeconds);

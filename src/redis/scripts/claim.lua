@@ -111,8 +111,9 @@ local function claim_event(e)
     return {'ended', state, held()}
   end
   if not is_silent and c.url and new ~= '' then
-    -- The event arrives again, after some of its segments were forgotten, at random or with a cancelled run.
-    local before = (#segments >= PACKED_BYTES or held_runs) and state_of(id)
+    -- The event arrives again, after some of its segments were forgotten: at random, with a cancelled run, or after their
+    -- time, if an operator had it sent again, which keeps its record for longer.
+    local before = (#segments >= PACKED_BYTES or held_runs or q.keep > 0) and state_of(id)
     if before then return {'ended', before, held()} end
     return write_claim(e, claimed + 1, last, segments, new)
   end
