@@ -76,6 +76,23 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     assert.equal(await client.db.redis.ttl(beside()), keepSeconds);
   });
 
+  it('leave no name of a set that has expired, once another asset gets such a set', async () => {
+    const many = async (platformId: string) => {
+      for (const from of [0, 200])
+        await client.claim(
+          client.event({ platformId, segments: Array.from({ length: 200 }, (_, i) => `s${from + i}`) }),
+        );
+    };
+    await many(asset);
+    await client.db.redis.unlink(beside());
+    await many('b');
+    const { bucket, field } = assetSlot('b');
+    const { knownBesides } = client.db.client(client.clientToken);
+    assert.deepEqual(await client.db.redis.smembersBuffer(knownBesides), [
+      Buffer.concat([Buffer.from(`${bucket}:`), field]),
+    ]);
+  });
+
   it('keep their end when those of a run are forgotten', async () => {
     await announceRuns(client.db, client.clientToken, [{ runId: 'r' }]);
     await claim(['x']);

@@ -51,7 +51,7 @@ import { recordKeptDays } from '../../retentionSettings.js';
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
  *                                 the first 256 segments
  *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (shared/known.lua)
- *   known-beside                  set: <bucket>:<field> of each asset that has such a set
+ *   known-beside                  set: <bucket>:<field> of each asset that has such a set, and of some whose set has expired
  *   owed                          hash: waiting asset -> notification id; written with the three below by `write_waiting`
  *                                 (shared/notification.lua)
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)

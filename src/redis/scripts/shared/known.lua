@@ -40,7 +40,12 @@ local function write_beside(bucket, slot, packed)
   if over > 0 then redis.call('SPOP', key, over) end
   for i = 1, #list, 1000 do redis.call('SADD', key, unpack(list, i, math.min(i + 999, #list))) end
   -- A deletion finds the set through this entry.
-  redis.call('SADD', base .. 'known-beside', bucket .. ':' .. slot)
+  local names = base .. 'known-beside'
+  if redis.call('SADD', names, bucket .. ':' .. slot) == 0 then return end
+  -- Each new entry checks two at random, so that at most about half of them are of sets that have expired.
+  for _, name in ipairs(redis.call('SRANDMEMBER', names, 2)) do
+    if redis.call('EXISTS', base .. 'known:' .. name) == 0 then redis.call('SREM', names, name) end
+  end
 end
 local function write_known(bucket, slot, claim, id, segments)
   if id == '' then id = string.rep('\0', 16) end
