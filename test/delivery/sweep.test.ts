@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { recoverFailed } from '../../src/redis/notifications/notifications.js';
-import { isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { forgetAnnouncement } from '../../src/redis/owed/owedClients.js';
+import { dropFromIndex, isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { keysMatching } from '../keysMatching.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('the sweep', () => {
@@ -41,6 +43,26 @@ describe('the sweep', () => {
     await recoverFailed(h.db, client, { since: 0, until: Date.now(), dryRun: true });
     assert.equal(await isIndexed(h.db, client), false);
     await recoverFailed(h.db, client, { since: 0, until: Date.now(), dryRun: false });
+    assert.equal(await isIndexed(h.db, client), true);
+  });
+
+  it('knows a client whose claim and announcement were lost together, once its workflow has claimed again', async () => {
+    await h.stopWorker();
+    const client = await h.newClient(receiver.url);
+    const { id } = await h.publish({ client, asset: 'a' });
+    assert.equal(await isIndexed(h.db, client), true);
+    const { base } = h.db.client(client);
+    const lost = await Promise.all(
+      ['owed*', 'due:*', 'known:*', 'notification*', 'endpoint'].map((name) =>
+        keysMatching(h.db, `${base}${name}`),
+      ),
+    );
+    await h.db.redis.del(lost.flat());
+    await dropFromIndex(h.db, client, Number.MAX_SAFE_INTEGER);
+    // With a failover the process loses its connection, and no longer knows what it has announced.
+    forgetAnnouncement(h.db, client);
+    await h.startWorker();
+    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
     assert.equal(await isIndexed(h.db, client), true);
   });
 });
