@@ -33,8 +33,8 @@ export function isAgedOut(acceptedAt: number, now: number): boolean {
   return now - acceptedAt >= recordKeptMs;
 }
 
-/** Returns whether something owed is overdue, and nothing has worked on it for longer than the sweep needs. */
-export function isForgotten({ owed, overdueMs, inFlight, plannedMsAgo }: OwedOverview): boolean {
+/** Returns whether something owed is overdue, and catch-up has not planned for longer than the sweep needs. */
+export function isForgotten({ owed, overdueMs, plannedMsAgo }: OwedOverview): boolean {
   const idle = plannedMsAgo < 0 || plannedMsAgo > pickedUpWithinMs;
-  return owed > 0 && overdueMs > pickedUpWithinMs && inFlight === 0 && idle;
+  return owed > 0 && overdueMs > pickedUpWithinMs && idle;
 }

@@ -15,7 +15,7 @@ import { readWhatItIs } from './ofClient.js';
 
 /** The sweep handles only clients with something overdue, or owed, for this long: an engine may have queued the rest. */
 const overdueMs = 60_000;
-/** A working catch-up has planned within this time. */
+/** A working catch-up has planned within this time, however long its attempts take. */
 const idleMs = 45_000;
 /** Clients handled at the same time: one after the other, a busy server took 0.2 s for each started catch-up. */
 const concurrency = 20;
@@ -98,7 +98,7 @@ async function startIfMissing(
   const overdue = overview.overdueMs > overdueMs;
   try {
     if (isRunning) {
-      if (!overdue || !idle || overview.inFlight > 0) return undefined;
+      if (!overdue || !idle) return undefined;
       await catchUps.replace(clientToken);
       return 'replaced';
     }
