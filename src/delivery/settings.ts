@@ -3,7 +3,7 @@ import type { DeliverySchedule } from '../redis/owed/settle.js';
 
 /** The settings that decide when and how notifications are sent. */
 export interface DeliverySettings extends DeliverySchedule {
-  /** How long an attempt holds its asset: its timeout, and the time to settle it. */
+  /** How long an attempt holds its asset: its timeout, and 5 s for a short wait before it, the resolver, and to settle it. */
   leaseMs: number;
   maxInFlight: number;
   drainPerSecond: number;
