@@ -17,7 +17,7 @@ export interface Plan {
   owed: number;
   /** Since when the oldest is owed, ms; 0 if nothing is owed. */
   oldestAt: number;
-  /** Assets that may be attempted now, oldest first; `probe` if the endpoint is failing. */
+  /** Assets that may be attempted now, live before backfill, the oldest of each first; `probe` if the endpoint is failing. */
   mode: 'drain' | 'probe';
   items: { platformId: string; notificationId: string; priority: 'live' | 'backfill' }[];
   /** Without items: when to plan again, and why not before. With items: until more is due; -1: unknown. */
