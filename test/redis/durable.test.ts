@@ -20,7 +20,7 @@ interface Scene {
   server: RedisServer;
   db: Db;
   durability: Durability;
-  /** Warnings, as they were said. */
+  /** What the operator was told. */
   said: string[];
   /** How often the server was asked this since it started. */
   asked(command: string): Promise<number>;
@@ -52,7 +52,8 @@ describe('durability', () => {
     const db = openDb({ url: server.url, prefix: 'test-', log: createLogger('silent', 'test') });
     await waitForRedis(db, 5000);
     const said: string[] = [];
-    const log = { warn: (line: string) => said.push(line) } as unknown as Logger;
+    const say = (line: string) => said.push(line);
+    const log = { warn: say, info: say } as unknown as Logger;
     const durability = await openDurability(db, { trusted: false, ackReplicas: 0, log, ...options });
     begun.push({
       stop: async () => {
@@ -120,6 +121,38 @@ describe('durability', () => {
     assert.equal(scene.said.length, 1);
     assert.match(scene.said.join(), /redis is not durable/);
   });
+
+  for (const when of ['within 30 s', 'at the next connection']) {
+    it(`is asked for again ${when} if Redis has an append-only file again, and the operator is told`, async () => {
+      const scene = await open(await start(everySecond));
+      const { redis } = scene.db;
+      await redis.config('SET', 'appendonly', 'no');
+      await manyAtOnce(scene);
+      await redis.config('SET', 'appendonly', 'yes');
+      await logWritten(scene.db);
+      const before = await scene.asked('waitaof');
+      await manyAtOnce(scene);
+      assert.equal(await scene.asked('waitaof'), before, 'Redis is not asked each time');
+      const now = performance.now;
+      try {
+        if (when === 'within 30 s') performance.now = () => now.call(performance) + 30_000;
+        else {
+          redis.disconnect(true);
+          await told(redis, 'ready');
+        }
+        await scene.durability.reached('SITE');
+      } finally {
+        performance.now = now;
+      }
+      assert.equal(await scene.asked('waitaof'), before + 1);
+      await manyAtOnce(scene);
+      assert.ok((await scene.asked('waitaof')) > before + 1, 'each write is confirmed again');
+      assert.deepEqual(
+        scene.said.map((line) => line.split(':')[0]),
+        ['redis is not durable', 'redis is durable again'],
+      );
+    });
+  }
 
   it('is RedisUnavailable without the required replicas', async () => {
     const scene = await open(await start([]), { ackReplicas: 1 });
@@ -191,6 +224,15 @@ async function linked({ redis }: Db): Promise<void> {
     await redis.call('WAIT', 1, 100);
   }
   assert.fail('no replica came');
+}
+
+/** Resolves once a log that was turned on holds the data: until then no write is confirmed. */
+async function logWritten({ redis }: Db): Promise<void> {
+  for (let i = 0; i < 100; i++) {
+    if (/aof_rewrite_in_progress:0/.test(await redis.info('persistence'))) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.fail('the log is not written');
 }
 
 describe('whether Redis flushes its log with each write', () => {

@@ -26,14 +26,14 @@ export interface DurabilityOptions {
   log: Logger;
 }
 
-/** Warns the operator, once, if an answered write is on no disk. */
+/** Resolves once each server was asked. The operator is warned when an answered write is on no disk. */
 export async function openDurability(db: Db, options: DurabilityOptions): Promise<Durability> {
   if (options.trusted) return { reached: () => Promise.resolve(), close: () => undefined };
   const watched = new Map<Redis, NodeDurability>();
   const of = (node: Redis): NodeDurability => {
     let found = watched.get(node);
     if (found === undefined) {
-      found = watchNode(db, node, options.ackReplicas);
+      found = watchNode(db, node, options.ackReplicas, options.log);
       watched.set(node, found);
       // A node of a cluster that comes back has another connection.
       node.once('end', () => {
@@ -43,13 +43,7 @@ export async function openDurability(db: Db, options: DurabilityOptions): Promis
     }
     return found;
   };
-  const canConfirm = await Promise.all(db.nodes.primaries().map((node) => of(node).canConfirm()));
-  if (canConfirm.includes(false)) {
-    options.log.warn(
-      'redis is not durable: it has no append-only file (appendonly yes), or cannot confirm writes (WAITAOF). ' +
-        'A crash loses accepted writes. If the store is durable by itself, set REDIS_DURABILITY=trusted',
-    );
-  }
+  await Promise.all(db.nodes.primaries().map((node) => of(node).asked()));
   return {
     async reached(clientToken) {
       const node = db.nodes.sentOn(clientBase(db.prefix, clientToken));

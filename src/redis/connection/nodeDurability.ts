@@ -7,6 +7,7 @@
  * in the log. Callers that arrive during one wait share the next.
  */
 import type { Redis } from 'ioredis';
+import type { Logger } from '../../log.js';
 import { retryStrategy } from './connectionSettings.js';
 import { type Db, RedisUnavailable } from './db.js';
 import { watchFsync } from './fsync.js';
@@ -15,43 +16,65 @@ import { runPipeline } from './pipeline.js';
 export interface NodeDurability {
   /** Resolves once all writes that this server has answered are safe. @throws RedisUnavailable if that is not confirmed in time */
   reached(): Promise<void>;
-  /** Returns false if the server has no append-only file, or cannot confirm writes. */
-  canConfirm(): Promise<boolean>;
+  /** Resolves after the first question whether the server can confirm writes. */
+  asked(): Promise<void>;
   close(): void;
 }
 
 const confirmWithinMs = 1500;
+/** How often a server that could not confirm writes is asked again: an operator may change its settings at any time. */
+const askAgainMs = 30_000;
 
-export function watchNode(db: Db, node: Redis, ackReplicas: number): NodeDurability {
+/** Tells the operator when writes are no longer safe, and when they are again. */
+export function watchNode(db: Db, node: Redis, ackReplicas: number, log: Logger): NodeDurability {
   const fsync = watchFsync(node);
   const disk = openDisk(db, node, ackReplicas);
   let canConfirm = true;
+  let askAgainAt = 0;
   /** How often the connection was lost: then another server may answer, without the writes in question. */
   let losses = 0;
   const lost = () => {
     losses++;
+    askAgainAt = 0;
   };
   node.on('close', lost);
 
   async function confirm(): Promise<void> {
     const before = losses;
-    canConfirm = await disk.wait();
+    const can = await disk.wait();
     if (losses !== before)
       throw new RedisUnavailable('the connection to redis was lost before it confirmed a write');
+    if (!can) askAgainAt = performance.now() + askAgainMs;
+    note(can);
+  }
+
+  function note(can: boolean): void {
+    if (can === canConfirm) return;
+    canConfirm = can;
+    if (can) log.info('redis is durable again: it confirms that writes are on its disk');
+    else {
+      log.warn(
+        'redis is not durable: it has no append-only file (appendonly yes), or cannot confirm writes (WAITAOF). ' +
+          'A crash loses accepted writes. If the store is durable by itself, set REDIS_DURABILITY=trusted',
+      );
+    }
   }
 
   return {
     async reached() {
-      if (ackReplicas === 0 && fsync.always()) return;
-      if (canConfirm || ackReplicas > 0) await confirm();
+      if (ackReplicas === 0 && fsync.always()) {
+        note(true);
+        return;
+      }
+      if (canConfirm || ackReplicas > 0 || performance.now() >= askAgainAt) await confirm();
       if (!canConfirm && ackReplicas > 0) {
         throw new RedisUnavailable('redis cannot say which writes its replicas have on disk');
       }
     },
-    async canConfirm() {
+    async asked() {
       await fsync.asked;
-      if (!fsync.always() || ackReplicas > 0) canConfirm = await disk.wait().catch(() => true);
-      return canConfirm;
+      // Redis may be unavailable: the first caller who waits is told so.
+      if (!fsync.always() || ackReplicas > 0) await confirm().catch(ignore);
     },
     close() {
       node.off('close', lost);
