@@ -48,6 +48,8 @@ export interface Delivering {
   accepting: Accepting;
   /** Undefined without a worker. */
   activityDeps: ActivityDeps | undefined;
+  /** Starts the workflows that wait, then leaves the budget of starts to other processes; call it after the API has ended. */
+  endStarts(): Promise<void>;
   /** Ends deliveries; call it after the API and the worker have ended. */
   close(): Promise<void>;
 }
@@ -102,11 +104,14 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       metrics,
       tracing: options.tracing,
     },
+    async endStarts() {
+      await outbox.close();
+      await processes?.close();
+    },
     async close() {
       await engine?.close();
       await history.close();
       durability.close();
-      await processes?.close();
     },
   };
 }

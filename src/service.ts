@@ -138,7 +138,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   if (api !== undefined) await sleep(config.SHUTDOWN_DELAY_SECONDS * 1000);
   closing.abort();
   await api?.close();
-  await outbox.close();
+  await delivering.endStarts();
   await currentVersion?.close();
   workers?.shutdown();
   await workers?.ended;

@@ -104,7 +104,7 @@ export async function startApi(
     async close() {
       closing.abort();
       await server.close();
-      await delivering.outbox.close();
+      await delivering.endStarts();
       await delivering.close();
       await sender.close();
       db.redis.disconnect();

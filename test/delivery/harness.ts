@@ -282,7 +282,7 @@ export async function startHarness(
       });
     },
     async close() {
-      await Promise.all([delivering.outbox.close(), apart?.outbox.close()]);
+      await Promise.all([delivering.endStarts(), apart?.endStarts()]);
       await harness.stopWorker();
       await delivering.close();
       await apart?.close();

@@ -8,9 +8,12 @@ import { ClaimQueue } from '../../src/delivery/claimQueue.js';
 import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { StartBudget } from '../../src/delivery/outbox/startBudget.js';
 import { notificationId } from '../../src/ids.js';
+import type { Db } from '../../src/redis/connection/db.js';
+import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/connection/processes.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
+import { uniquePrefix } from '../servers.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
 interface Published {
@@ -90,8 +93,28 @@ describe('Every accepted event is in a workflow, within WORKFLOWS_PER_SECOND', (
   });
 });
 
+interface NewDb {
+  db: Db;
+  key: string;
+  /** Moves Redis' clock, as the scripts see it, ahead. */
+  skip(ms: number): void;
+}
+
 describe('The budget of starts', () => {
   let h: Harness;
+
+  /** Without the processes of other tests. */
+  function newDb(): NewDb {
+    const global = globalKeys(uniquePrefix());
+    let skippedMs = 0;
+    return {
+      db: { ...h.deps.db, global, clockOffsetMs: () => skippedMs },
+      key: global.processes,
+      skip(ms) {
+        skippedMs += ms;
+      },
+    };
+  }
 
   before(async () => {
     h = await startHarness();
@@ -101,24 +124,68 @@ describe('The budget of starts', () => {
   });
 
   it('is shared equally by the processes that run, also after one has ended or was killed', async () => {
-    let skippedMs = 0;
-    const db = { ...h.deps.db, clockOffsetMs: () => skippedMs };
-    const { log } = h.deps;
-    const own = (await joinProcesses(db, log)).count();
-    const second = await joinProcesses(db, log);
-    assert.equal(second.count(), own + 1);
+    const { db, key } = newDb();
+    const first = await joinProcesses(db, h.deps.log);
+    const second = await joinProcesses(db, h.deps.log);
+    assert.equal(second.count(), 2);
     await second.close();
-    const third = await joinProcesses(db, log);
-    assert.equal(third.count(), own + 1, 'the second has ended');
-    skippedMs = silentAfterMs + 1000;
-    const later = await joinProcesses(db, log);
-    assert.equal(later.count(), 1, 'the others have said nothing since');
+    const third = await joinProcesses(db, h.deps.log);
+    assert.equal(third.count(), 2, 'the second has ended');
+    await db.redis.zadd(key, Date.now() - silentAfterMs, 'killed');
+    await until('the killed one is removed', async () => (await db.redis.zscore(key, 'killed')) === null);
+    await until('it does not count', () => first.count() + third.count() === 4);
 
-    const budget = new StartBudget(8, later.count);
+    const budget = new StartBudget(8, () => 1);
     const halved = new StartBudget(8, () => 2);
     const taken = (one: StartBudget) => Array.from({ length: 20 }, () => one.take()).filter(Boolean).length;
     assert.deepEqual([taken(budget), taken(halved)], [8, 4]);
-    await Promise.all([later.close(), third.close()]);
+    await Promise.all([first.close(), third.close()]);
+  });
+
+  it('is shared equally also by a process whose machine has a wrong clock', async () => {
+    const { db } = newDb();
+    const first = await joinProcesses(db, h.deps.log);
+    const now = Date.now;
+    try {
+      Date.now = () => now() + 3_600_000;
+      const ahead = await joinProcesses(db, h.deps.log);
+      assert.equal(ahead.count(), 2);
+      await ahead.close();
+    } finally {
+      Date.now = now;
+    }
+    await first.close();
+  });
+
+  it('is not exceeded after Redis was away or has lost its data, while not all have said that they run', async () => {
+    const lose = async (own: NewDb, happens: () => unknown) => {
+      const both = [await joinProcesses(own.db, h.deps.log), await joinProcesses(own.db, h.deps.log)];
+      await until('both know each other', () => both.every((one) => one.count() === 2));
+      await happens();
+      const since = Date.now() + own.db.clockOffsetMs();
+      await until('both have said it again', async () => {
+        for (const one of both) assert.equal(one.count(), 2);
+        const saidAgain = await own.db.redis.zcount(own.key, since, 'inf');
+        return saidAgain === 2;
+      });
+      for (const one of both) assert.equal(one.count(), 2);
+      await Promise.all(both.map((one) => one.close()));
+    };
+    const [away, lost] = [newDb(), newDb()];
+    await Promise.all([
+      lose(away, () => away.skip(silentAfterMs + 1000)),
+      lose(lost, () => lost.db.redis.del(lost.key)),
+    ]);
+  });
+
+  it('is left to the other processes by one that stops, before its workers have ended', async () => {
+    const stopping = await startHarness();
+    await stopping.startWorker();
+    const { db, delivering } = stopping;
+    assert.equal(await db.redis.zcard(db.global.processes), 1);
+    await delivering.endStarts();
+    assert.equal(await db.redis.zcard(db.global.processes), 0);
+    await stopping.close();
   });
 
   it('does not hold back a full group', async () => {

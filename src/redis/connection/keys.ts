@@ -2,7 +2,7 @@ import { recordKeptDays } from '../../retentionSettings.js';
 
 /**
  * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches
- * one client, hence one cluster slot. Global keys are touched by plain commands, or by scripts of one account.
+ * one client, hence one cluster slot. Global keys are touched by plain commands, or by scripts of one key or one account.
  *
  * Global
  *   layout                        number, the layout version of the keys

@@ -1,19 +1,22 @@
 /** The processes of an installation that start workflows. Each says every few seconds that it runs. */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../log.js';
-import { type Db, nowOf } from './db.js';
-import { runPipeline } from './pipeline.js';
+import type { Db } from './db.js';
+import { evaluate } from './runScript.js';
+import { script } from './script.js';
 
 export interface Processes {
-  /** Returns how many run, this one included: 1 or more. While Redis is unavailable it stays as it was. */
+  /** Returns how many run, this one included: 1 or more. While Redis is unavailable, and just after, it does not sink. */
   count(): number;
-  /** Says that this process has ended. */
+  /** Says that this process starts no more workflows. */
   close(): Promise<void>;
 }
 
 const sayEveryMs = 5_000;
 /** A process that was killed counts for so long. */
 export const silentAfterMs = 15_000;
+
+const countProcesses = script('countProcesses');
 
 /** Counts this process among those that run. Resolves once it knows the others. */
 export async function joinProcesses(db: Db, log: Logger): Promise<Processes> {
@@ -23,16 +26,10 @@ export async function joinProcesses(db: Db, log: Logger): Promise<Processes> {
   let isClosed = false;
 
   async function say(): Promise<void> {
-    const now = nowOf(db);
     try {
-      const answers = await runPipeline(
-        db.redis
-          .multi()
-          .zadd(key, now, id)
-          .zremrangebyscore(key, '-inf', now - silentAfterMs)
-          .zcard(key),
-      );
-      running = Math.max(1, Number(answers[2]));
+      const args = [db.clockOffsetMs(), id, silentAfterMs];
+      const [count, hadTime] = (await evaluate(db, countProcesses, [key], args)) as [number, number];
+      running = hadTime === 1 ? count : Math.max(running, count);
     } catch (err) {
       if (!isClosed) log.debug({ err }, 'the running processes could not be counted');
     }
