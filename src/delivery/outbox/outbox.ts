@@ -29,6 +29,8 @@ const maxGroupEvents = 500;
 const maxGroupBytes = 512 * 1024;
 const closeWithinMs = 3000;
 const closePollMs = 50;
+/** While starts fail or wait, groups wait at least so long. */
+const restMs = 100;
 
 /** A workflow whose events are being collected. */
 interface Collected {
@@ -145,7 +147,7 @@ export class Outbox {
         this.#startingGroups = undefined;
         this.#startGroups();
       },
-      Math.max(1, this.#budget.nextInMs()),
+      Math.max(this.#starts.isCaughtUp ? 1 : restMs, this.#budget.nextInMs()),
     );
   }
 

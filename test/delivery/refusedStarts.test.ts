@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client, Connection } from '@temporalio/client';
+import { readConfig } from '../../src/config.js';
+import { Outbox } from '../../src/delivery/outbox/outbox.js';
+import { createLogger } from '../../src/log.js';
+import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
+import { clientOf, connect } from '../../src/temporal/connection.js';
+import { enrichmentRuns } from '../../src/temporal/enrichmentRuns.js';
+import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
+import { servers, uniquePrefix } from '../servers.js';
+import { until } from './harness.js';
+
+describe('While Temporal refuses to start workflows', () => {
+  let proxy: GrpcProxy;
+  let connection: Connection;
+  let temporal: Client;
+  let outbox: Outbox;
+  let answers: number[];
+  let started: number;
+  let without: number;
+  /** How often the outbox has looked whether it may start a group: it counts the processes then. */
+  let looks: number;
+  const taskQueue = uniquePrefix();
+  let count = 0;
+
+  before(async () => {
+    proxy = await startGrpcProxy(servers().temporalAddress);
+    proxy.answer = (path) =>
+      path.endsWith('/StartWorkflowExecution') ? (answers.shift() ?? status.ok) : status.ok;
+    const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
+    connection = connect(config);
+    temporal = clientOf(connection, config, {});
+  });
+  beforeEach(() => {
+    [answers, started, without, looks] = [[], 0, 0, 0];
+    outbox = new Outbox({
+      ...{ temporal, taskQueue, eager: () => false },
+      ...{ workflowsPerSecond: 1000, log: createLogger('silent', 'test') },
+      processes: () => {
+        looks++;
+        return 1;
+      },
+      metrics: {
+        started: (events) => {
+          started += events;
+        },
+        withoutWorkflow: (events) => {
+          without += events;
+        },
+      },
+    });
+  });
+  afterEach(() => outbox.close());
+  after(async () => {
+    // No worker has this queue: the workflows stay as they were started.
+    for await (const page of enrichmentRuns(temporal, taskQueue)) {
+      for (const { workflowId } of page) await temporal.workflow.getHandle(workflowId).terminate();
+    }
+    await connection.close();
+    await proxy.close();
+  });
+
+  function publish(): void {
+    const event: ClaimedEvent & ArrivedEvent = {
+      ...{ clientToken: taskQueue, platformId: `vid-${++count}`, eventId: 'an-1', segments: ['x'] },
+      ...{ notificationId: `msg_${count}`, priority: 'live', acceptedAt: Date.now(), claim: 1, notify: true },
+    };
+    outbox.reserve(event)?.fill(event);
+  }
+
+  it('the outbox rests, and starts what waits once Temporal takes it', async () => {
+    answers = Array.from({ length: 1000 }, () => status.resourceExhausted);
+    publish();
+    await until('the first is refused', () => answers.length < 1000);
+    publish();
+    looks = 0;
+    await sleep(1000);
+    assert.ok(looks < 50, `it looked ${looks} times in a second`);
+    answers = [];
+    await until('both are in workflows', () => started === 2);
+  });
+});
