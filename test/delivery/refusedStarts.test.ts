@@ -80,4 +80,12 @@ describe('While Temporal refuses to start workflows', () => {
     answers = [];
     await until('both are in workflows', () => started === 2);
   });
+
+  it('for good, right after an outage: the events after that one get their workflows', async () => {
+    answers = [status.resourceExhausted, status.permissionDenied];
+    publish();
+    await until('the first gets none', () => without === 1);
+    publish();
+    await until('the second is in a workflow', () => started === 1);
+  });
 });

@@ -37,7 +37,7 @@ const retryPauseMs = { first: 250, longest: 2000 };
 export class WorkflowStarts {
   readonly #ready: WorkflowStart[] = [];
   readonly #starting = new Set<Promise<void>>();
-  /** Failed starts in a row. */
+  /** Starts in a row that found Temporal unavailable. */
   #failures = 0;
   #pause: NodeJS.Timeout | undefined;
 
@@ -47,7 +47,7 @@ export class WorkflowStarts {
     readonly onEnd: (start: WorkflowStart) => void,
   ) {}
 
-  /** Whether no start waits, and the last one did not fail. */
+  /** Whether no start waits, and the last one did not find Temporal unavailable. */
   get isCaughtUp(): boolean {
     return this.#ready.length === 0 && this.#failures === 0;
   }
@@ -99,6 +99,7 @@ export class WorkflowStarts {
         this.#tryAgainLater(start, err);
         return;
       }
+      this.#failures = 0;
       this.onEnd(start);
       metrics.withoutWorkflow(events.length);
       log.error({ err, workflow_id: workflowId }, 'a workflow cannot be started');
