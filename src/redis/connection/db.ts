@@ -121,7 +121,7 @@ export function closeDb({ redis }: Db): void {
 
 /** Waits until every server answers. @throws after `timeoutMs` */
 export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
-  const end = Date.now() + timeoutMs;
+  const end = performance.now() + timeoutMs;
   for (;;) {
     try {
       const servers = db.nodes.primaries();
@@ -129,7 +129,7 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
       if (db.redis.status === 'ready') return;
       throw new Error('the nodes of the cluster are not known yet');
     } catch (err) {
-      if (Date.now() > end) throw new RedisUnavailable('redis did not answer', { cause: err });
+      if (performance.now() > end) throw new RedisUnavailable('redis did not answer', { cause: err });
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
