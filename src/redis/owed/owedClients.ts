@@ -1,6 +1,6 @@
 /** Announces claims to the index of clients that are owed something, and reads whether catch-up works on them. */
 import { Announced } from '../connection/announced.js';
-import { type Db, nowOf } from '../connection/db.js';
+import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { addToIndex, dropFromIndex, indexedClients } from './owedIndex.js';
@@ -19,14 +19,15 @@ const announced = new Announced(announcedMs);
  * recently announced client is not written again. @returns undefined if nothing needs to be written
  */
 export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> | undefined {
-  const at = nowOf(db);
+  // Unlike the machine's clock, this one is never set back.
+  const at = performance.now() + db.clockOffsetMs();
   const missing = new Set<string>();
   for (const clientToken of clientTokens) {
     if (announced.isDue(db, clientToken, at)) missing.add(clientToken);
   }
   if (missing.size === 0) return undefined;
   const note = announced.noting(db, at);
-  return addToIndex(db, missing, at).then(() => note(missing));
+  return addToIndex(db, missing).then(() => note(missing));
 }
 
 /** Removes a client that does not exist: made-up client tokens are not kept. */
@@ -52,8 +53,7 @@ export async function owedInAll(db: Db): Promise<number> {
 
 /** Removes a client that is owed nothing from the index, unless a claim was announced recently. */
 export async function forgetOwedClient(db: Db, clientToken: string): Promise<void> {
-  const before = nowOf(db) - unclaimedMs;
-  await dropFromIndex(db, clientToken, before);
+  await dropFromIndex(db, clientToken, unclaimedMs);
 }
 
 export interface OwedOverview {

@@ -8,17 +8,23 @@ import { evaluate } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { rangeTags, slotOf, tagBeside } from '../connection/slots.js';
 
-/** Writes clients with the time of their claims (ms). */
-export async function addToIndex(db: Db, clientTokens: Iterable<string>, atMs: number): Promise<void> {
-  const added = new Map<string, (string | number)[]>();
+/** Writes clients with the present time. */
+export async function addToIndex(db: Db, clientTokens: Iterable<string>): Promise<void> {
+  const added = new Map<string, string[]>();
   for (const clientToken of clientTokens) {
     const key = keyOf(db, clientToken);
-    const members = added.get(key) ?? [];
-    added.set(key, members);
-    members.push(atMs, clientToken);
+    const tokens = added.get(key) ?? [];
+    added.set(key, tokens);
+    tokens.push(clientToken);
   }
-  await Promise.all([...added].map(([key, members]) => db.redis.zadd(key, ...members)));
+  await Promise.all(
+    [...added].map(([key, tokens]) =>
+      evaluate(db, announce, [key], [db.clockOffsetMs(), JSON.stringify(tokens)]),
+    ),
+  );
 }
+
+const announce = script('announceClaims');
 
 /** Reads every client of the index, in pages. */
 export async function* indexedClients(db: Db): AsyncGenerator<string[]> {
@@ -41,9 +47,10 @@ export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
   return scores.some((score) => score !== null);
 }
 
-/** Removes a client, unless a claim was announced since `beforeMs`. */
-export async function dropFromIndex(db: Db, clientToken: string, beforeMs: number): Promise<void> {
-  for (const key of whereFor(db, clientToken)) await evaluate(db, forget, [key], [clientToken, beforeMs]);
+/** Removes a client, unless a claim was announced within `unclaimedMs`. */
+export async function dropFromIndex(db: Db, clientToken: string, unclaimedMs: number): Promise<void> {
+  const args = [db.clockOffsetMs(), clientToken, unclaimedMs];
+  for (const key of whereFor(db, clientToken)) await evaluate(db, forget, [key], args);
 }
 
 const forget = script('forgetOwedClient');
