@@ -141,8 +141,14 @@ export async function run(role: Role, config: Config): Promise<void> {
   await delivering.endStarts();
   await currentVersion?.close();
   workers?.shutdown();
-  await workers?.ended;
-  await delivering.close();
+  // Activities wait for works in the engine's queues: the workers end once catch-up has these.
+  void engine?.close();
+  try {
+    await workers?.ended;
+  } finally {
+    // Also if the workers had to be stopped by force: POSTs under way are settled.
+    await delivering.close();
+  }
   await sender.close();
   await admin.close();
   await connection.close();

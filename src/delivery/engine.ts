@@ -28,7 +28,7 @@ export class Engine {
     this.#begunBefore = this.#begun;
     this.#begun = new Map();
   }, keptMs).unref();
-  #isClosed = false;
+  #closed: Promise<void> | undefined;
 
   constructor(readonly deps: DeliveryDeps) {}
 
@@ -68,9 +68,18 @@ export class Engine {
     return this.#works.queued;
   }
 
+  /** Whether it takes nothing more: a caller leaves what is still owed to another process. */
+  get isClosed(): boolean {
+    return this.#closed !== undefined;
+  }
+
   /** Stops taking and waits for the attempts under way; catch-up gets the works that still wait for a place. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     clearInterval(this.#ageing);
     const woken = [...this.#clients.values()].map((attempts) => attempts.close());
     await this.#works.allEnded();
@@ -85,7 +94,7 @@ export class Engine {
         this.#attemptsOf(delivery).giveBack({ platformId: delivery.platformId, token: take.token });
       return known;
     }
-    if (this.#isClosed) {
+    if (this.isClosed) {
       const work = new Work(delivery, mode);
       work.end(leasedFor(leftForMs));
       return work;

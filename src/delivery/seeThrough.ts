@@ -10,9 +10,9 @@ const shortestWaitMs = 20;
 
 /**
  * Attempts each event when it is due, as long as any of them is under way or due soon. Then it returns; the caller
- * calls again for the events that are due later.
+ * calls again for the events that are due later. Once the engine is closed, it waits only for attempts under way.
  * @param known the outcomes so far
- * @param cancelled stops it from beginning attempts, and makes it return without waiting for retries
+ * @param cancelled makes it return immediately
  */
 export async function seeThrough(
   engine: Engine,
@@ -21,12 +21,24 @@ export async function seeThrough(
   cancelled: AbortSignal,
 ): Promise<Outcome[]> {
   const active = new Active(events.length);
-  cancelled.addEventListener('abort', () => active.end(), { once: true });
+  const cutOff = new Promise<Outcome>((resolve) => {
+    const end = () => {
+      active.end();
+      resolve({ state: 'waiting', reason: 'under_way', inMs: soonMs, failures: 0 });
+    };
+    cancelled.addEventListener('abort', end, { once: true });
+  });
 
   async function attempt(event: ClaimedEvent): Promise<Outcome> {
-    const outcome = await engine.join(toDelivery(event), 'retry');
+    const outcome = await Promise.race([engine.join(toDelivery(event), 'retry'), cutOff]);
     engine.forget([event.notificationId]);
     return outcome;
+  }
+
+  /** Whether no attempt may begin here. Then nothing waits for a retry any more. */
+  function isOver(): boolean {
+    if (engine.isClosed) active.end();
+    return engine.isClosed || cancelled.aborted;
   }
 
   async function see(event: ClaimedEvent, before: Waiting | undefined): Promise<Outcome> {
@@ -37,14 +49,15 @@ export async function seeThrough(
         active.rest();
         return outcome;
       }
+      if (isOver()) return outcome;
       if (outcome.inMs <= soonMs) {
         await sleep(Math.max(outcome.inMs, shortestWaitMs));
-        if (cancelled.aborted) return outcome;
       } else {
         active.rest();
         if (await active.endsWithin(outcome.inMs)) return outcome;
         active.goOn();
       }
+      if (isOver()) return outcome;
       outcome = await attempt(event);
     }
   }

@@ -154,7 +154,7 @@ export class Drain {
     const longestMs = timeoutMs - lastAttemptsMs;
     const isBusy = this.#ended * 1000 > forMs * busyPerSecond;
     const budgetMs = isCrowded() ? crowdedBudgetMs : isBusy ? busyBudgetMs : longestMs;
-    return forMs > Math.min(budgetMs, longestMs) || cancelled.aborted;
+    return forMs > Math.min(budgetMs, longestMs) || cancelled.aborted || this.deps.engine.isClosed;
   }
 
   async #resultOf(plan: Plan): Promise<DrainResult> {

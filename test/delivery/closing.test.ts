@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import type { Sender } from '../../src/outgoing/post.js';
 import { turnAttempts } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { withTimeout } from '../../src/withTimeout.js';
-import { startHarness, until } from './harness.js';
+import { type Harness, startGate, startHarness, startReceiver, until } from './harness.js';
 
 describe('A stopping engine', () => {
   it('hands notifications that are refused a place over to catch-up', async () => {
@@ -68,5 +69,72 @@ describe('A stopping engine', () => {
     );
     assert.equal(await closed, 'closed');
     await h.close();
+  });
+});
+
+describe('A stopping worker', () => {
+  const stopped = (h: Harness, ms: number) =>
+    withTimeout(
+      h.stopWorker().then(() => 'stopped'),
+      ms,
+      () => 'still running',
+    );
+
+  it('ends before it is stopped by force, though an attempt waits for its connection longer than that', async () => {
+    const receiver = await startReceiver();
+    const gate = startGate();
+    const h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '1' }, 'all', {
+      sender: (real) => ({
+        post: (request) => real.post(request),
+        inFlight: () => real.inFlight(),
+        waiting: () => real.waiting(),
+        close: () => real.close(),
+        place: async (...asked) => {
+          await gate.closed;
+          return await real.place(...asked);
+        },
+      }),
+    });
+    try {
+      await h.startWorker();
+      const client = await h.newClient(receiver.url);
+      const { id } = await h.publish({ client, asset: 'a' });
+      const workflow = await h.workflowOf(client, id);
+      await until('it is awaited', async () => {
+        const [pending] = (await workflow.describe()).raw.pendingActivities ?? [];
+        return pending?.lastStartedTime;
+      });
+      await h.stopWorker();
+      gate.open();
+      await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+      assert.equal(receiver.received.length, 1);
+    } finally {
+      gate.open();
+      await h.close();
+      await receiver.close();
+    }
+  });
+
+  it('ends its drains once nothing more is taken', async () => {
+    const receiver = await startReceiver();
+    const h = await startHarness();
+    try {
+      await h.startWorker();
+      const client = await h.newClient(receiver.url);
+      await setClient(h.db, client, { maxInFlight: 1 });
+      await pauseEndpoint(h.db, client);
+      for (let i = 0; i < 100; i++) await h.publish({ client, asset: `vid-${i}` });
+      receiver.delayMs = 300;
+      await unpauseEndpoint(h.db, client);
+      await h.wake(client);
+      await until('catch-up delivers', () => receiver.received.length > 3);
+      const closed = h.deps.engine.close();
+      assert.equal(await stopped(h, 10_000), 'stopped');
+      await closed;
+      assert.equal((await getEndpoint(h.db, client)).owed, 100 - receiver.received.length);
+    } finally {
+      await h.close();
+      await receiver.close();
+    }
   });
 });

@@ -4,7 +4,8 @@ import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
+import { createClient, setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { mintedToken } from '../api/credentials.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
@@ -13,6 +14,7 @@ import { startService } from './service.js';
 describe('Processes of the service', () => {
   let prefix: string;
   let db: Db;
+  const secretsKey = `k1:${randomBytes(32).toString('base64')}`;
 
   beforeEach(async () => {
     prefix = uniquePrefix();
@@ -32,7 +34,7 @@ describe('Processes of the service', () => {
   }
 
   it('answer exactly one 200 to 200 concurrent registrations of one client at two API processes', async () => {
-    const env = { KEY_PREFIX: prefix, SECRETS_KEY: `k1:${randomBytes(32).toString('base64')}` };
+    const env = { KEY_PREFIX: prefix, SECRETS_KEY: secretsKey };
     const apis = await Promise.all([startService(env, 'api'), startService(env, 'api')]);
     try {
       const { token, client } = await publisher();
@@ -80,6 +82,49 @@ describe('Processes of the service', () => {
       assert.equal(found?.state, 'delivered');
       assert.equal(found.attempts.length, 1);
       assert.equal(receiver.received.length, 1);
+    } finally {
+      await service.stop();
+      await receiver.close();
+    }
+  });
+
+  it('leave a long queue to the others after SIGTERM, settle the POSTs in flight, and end with 0', async function () {
+    this.timeout(120_000);
+    const env = { KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, WORKFLOWS_PER_SECOND: '1000' };
+    const receiver = await startReceiver();
+    let service = await startService({ ...env, SECRETS_KEY: secretsKey });
+    try {
+      const { token, client } = await publisher();
+      const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
+      await fetch(`${service.url}/register_push_notifications?${query}`, { method: 'POST' });
+      await setClient(db, client, { maxInFlight: 2 });
+      receiver.delayMs = 1000;
+      const published = await Promise.all(
+        Array.from({ length: 100 }, (_, i) =>
+          fetch(`${service.url}/enrichments`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+            body: JSON.stringify({ client_token: client, platform_id: `vid-${i}`, segments: ['x'] }),
+          }),
+        ),
+      );
+      assert.deepEqual(new Set(published.map(({ status }) => status)), new Set([202]));
+      await until('workflows wait for the queue', async () => {
+        const metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
+        return Number(/^asset_update_retries_under_way (\d+)/m.exec(metrics)?.[1]) > 50;
+      });
+      const toldAt = Date.now();
+      assert.equal(await service.stop(), 0, service.said());
+      // The queue would last 50 s, and workers are stopped by force after 25 s.
+      assert.ok(Date.now() - toldAt < 12_000, `${Date.now() - toldAt} ms`);
+      assert.equal(await db.redis.zcard(db.global.processes), 0);
+      assert.equal((await getEndpoint(db, client)).owed, 100 - receiver.received.length);
+
+      receiver.delayMs = 0;
+      service = await startService({ ...env, SECRETS_KEY: secretsKey });
+      await until('nothing is owed', async () => (await getEndpoint(db, client)).owed === 0);
+      assert.equal(receiver.received.length, 100);
+      assert.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 100);
     } finally {
       await service.stop();
       await receiver.close();
