@@ -105,7 +105,9 @@ export class ClientAttempts {
     this.#isTurning = false;
     // A turn that was under way when the process began to stop may have been refused places.
     if (this.#isClosed) void this.#leaveQueue();
-    if (this.#attemptsUnderWay === 0 && this.#queue.isEmpty) this.onIdle();
+    if (this.#attemptsUnderWay > 0 || !this.#queue.isEmpty) return;
+    this.#pace.close();
+    this.onIdle();
   }
 
   #needsTurn(): boolean {

@@ -107,8 +107,11 @@ export class Engine {
   #attemptsOf({ clientToken }: Delivery): ClientAttempts {
     let attempts = this.#clients.get(clientToken);
     if (attempts === undefined) {
-      const forget = () => this.#clients.delete(clientToken);
-      attempts = new ClientAttempts(clientToken, this.deps, this.#works, forget);
+      const created = new ClientAttempts(clientToken, this.deps, this.#works, () => {
+        // Another may have been created since.
+        if (this.#clients.get(clientToken) === created) this.#clients.delete(clientToken);
+      });
+      attempts = created;
       this.#clients.set(clientToken, attempts);
     }
     return attempts;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sender } from '../../src/outgoing/post.js';
 import { turnAttempts } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
@@ -41,6 +42,37 @@ describe('A stopping engine', () => {
       assert.equal((await outcome).state, 'waiting');
     } finally {
       void h.close();
+    }
+  });
+
+  it('hands the queue over of a client whose turn failed before, with nothing left then', async () => {
+    const h = await startHarness({}, 'worker');
+    const receiver = await startReceiver();
+    try {
+      const { db, deps } = h;
+      const clientToken = await h.newClient(receiver.url);
+      const [fails, held, queued] = await Promise.all(
+        ['fails', 'held', 'queued'].map(async (platformId) => {
+          const { id: notificationId } = await h.publish({ client: clientToken, asset: platformId });
+          return { clientToken, platformId, notificationId, priority: 'live' as const };
+        }),
+      );
+      assert.ok(fails !== undefined && held !== undefined && queued !== undefined);
+      await db.redis.hset(db.client(clientToken).client, 'max_in_flight', 'unreadable');
+      await deps.engine.join(fails, 'first');
+      // The turn has failed, and now waits 20 ms, though nothing is left to be done.
+      await setClient(db, clientToken, { maxInFlight: 1 });
+      receiver.delayMs = 500;
+      const both = [deps.engine.join(held, 'first'), deps.engine.join(queued, 'first')];
+      await until('the place is taken', () => receiver.received.length === 1);
+      await sleep(100);
+      await h.delivering.close();
+      const states = (await Promise.all(both)).map(({ state }) => state);
+      assert.deepEqual(states, ['delivered', 'waiting']);
+      assert.equal(receiver.received.length, 1);
+    } finally {
+      await h.close();
+      await receiver.close();
     }
   });
 
