@@ -23,10 +23,15 @@ export interface Attemptable {
   linkedTrace?: string;
 }
 
-export type Attempted =
-  | Answered
-  /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
-  | { kind: 'own_failure'; cause: OwnFailureCause };
+export type Attempted = Answered | OwnFailure;
+
+/** This process could not make the attempt. It counts against no receiver: nothing is settled. */
+export interface OwnFailure {
+  kind: 'own_failure';
+  cause: OwnFailureCause;
+  /** Set if the attempt could not begin. */
+  err?: unknown;
+}
 
 /** The receiver answered, or failed to. */
 export interface Answered {
@@ -59,7 +64,7 @@ export async function placeUnderLease(
 }
 
 /**
- * Makes one attempt and counts it. Logs an own failure.
+ * Makes one attempt and counts it.
  * @param redeliver sends an ended notification again
  */
 export async function makeAttempt(
@@ -69,26 +74,24 @@ export async function makeAttempt(
   place: Place,
   redeliver: boolean,
 ): Promise<Attempted> {
-  const { log, metrics, history } = deps;
-  const notification_id = item.notificationId;
+  const { metrics, history } = deps;
   let attempted: Attempted;
   try {
     attempted = await signAndPost(deps, item, take, place, redeliver);
   } catch (err) {
     place.release();
-    log.warn({ err, notification_id }, 'an attempt could not begin');
-    attempted = { kind: 'own_failure', cause: err instanceof SecretUnreadable ? 'secrets' : 'unexpected' };
+    attempted = {
+      kind: 'own_failure',
+      cause: err instanceof SecretUnreadable ? 'secrets' : 'unexpected',
+      err,
+    };
   }
   if (attempted.kind === 'answered') {
     const { result } = attempted;
     metrics.attempted(result, result.milliseconds);
     history.count(item.clientToken, result, result.milliseconds);
   }
-  if (attempted.kind === 'own_failure') {
-    const { cause } = attempted;
-    metrics.ownFailure(cause);
-    log.warn({ notification_id, cause }, 'an attempt could not be made because of an own failure');
-  }
+  if (attempted.kind === 'own_failure') metrics.ownFailure(attempted.cause);
   return attempted;
 }
 

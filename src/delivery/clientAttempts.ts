@@ -11,15 +11,13 @@ import {
   outcomeOfGone,
   outcomeOfRefusal,
   tellAttempt,
+  tellOwnFailure,
 } from './conclude.js';
 import type { DeliveryDeps } from './deps.js';
 import { newNonce } from './nonce.js';
 import { maxTakesPerTurn, TakePace } from './takePace.js';
 import type { Delivery, Work } from './work.js';
 import type { Works } from './works.js';
-
-/** The pause after an own failure, which may be over soon. */
-const ownFailurePauseMs = 1000;
 
 /**
  * The attempts of one client in this process. Each turn settles those that have ended and takes the next ones from the
@@ -44,9 +42,9 @@ export class ClientAttempts {
     readonly onIdle: () => void,
   ) {}
 
-  /** Work that waits for a place. */
-  get queued(): number {
-    return this.#queue.length;
+  /** Whether new work waits here, for older work or because attempts cannot be made. */
+  get isQueueing(): boolean {
+    return this.#queue.length > 0 || this.#pace.isBackingOff;
   }
 
   /** Begins the attempt of a work, or queues it. @param take the answer of the claim's script, if it asked for a place */
@@ -105,7 +103,7 @@ export class ClientAttempts {
     this.#isTurning = false;
     // A turn that was under way when the process began to stop may have been refused places.
     if (this.#isClosed) void this.#leaveQueue();
-    if (this.#attemptsUnderWay > 0 || !this.#queue.isEmpty) return;
+    if (this.#attemptsUnderWay > 0 || !this.#queue.isEmpty || this.#pace.isBackingOff) return;
     this.#pace.close();
     this.onIdle();
   }
@@ -113,7 +111,7 @@ export class ClientAttempts {
   #needsTurn(): boolean {
     return (
       this.#answered.length + this.#givenBack.length + this.#extensions.length > 0 ||
-      (this.queued > 0 && !this.#isClosed && this.#pace.mayTake)
+      (this.#queue.length > 0 && this.#pace.mayTake(this.#attemptsUnderWay))
     );
   }
 
@@ -122,7 +120,7 @@ export class ClientAttempts {
     const answered = this.#answered.splice(0, maxTakesPerTurn);
     const givenBack = this.#givenBack.splice(0);
     const extensions = this.#extensions.splice(0);
-    const picked = this.#isClosed ? [] : this.#queue.pick(this.#pace.maxTakes(answered.length));
+    const picked = this.#queue.pick(this.#pace.maxTakes(answered.length, this.#attemptsUnderWay));
     const turn: Turn = {
       nonce: newNonce(),
       verdicts: answered.map(({ attempted }) => attempted.verdict),
@@ -197,15 +195,18 @@ export class ClientAttempts {
     const place = await placeUnderLease(this.deps, delivery, take, () => this.#extend(lease));
     const attempted = place && (await makeAttempt(this.deps, delivery, take, place, mode === 'redeliver'));
     this.#attemptsUnderWay--;
-    this.#pace.noteAttemptEnd();
+    this.#pace.noteAttemptEnd(attempted?.kind === 'answered');
     switch (attempted?.kind) {
       case 'answered':
         this.#answered.push({ work, attempted });
         break;
-      case 'own_failure':
-        this.#givenBack.push({ ...lease, inMs: ownFailurePauseMs });
-        work.end({ state: 'waiting', reason: 'own_failure', inMs: ownFailurePauseMs, failures: 0 });
+      case 'own_failure': {
+        const { inMs, isNew } = this.#pace.backOff();
+        if (isNew) tellOwnFailure(this.deps, work, attempted, inMs);
+        this.#givenBack.push({ ...lease, inMs });
+        work.end({ state: 'waiting', reason: 'own_failure', inMs, failures: 0 });
         break;
+      }
       case undefined: // The lease ended while it waited for its place.
         this.#pace.waitForPlace(this.#attemptsUnderWay > 0);
         work.end(leasedFor(longestParkMs));

@@ -4,7 +4,7 @@ import { announceClaims } from '../redis/owed/owedClients.js';
 import type { Settled, Verdict } from '../redis/owed/settle.js';
 import type { Take } from '../redis/owed/take.js';
 import { tellStateChange } from '../tellStateChange.js';
-import type { Answered } from './attempt.js';
+import type { Answered, OwnFailure } from './attempt.js';
 import { longestParkMs } from './clientQueue.js';
 import type { DeliveryDeps } from './deps.js';
 import type { Outcome, Waiting } from './outcome.js';
@@ -93,6 +93,19 @@ export function tellAttempt(
   if (change === undefined) return;
   tellStateChange(deps, { clientToken, ...change });
   deps.notices.tell(clientToken);
+}
+
+/** Logs an own failure, after which the client's attempts pause. */
+export function tellOwnFailure(
+  { log }: DeliveryDeps,
+  { delivery: { clientToken, notificationId } }: Work,
+  { cause, err }: OwnFailure,
+  pause_ms: number,
+): void {
+  log.warn(
+    { err, cause, client_token: clientToken, notification_id: notificationId, pause_ms },
+    'an attempt could not be made because of an own failure: the next one follows after a pause',
+  );
 }
 
 /** Records the time from an event's acceptance to the first attempt of its notification, and to its delivery. */

@@ -58,9 +58,9 @@ export class Engine {
     }
   }
 
-  /** Whether work of this client waits for a place here. */
+  /** Whether new work of this client waits here. */
   isQueueing(clientToken: string): boolean {
-    return (this.#clients.get(clientToken)?.queued ?? 0) > 0;
+    return this.#clients.get(clientToken)?.isQueueing ?? false;
   }
 
   /** Returns how many notifications have queued for a place and have no outcome yet. */

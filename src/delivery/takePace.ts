@@ -5,36 +5,48 @@ export const maxTakesPerTurn = 64;
 /** How long places of a rate gather, to be taken together. */
 const shortestRatePauseMs = 25;
 const firstFullPauseMs = 20;
+const firstOwnFailurePauseMs = 1000;
 /**
  * The longest pauses. A live event is urgent, a backlog is not: it pauses longer while other processes hold all places,
- * and longest while it waits for its rate, whose next place is known unless an operator changes it.
+ * and longest while it waits for its rate, whose next place is known unless an operator changes it. After own failures
+ * no event is sent sooner for being live.
  */
-const longestPauseMs = { live: 1000, full: 20_000, rate: 60_000 };
+const longestPauseMs = { live: 1000, full: 20_000, rate: 60_000, own_failure: 60_000 };
+type PauseReason = 'full' | 'rate' | 'own_failure';
 
 /**
  * Decides when a client's queue asks Redis for places, and for how many. After a refusal it asks again as attempts of
  * this process end, once the client's rate allows it, or after a growing pause if other processes hold all places.
+ * After an own failure it pauses too, then asks for one place at a time until an attempt is made.
  */
 export class TakePace {
   #maxTakes = maxTakesPerTurn;
   /** All places are taken. */
   #isFull = false;
   #fullPauseMs = 0;
-  #pause: { for: 'full' | 'rate'; endsAt: number; timer: NodeJS.Timeout } | undefined;
+  #ownFailurePauseMs = 0;
+  #isClosed = false;
+  #pause: { for: PauseReason; endsAt: number; timer: NodeJS.Timeout } | undefined;
 
   constructor(
     readonly queue: Pick<ClientQueue, 'hasLive'>,
     readonly onPauseOver: () => void,
   ) {}
 
-  /** Whether the queue may ask before an attempt of this process ends. */
-  get mayTake(): boolean {
-    return !this.#isFull && this.#pause === undefined;
+  /** Whether no attempt was made since an own failure. */
+  get isBackingOff(): boolean {
+    return this.#ownFailurePauseMs > 0;
   }
 
-  /** Returns how many places the queue may ask for once `ended` attempts have released theirs. */
-  maxTakes(ended: number): number {
-    if (this.#pause !== undefined) return 0;
+  /** Whether the queue may ask before an attempt of this process ends. */
+  mayTake(underWay: number): boolean {
+    return !this.#isFull && this.maxTakes(0, underWay) > 0;
+  }
+
+  /** Returns how many places the queue may ask for once `ended` attempts have released theirs, while others are under way. */
+  maxTakes(ended: number, underWay: number): number {
+    if (this.#isClosed || this.#pause !== undefined) return 0;
+    if (this.isBackingOff) return underWay === 0 ? 1 : 0;
     // One more than have become free: another process may have released places too.
     return this.#isFull ? ended + 1 : this.#maxTakes;
   }
@@ -69,27 +81,46 @@ export class TakePace {
     if (this.#pause === undefined) this.#pauseFor('rate', Math.max(inMs, shortestRatePauseMs));
   }
 
-  /** Notes that an attempt of this process has released its place. */
-  noteAttemptEnd(): void {
+  /**
+   * Waits after an own failure, twice as long each time. Attempts that fail during a wait prolong none.
+   * @returns how long it waits still, and whether the wait has just begun
+   */
+  backOff(): { inMs: number; isNew: boolean } {
+    if (this.#pause?.for === 'own_failure')
+      return { inMs: Math.max(Math.ceil(this.#pause.endsAt - performance.now()), 1), isNew: false };
+    this.#stopPause();
+    const wantedMs = Math.max(this.#ownFailurePauseMs * 2, firstOwnFailurePauseMs);
+    const inMs = Math.min(wantedMs, longestPauseMs.own_failure);
+    this.#ownFailurePauseMs = inMs;
+    this.#pauseFor('own_failure', inMs);
+    return { inMs, isNew: true };
+  }
+
+  /** Notes that an attempt of this process has released its place. @param wasMade whether its POST was made */
+  noteAttemptEnd(wasMade: boolean): void {
     this.#fullPauseMs = 0;
-    if (this.#pause?.for === 'full') this.#stopPause();
+    if (wasMade) this.#ownFailurePauseMs = 0;
+    if (this.#pause?.for === 'full' || (wasMade && this.#pause?.for === 'own_failure')) this.#stopPause();
   }
 
   /** Shortens a long pause for a live event that has just been queued. */
   noteLiveEvent(): void {
     const pause = this.#pause;
-    if (pause === undefined || pause.endsAt - performance.now() <= longestPauseMs.live) return;
+    if (pause === undefined || pause.for === 'own_failure') return;
+    if (pause.endsAt - performance.now() <= longestPauseMs.live) return;
     this.#stopPause();
     this.#pauseFor(pause.for, longestPauseMs.live);
   }
 
+  /** Ends its questions for good. */
   close(): void {
+    this.#isClosed = true;
     this.#stopPause();
   }
 
-  #pauseFor(reason: 'full' | 'rate', wantedMs: number): void {
+  #pauseFor(reason: PauseReason, wantedMs: number): void {
     // Looking through the queue pays off only for a long pause.
-    const isLong = wantedMs > longestPauseMs.live;
+    const isLong = wantedMs > longestPauseMs.live && reason !== 'own_failure';
     const longestMs = longestPauseMs[isLong && this.queue.hasLive() ? 'live' : reason];
     const ms = Math.min(wantedMs, longestMs);
     const timer = setTimeout(() => {

@@ -14,7 +14,7 @@ describe('A client’s questions for places', () => {
     const asked: { at: number; most: number }[] = [];
     let at = 0;
     const ask = () => {
-      const most = pace.maxTakes(0);
+      const most = pace.maxTakes(0, 0);
       asked.push({ at, most });
       pace.waitForPlace(false);
       pace.noteAnswer(most, most);
@@ -59,28 +59,48 @@ describe('A client’s questions for places', () => {
   it('come immediately when an attempt of this process ends, for its place and one more', () => {
     const pace = new TakePace(backlog, () => undefined);
     pace.waitForPlace(false);
-    assert.equal(pace.maxTakes(0), 0);
-    pace.noteAttemptEnd();
-    assert.equal(pace.maxTakes(1), 2);
+    assert.equal(pace.maxTakes(0, 0), 0);
+    pace.noteAttemptEnd(true);
+    assert.equal(pace.maxTakes(1, 0), 2);
   });
 
   it('come immediately for work that arrives when nothing waits, even if all places were taken before', () => {
     const pace = new TakePace(backlog, () => undefined);
     pace.waitForPlace(true);
-    assert.equal(pace.mayTake, false);
-    pace.noteAttemptEnd();
+    assert.equal(pace.mayTake(1), false);
+    pace.noteAttemptEnd(true);
     pace.noteAnswer(0, 0);
-    assert.equal(pace.mayTake, true);
+    assert.equal(pace.mayTake(0), true);
   });
 
   it('ask a rate for one place more than it gave last, and for more while it gives all', () => {
     const pace = new TakePace(backlog, () => undefined);
-    assert.equal(pace.maxTakes(0), maxTakesPerTurn);
+    assert.equal(pace.maxTakes(0, 0), maxTakesPerTurn);
     pace.waitForRate(1000);
     pace.noteAnswer(maxTakesPerTurn, maxTakesPerTurn - 5);
     mock.timers.tick(1000);
-    assert.equal(pace.maxTakes(0), 6);
+    assert.equal(pace.maxTakes(0, 5), 6);
     pace.noteAnswer(6, 0);
-    assert.equal(pace.maxTakes(0), 12);
+    assert.equal(pace.maxTakes(0, 6), 12);
+  });
+
+  it('pause after own failures, for up to a minute, whatever arrives; then come one at a time until a POST was made', () => {
+    let over = 0;
+    const pace = new TakePace({ hasLive: () => true }, () => over++);
+    for (const ms of [1000, 2000, 4000, 8000, 16_000, 32_000, minuteMs, minuteMs]) {
+      over = 0;
+      pace.noteAttemptEnd(false);
+      assert.deepEqual(pace.backOff(), { inMs: ms, isNew: true });
+      assert.equal(pace.backOff().isNew, false);
+      pace.noteLiveEvent();
+      mock.timers.tick(ms - 1);
+      assert.deepEqual([over, pace.mayTake(0), pace.maxTakes(1, 0)], [0, false, 0]);
+      mock.timers.tick(1);
+      assert.equal(over, 1);
+      assert.deepEqual([pace.maxTakes(0, 0), pace.maxTakes(0, 1), pace.mayTake(1)], [1, 0, false]);
+    }
+    pace.noteAttemptEnd(true);
+    assert.equal(pace.maxTakes(0, 0), maxTakesPerTurn);
+    assert.equal(pace.backOff().inMs, 1000);
   });
 });

@@ -107,7 +107,7 @@ describe('Failures of our own', () => {
     const events = await Promise.all(
       Array.from({ length: 10 }, (_, i) => h.publish({ client, asset: `vid-${i}` })),
     );
-    await until('each was tried twice', () => causes.length >= 20);
+    await until('one was tried again', () => causes.length > 10);
     assert.deepEqual(new Set(causes), new Set(['network']));
     const { state, failures, owed, lastError } = await getEndpoint(h.db, client);
     assert.deepEqual([state, failures, owed, lastError], ['active', 0, 10, undefined]);
@@ -117,6 +117,27 @@ describe('Failures of our own', () => {
       await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
       assert.equal((await h.notification(client, id))?.attempts.length, 1);
     }
+  });
+
+  it('pause the client’s attempts, each time for longer, and are logged once for each pause', async () => {
+    isCutOff = true;
+    const client = await h.newClient(receiver.url);
+    let failures = 0;
+    const pauses: { ms: number; failures: number }[] = [];
+    h.deps.metrics.ownFailure = () => failures++;
+    h.deps.log.warn = ({ client_token, pause_ms: ms }: { client_token?: string; pause_ms?: number }) => {
+      if (client_token === client && ms !== undefined) pauses.push({ ms, failures });
+    };
+    const events = await Promise.all(
+      Array.from({ length: 100 }, (_, i) => h.publish({ client, asset: `vid-${i}` })),
+    );
+    const [first, second, third] = await until('there were three', () => pauses.length === 3 && pauses);
+    assert.deepEqual([first?.ms, second?.ms, third?.ms], [1000, 2000, 4000]);
+    // As many as have places fail before the first pause is known, then one at a time.
+    assert.equal(third?.failures, (second?.failures ?? 0) + 1);
+    isCutOff = false;
+    await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
+    for (const { id } of events) assert.equal((await h.notification(client, id))?.attempts.length, 1);
   });
 
   const beforeThePost: Record<string, { fails: Partial<SecretBox>; cause: string }> = {
