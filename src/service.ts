@@ -141,8 +141,8 @@ export async function run(role: Role, config: Config): Promise<void> {
   await delivering.endStarts();
   await currentVersion?.close();
   workers?.shutdown();
-  // Activities wait for works in the engine's queues: the workers end once catch-up has these.
-  void engine?.close();
+  // Activities wait for works in the engine's queues: the workers end once catch-up has these. A failure is thrown below.
+  engine?.close().catch(() => undefined);
   try {
     await workers?.ended;
   } finally {
