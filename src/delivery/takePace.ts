@@ -11,7 +11,7 @@ const firstOwnFailurePauseMs = 1000;
  * and longest while it waits for its rate, whose next place is known unless an operator changes it. After own failures
  * no event is sent sooner for being live.
  */
-const longestPauseMs = { live: 1000, full: 20_000, rate: 60_000, own_failure: 60_000 };
+const longestPauseMs = { live: 1000, full: 20_000, rate: 60_000, own_failure: 20_000 };
 type PauseReason = 'full' | 'rate' | 'own_failure';
 
 /**
