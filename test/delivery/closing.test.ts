@@ -7,6 +7,7 @@ import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/rec
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { withTimeout } from '../../src/withTimeout.js';
 import { type Harness, startGate, startHarness, startReceiver, until } from './harness.js';
+import { senderWithPlaces } from './senders.js';
 
 describe('A stopping engine', () => {
   it('hands notifications that are refused a place over to catch-up', async () => {
@@ -116,15 +117,9 @@ describe('A stopping worker', () => {
     const receiver = await startReceiver();
     const gate = startGate();
     const h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '1' }, 'all', {
-      sender: (real) => ({
-        post: (request) => real.post(request),
-        inFlight: () => real.inFlight(),
-        waiting: () => real.waiting(),
-        close: () => real.close(),
-        place: async (...asked) => {
-          await gate.closed;
-          return await real.place(...asked);
-        },
+      sender: senderWithPlaces(async (real, ...asked) => {
+        await gate.closed;
+        return await real.place(...asked);
       }),
     });
     try {

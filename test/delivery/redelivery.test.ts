@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
+import { cutOff, senderWithPlaces } from './senders.js';
 
 describe('A redelivery', () => {
   let h: Harness;
@@ -11,23 +12,10 @@ describe('A redelivery', () => {
   before(async () => {
     // A lease of 6 s, which is extended every 2 s.
     h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '1' }, 'all', {
-      sender: (real) => ({
-        post: (request) => real.post(request),
-        inFlight: () => real.inFlight(),
-        waiting: () => real.waiting(),
-        close: () => real.close(),
-        place: async (...asked) => {
-          await hasPlace;
-          const place = await real.place(...asked);
-          if (!isCutOff) return place;
-          return {
-            async post() {
-              place.release();
-              return { ok: false, error: 'connect', ours: 'network', milliseconds: 1 };
-            },
-            release: () => place.release(),
-          };
-        },
+      sender: senderWithPlaces(async (real, ...asked) => {
+        await hasPlace;
+        const place = await real.place(...asked);
+        return isCutOff ? cutOff(place) : place;
       }),
     });
     await h.startWorker();

@@ -3,6 +3,7 @@ import { createMetrics } from '../../src/metrics.js';
 import { getEndpoint, pauseEndpoint, setHeld } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, type SecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+import { cutOff, senderWithPlaces } from './senders.js';
 
 describe('Catch-up is woken once for a client to which nothing may be sent', () => {
   let h: Harness;
@@ -76,22 +77,9 @@ describe('Failures of our own', () => {
   before(async () => {
     h = await startHarness({ FAILING_AFTER: '2' }, 'all', {
       metrics: { ownFailure: (cause) => causes.push(cause) },
-      sender: (real) => ({
-        post: (request) => real.post(request),
-        inFlight: () => real.inFlight(),
-        waiting: () => real.waiting(),
-        close: () => real.close(),
-        place: async (...asked) => {
-          const place = await real.place(...asked);
-          if (!isCutOff) return place;
-          return {
-            async post() {
-              place.release();
-              return { ok: false, error: 'connect', ours: 'network', milliseconds: 1 };
-            },
-            release: () => place.release(),
-          };
-        },
+      sender: senderWithPlaces(async (real, ...asked) => {
+        const place = await real.place(...asked);
+        return isCutOff ? cutOff(place) : place;
       }),
     });
     await h.startWorker();

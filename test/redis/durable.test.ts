@@ -13,6 +13,7 @@ import {
   openDurability,
 } from '../../src/redis/connection/durable.js';
 import { watchFsync } from '../../src/redis/connection/fsync.js';
+import { until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 
@@ -228,11 +229,8 @@ async function linked({ redis }: Db): Promise<void> {
 
 /** Resolves once a log that was turned on holds the data: until then no write is confirmed. */
 async function logWritten({ redis }: Db): Promise<void> {
-  for (let i = 0; i < 100; i++) {
-    if (/aof_rewrite_in_progress:0/.test(await redis.info('persistence'))) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  assert.fail('the log is not written');
+  const isWritten = async () => /aof_rewrite_in_progress:0/.test(await redis.info('persistence'));
+  await until('the log is written', isWritten);
 }
 
 describe('whether Redis flushes its log with each write', () => {
