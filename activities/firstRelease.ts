@@ -1,5 +1,4 @@
 import { type Claim, type ClaimableEvent, claimAgain } from '../src/redis/owed/claim.js';
-import { announceClaims } from '../src/redis/owed/owedClients.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 
 /** An outcome as the first release's workflow reads it. */
@@ -39,10 +38,6 @@ export function firstReleaseActivities(deps: ActivityDeps) {
 }
 
 async function claimAll(deps: ActivityDeps, events: ClaimableEvent[]): Promise<FirstReleaseOutcome[]> {
-  await announceClaims(
-    deps.db,
-    events.map((e) => e.clientToken),
-  );
   return await Promise.all(events.map(async (event) => outcomeOf(await claimAgain(deps.db, event))));
 }
 

@@ -1,6 +1,5 @@
 /** Translates the answers of takes and settled attempts into outcomes, for the callers who wait for them. */
 import { claimAgain } from '../redis/owed/claim.js';
-import { announceClaims } from '../redis/owed/owedClients.js';
 import type { Settled, Verdict } from '../redis/owed/settle.js';
 import type { Take } from '../redis/owed/take.js';
 import { tellStateChange } from '../tellStateChange.js';
@@ -55,11 +54,10 @@ export function outcomeOfAttempt({ result, target }: Answered, settled: Settled)
   }
 }
 
-/** Claims again an event whose claim Redis has lost, perhaps with the announcement of the claim. */
+/** Claims again an event whose claim Redis has lost. */
 export async function claimLost({ db, log }: DeliveryDeps, { event }: Delivery): Promise<Outcome> {
   if (event === undefined) return { state: 'unknown' };
   try {
-    await announceClaims(db, [event.clientToken]);
     const claim = await claimAgain(db, { ...event, lookedUpClaim: event.claim - 1 });
     switch (claim.kind) {
       case 'claimed':

@@ -1,5 +1,4 @@
 import { type ClaimableEvent, claimAgain } from '../redis/owed/claim.js';
-import { announceClaims } from '../redis/owed/owedClients.js';
 import {
   noteReclaimed,
   noteReclaimFailures,
@@ -102,10 +101,6 @@ async function reclaimRuns(deps: ActivityDeps, runs: EnrichmentRun[], sum: Recla
  * @throws the first failure, after all other claims
  */
 async function claimAll(deps: ActivityDeps, events: ClaimableEvent[], owed: Set<string>): Promise<number> {
-  await announceClaims(
-    deps.db,
-    events.map((e) => e.clientToken),
-  );
   const claims = await Promise.allSettled(
     events.map(async (event) => {
       const claim = await claimAgain(deps.db, event);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
 import { replayDelivered } from '../../src/redis/notifications/replay.js';
-import { owedOverview } from '../../src/redis/owed/owedClients.js';
+import { announceClaims, owedOverview } from '../../src/redis/owed/owedClients.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
 import { standingsOf } from '../../src/redis/owed/standing.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
@@ -32,6 +32,8 @@ describe('after a crash', () => {
     );
     assert.ok(first && second);
     await client.claim(first);
+    // Announced already, so that the claim is sent at once.
+    await announceClaims(client.db, [client.clientToken]);
     const deciding = client.claimAgain(second, 0);
     // Sent right after the claim, before its answer: there is no moment in between to crash in.
     await new Promise(setImmediate);

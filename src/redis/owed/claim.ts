@@ -4,6 +4,7 @@ import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { announceRuns } from '../runs/announce.js';
+import { announceClaims } from './owedClients.js';
 import { type Bounds, fieldsOf, type Take, takeOf } from './take.js';
 
 /** An event as it arrives. */
@@ -91,8 +92,9 @@ export async function claimEvents(
   return { claims: answers.map((one) => claimOf(one, url, secrets)), wakeCatchUp: wake === 1 };
 }
 
-/** Claims an event again that may have been claimed before. */
+/** Announces an event that may have been claimed before, because Redis may have lost that too, and claims it again. */
 export async function claimAgain(db: Db, event: ClaimableEvent): Promise<Claim> {
+  await announceClaims(db, [event.clientToken]);
   await announceRuns(db, event.clientToken, [event]);
   const { claims } = await claimEvents(db, event.clientToken, [event]);
   return claims[0] as Claim;
