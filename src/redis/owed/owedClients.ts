@@ -62,7 +62,6 @@ export interface OwedOverview {
   overdueMs: number;
   /** Time since catch-up last planned for this client, ms; -1: never. */
   plannedMsAgo: number;
-  inFlight: number;
   /** How long the oldest asset has waited, ms. */
   oldestMs: number;
   /** Whether exactly the waiting assets have an owed-since and a due time. */
@@ -78,10 +77,9 @@ export async function owedOverview(db: Db, clientToken: string, retentionMs: num
     number,
     number,
     number,
-    number,
   ];
-  const [owed, overdueMs, plannedMsAgo, inFlight, oldestMs, consistent] = answer;
-  return { owed, overdueMs, plannedMsAgo, inFlight, oldestMs, isConsistent: consistent === 1 };
+  const [owed, overdueMs, plannedMsAgo, oldestMs, consistent] = answer;
+  return { owed, overdueMs, plannedMsAgo, oldestMs, isConsistent: consistent === 1 };
 }
 
 const wake = script('wakeCatchUp');

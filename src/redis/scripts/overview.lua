@@ -2,7 +2,7 @@
 -- include: client, notification, endpoint
 -- KEYS: the client's base
 -- Arguments: retention_ms
--- Answer: {owed, ms overdue, ms since catch-up planned or -1, in flight, age of the oldest (ms), whether owed and due agree}
+-- Answer: {owed, ms overdue, ms since catch-up planned or -1, age of the oldest (ms), whether owed and due agree}
 -- Repeat: safe: a lease ends once
 
 local retention_ms = tonumber(ARGV[2])
@@ -10,18 +10,18 @@ local retention_ms = tonumber(ARGV[2])
 redis.call('UNLINK', base .. 'in-flight')
 land_expired()
 write_waiting()
-local in_flight, owed = in_flight(), owed_count()
+local owed = owed_count()
 local waiting = redis.call('HLEN', base .. 'owed')
 local consistent = waiting == redis.call('ZCARD', base .. 'owed-since')
   and waiting == redis.call('ZCARD', base .. 'due:live') + redis.call('ZCARD', base .. 'due:backfill') and 1 or 0
-if owed == 0 then return {0, 0, -1, in_flight, 0, consistent} end
+if owed == 0 then return {0, 0, -1, 0, consistent} end
 local next_at = math.huge
 for _, lane in ipairs({'due:live', 'due:backfill'}) do
   local first = redis.call('ZRANGE', base .. lane, 0, 0, 'WITHSCORES')
   if first[2] then next_at = math.min(next_at, tonumber(first[2])) end
 end
 -- All assets are in flight: the next event is the end of a lease.
-if next_at == math.huge then return {owed, -1, 0, in_flight, 0, consistent} end
+if next_at == math.huge then return {owed, -1, 0, 0, consistent} end
 local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
 local expires = oldest + retention_ms
 if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') == '1' or field('held') == '1'
@@ -30,4 +30,4 @@ next_at = math.max(next_at, number('not_before'))
 if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
 next_at = math.min(next_at, expires)
 local planned = number('planned_at')
-return {owed, now - next_at, planned > 0 and now - planned or -1, in_flight, now - oldest, consistent}
+return {owed, now - next_at, planned > 0 and now - planned or -1, now - oldest, consistent}
