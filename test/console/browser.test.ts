@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser } from 'playwright-core';
 import { setDisabled } from '../../src/redis/records/accounts.js';
+import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { forgetSends } from '../api/forgetSends.js';
 import { until } from '../delivery/harness.js';
 import { chromiumPath, startChromium } from './chromium.js';
@@ -148,6 +149,31 @@ describe('console: in a browser', () => {
     await scene.publish('vid-2', 'delivered');
     await page.locator('#attempt-2').waitFor();
     assert.ok(await page.locator('#attempt-1 pre').isVisible());
+    await page.context().close();
+  });
+
+  it('asks for nothing while the page is hidden, and updates once it is visible', async () => {
+    const { page } = await comeIn();
+    await page.clock.install();
+    await page.goto(scene.api.url + scene.site);
+    let requests = 0;
+    page.on('request', () => requests++);
+    const setHidden = (hidden: boolean) =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'))`);
+    await setHidden(true);
+    await page.clock.runFor(60_000);
+    assert.equal(requests, 0);
+    await scene.register();
+    await setHidden(false);
+    await page.locator('.badge.active').waitFor();
+    const { db } = scene.harness;
+    await pauseEndpoint(db, scene.customer.client_token);
+    await page.clock.runFor(5_000);
+    await page.locator('.badge.paused').waitFor();
+    await unpauseEndpoint(db, scene.customer.client_token);
+    await page.clock.runFor(5_000);
+    await page.locator('.badge.active').waitFor();
     await page.context().close();
   });
 

@@ -9,8 +9,6 @@ export interface Page {
   session?: Pick<SessionState, 'session' | 'formToken'>;
   /** The links from the list of sites to this page. */
   trail?: readonly { name: string; href: string }[];
-  /** The address of the server-sent events that announce changes. */
-  events?: string;
   scripts?: readonly string[];
   styles?: readonly string[];
   body: Piece;
@@ -29,7 +27,7 @@ const htmxConfig = JSON.stringify({
   morphIgnore: ['data-htmx-powered', 'open'],
 });
 
-function render({ title, session, trail = [], events, scripts = [], styles = [], body }: Page): Html {
+function render({ title, session, trail = [], scripts = [], styles = [], body }: Page): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -42,7 +40,7 @@ function render({ title, session, trail = [], events, scripts = [], styles = [],
 ${[...styles, 'console.css'].map((name) => html`<link rel="stylesheet" href="${assetUrl(name)}">`)}
 ${['htmx.js', ...scripts, 'console.js'].map((name) => html`<script defer src="${assetUrl(name)}"></script>`)}
 </head>
-<body ${events !== undefined && html`data-events="${events}"`}>
+<body>
 <a class="skip" href="#main">Skip to the content</a>
 <header class="top">
 <p class="product">Notifications console</p>
@@ -53,7 +51,7 @@ ${trail.length > 0 && html`<nav aria-label="Where you are"><ol class="trail">${t
 <h1>${title}</h1>
 ${body}
 </main>
-<footer>${events !== undefined && html`<p>This page changes by itself. </p>`}<p>Times are UTC.</p></footer>
+<footer><p>Times are UTC.</p></footer>
 </body>
 </html>
 `;
@@ -63,6 +61,10 @@ function signedIn({ session, formToken }: Pick<SessionState, 'session' | 'formTo
   return html`<p class="account">${session.accountName}${session.access === 'read' && html` <span class="badge">read only</span>`}</p>
 <form method="post" action="/console/sign_out">${formTokenField(formToken)}<button class="quiet">Sign out</button></form>`;
 }
+
+/** The part of a page that htmx fetches again while the page is visible (`assets/console.js`). After an error the present part stays. */
+export const live = (url: string, content: Piece): Html =>
+  html`<div id="live" hx-get="${url}" hx-trigger="every 5s, visibilitychange from:document" hx-select="#live" hx-swap="outerMorph" hx-status:4xx="swap:none" hx-status:5xx="swap:none">${content}</div>`;
 
 export const formTokenField = (formToken: string): Html =>
   html`<input type="hidden" name="form_token" value="${formToken}">`;

@@ -6,7 +6,6 @@ import { createLinkEndpoint } from './access/createLink.js';
 import { openEndpoint, openPage, signOutEndpoint } from './access/open.js';
 import { answerErrorsAsPages } from './answerErrors.js';
 import { assetEndpoint } from './assets.js';
-import { eventsEndpoint } from './events.js';
 import { consoleHeaders } from './headers.js';
 import { actionsPage } from './pages/actions.js';
 import {
@@ -41,7 +40,6 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   router.get('/console', ...sitesPage(deps));
   router.get('/console/sites/:site', ...sitePage(deps));
   router.get('/console/sites/:site/history', ...historyEndpoint(deps));
-  router.get('/console/sites/:site/events', ...eventsEndpoint(deps));
   router.get('/console/sites/:site/notifications', ...notificationsPage(deps));
   router.get('/console/sites/:site/notifications/:id', ...notificationPage(deps));
   router.get('/console/sites/:site/asset', ...assetPage(deps));

@@ -15,13 +15,10 @@ type Tab = (typeof tabs)[number][0];
 
 export const siteUrl = (clientToken: string): string => `/console/sites/${clientToken}`;
 
-/** Returns the address of the events that announce the changes of a site. */
-export const eventsUrl = (clientToken: string): string => `${siteUrl(clientToken)}/events`;
-
 /** Answers a page of one site: the links back, the site's name, its tabs. */
 export function answerSitePage(
   ctx: Pick<Context, 'type' | 'body'> & { state: SessionState },
-  page: Pick<Page, 'scripts' | 'styles' | 'events'> & { tab?: Tab; title?: string; body: Piece },
+  page: Pick<Page, 'scripts' | 'styles'> & { tab?: Tab; title?: string; body: Piece },
 ): void {
   const { client } = ctx.state;
   const { clientToken, name } = client;

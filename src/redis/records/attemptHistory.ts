@@ -34,7 +34,7 @@ export interface AttemptHistory {
 }
 
 /** Returns the key of a client's counts for the hour of this time. */
-export function attemptsKey(db: Db, clientToken: string, atMs: number): string {
+function attemptsKey(db: Db, clientToken: string, atMs: number): string {
   return db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
 }
 

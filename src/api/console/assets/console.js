@@ -1,4 +1,4 @@
-/** What pages do beside htmx: hand a link's token over, hear of changes, copy a text. */
+/** What pages do beside htmx: hand a link's token over, update only a visible page, copy a text. */
 (() => {
   const openForm = document.querySelector('form[data-open]');
   if (openForm && location.hash.length > 1) {
@@ -8,8 +8,10 @@
     openForm.submit();
   }
 
-  const { events } = document.body.dataset;
-  if (events) listen(events);
+  // A page that nobody sees asks for nothing; once it is seen again, `visibilitychange` triggers the request.
+  document.addEventListener('htmx:before:request', (event) => {
+    if (document.hidden && event.target.id === 'live') event.preventDefault();
+  });
 
   document.addEventListener('click', async ({ target }) => {
     const button = target instanceof Element ? target.closest('button[data-copies]') : null;
@@ -42,35 +44,4 @@
     result.textContent =
       'No answer came: it is not known whether anything was done. Please look, then try again.';
   });
-
-  /** Only while the page is seen: a browser has six connections to a host, over all of its tabs. */
-  function listen(url) {
-    let source;
-    let pause;
-    const open = () => {
-      clearTimeout(pause);
-      if (source || document.hidden) return;
-      source = new EventSource(url);
-      source.addEventListener('changed', () => document.body.dispatchEvent(new Event('changed')));
-      source.addEventListener('ended', () => location.assign('/console/open'));
-      source.addEventListener('error', () => {
-        if (source?.readyState !== EventSource.CLOSED) return;
-        source = undefined;
-        // Refused: where the session has ended, the answer to this leads away.
-        document.body.dispatchEvent(new Event('changed'));
-        pause = setTimeout(open, 60_000);
-      });
-    };
-    document.addEventListener('visibilitychange', () => {
-      if (!document.hidden) {
-        open();
-        document.body.dispatchEvent(new Event('changed'));
-        return;
-      }
-      source?.close();
-      source = undefined;
-    });
-    addEventListener('pagehide', () => source?.close());
-    open();
-  }
 })();

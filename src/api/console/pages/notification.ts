@@ -5,10 +5,9 @@ import type { ApiDeps } from '../../deps.js';
 import { type NotificationStepState, requireOwnNotification } from '../../steps/ownNotification.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
-import { formTokenField } from '../layout.js';
-import { live } from '../live.js';
+import { formTokenField, live } from '../layout.js';
 import { sitePageSteps } from '../pageSteps.js';
-import { answerSitePage, eventsUrl, siteUrl } from '../siteFrame.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { sentRequest } from './sentRequest.js';
 import { count, exactly, moment, stateSentence } from './words.js';
 
@@ -21,9 +20,8 @@ export function notificationPage(deps: ApiDeps): Middleware[] {
     const { clientToken, notificationId } = notification;
     answerSitePage(ctx, {
       title: notification.platformId,
-      events: eventsUrl(clientToken),
       body: [
-        live(ctx.path, 'changed', [facts(notification), attempts(notification)]),
+        live(ctx.path, [facts(notification), attempts(notification)]),
         html`<div id="result"></div>`,
         ctx.state.session.access === 'full' &&
           redeliverForm(clientToken, notificationId, ctx.state.formToken),

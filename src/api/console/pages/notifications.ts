@@ -6,10 +6,10 @@ import type { ApiDeps } from '../../deps.js';
 import { readFilter } from '../../endpoints/notifications.js';
 import { cursorOf } from '../../steps/notificationCursor.js';
 import { type Html, html } from '../html.js';
-import { live } from '../live.js';
+import { live } from '../layout.js';
 import { sitePageSteps } from '../pageSteps.js';
 import { given } from '../query.js';
-import { answerSitePage, eventsUrl, siteUrl } from '../siteFrame.js';
+import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { exactly, moment, stateSentence } from './words.js';
 
 const perPage = '50';
@@ -28,16 +28,16 @@ export function notificationsPage(deps: ApiDeps): Middleware[] {
     const nextCursor = next && cursorOf(orderOf(filter), next);
     const here = `${siteUrl(clientToken)}/notifications`;
     const more = nextCursor && `${here}?${new URLSearchParams({ ...defined(asked), cursor: nextCursor })}`;
+    const list = [
+      notifications.length === 0 ? none(more) : table(clientToken, notifications),
+      more && html`<p><a href="${more}" rel="next">Older notifications</a></p>`,
+    ];
     answerSitePage(ctx, {
       tab: '/notifications',
-      // A later page is not updated.
-      ...(asked.cursor === undefined && { events: eventsUrl(clientToken) }),
       body: [
         filters(here, asked),
-        live(ctx.url, 'changed', [
-          notifications.length === 0 ? none(more) : table(clientToken, notifications),
-          more && html`<p><a href="${more}" rel="next">Older notifications</a></p>`,
-        ]),
+        // A later page is not updated.
+        asked.cursor === undefined ? live(ctx.url, list) : list,
       ],
     });
   });

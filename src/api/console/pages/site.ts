@@ -7,9 +7,9 @@ import { type StateChange, stateChangesOf } from '../../../redis/records/stateCh
 import { urlWithoutQuery } from '../../../urlWithoutQuery.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html } from '../html.js';
-import { live } from '../live.js';
+import { live } from '../layout.js';
 import { sitePageSteps } from '../pageSteps.js';
-import { answerSitePage, eventsUrl } from '../siteFrame.js';
+import { answerSitePage } from '../siteFrame.js';
 import { hourly, plots } from './history.js';
 import { count, exactly, lasting, moment, owedSentence, stateWords } from './words.js';
 
@@ -26,11 +26,10 @@ export function sitePage({ db, ...rest }: ApiDeps): Middleware[] {
     ]);
     answerSitePage(ctx, {
       tab: '',
-      events: eventsUrl(clientToken),
       styles: ['uplot.css'],
       scripts: ['uplot.js', 'plots.js'],
       body: [
-        live(ctx.path, 'changed', [now(health, registration, headerNames), day(steps)]),
+        live(ctx.path, [now(health, registration, headerNames), day(steps)]),
         html`<h2>The last day</h2>`,
         plots(clientToken),
         hourly(steps),

@@ -8,8 +8,7 @@ import type { ApiDeps } from '../../deps.js';
 import { unknownCursor } from '../../steps/body/readLimit.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
-import { answerPage } from '../layout.js';
-import { live } from '../live.js';
+import { answerPage, live } from '../layout.js';
 import { pageSteps } from '../pageSteps.js';
 import { given } from '../query.js';
 import { moment, stateWords } from './words.js';
@@ -40,7 +39,7 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
         asked !== undefined &&
           html`<div class="notice bad" role="alert"><p>This account has no site ${asked.slice(0, 64)}.</p></div>`,
         goTo,
-        live(ctx.url, '30 s', [
+        live(ctx.url, [
           rows.length === 0 ? html`<p>There are no sites here.</p>` : table(rows),
           next !== undefined &&
             html`<p><a href="/console?cursor=${next}" rel="next">Next ${perPage} sites</a></p>`,
