@@ -7,7 +7,6 @@ import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';
 import { drain } from './drain.js';
 import { firstReleaseActivities } from './firstRelease.js';
-import { followRun } from './followRun.js';
 import { attemptRedelivery, type Redelivery } from './redelivery.js';
 import { sendNotice } from './sendNotice.js';
 import { sweepOwedClients } from './sweep.js';
@@ -40,7 +39,6 @@ export function createActivities(
     attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),
     sendNotice: (notice: Notice, soFar: SoFar) => sendNotice(deps, notice, soFar),
     sweepOwedClients: () => sweepOwedClients(deps),
-    followRun: (runId: string) => followRun(deps, runId),
   };
 }
 

@@ -13,8 +13,6 @@ export type NotificationId = Branded<'NotificationId'>;
 export const clientTokenPattern = /^[A-Za-z0-9_-]{1,64}$/;
 /** `A-Z a-z 0-9 . _ : -`, 1 to 128 (contract, section 4). */
 export const eventIdPattern = /^[A-Za-z0-9._:-]{1,128}$/;
-/** An analysis run's id has the form of an event's id. */
-export const runIdPattern = eventIdPattern;
 
 export function isClientToken(value: string): value is ClientToken {
   return clientTokenPattern.test(value);

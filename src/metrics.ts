@@ -29,7 +29,6 @@ const eventResults = [
   'not_registered',
   'silent',
   'unknown_client',
-  'run_cancelled',
   'invalid',
   'unknown',
 ] as const;

@@ -3,5 +3,4 @@ export { catchUp as 'catch-up' } from './catchUp.js';
 export { enrichment } from './enrichment.js';
 export { notice } from './notice.js';
 export { redeliver } from './redeliver.js';
-export { run } from './run.js';
 export { sweep } from './sweep.js';

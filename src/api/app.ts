@@ -27,7 +27,6 @@ import { redeliverEndpoint } from './endpoints/redeliver.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
 import { replayEndpoint } from './endpoints/replay.js';
 import { resumeEndpointEndpoint } from './endpoints/resume.js';
-import { runEndpoint } from './endpoints/runs/run.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
 import { literalRoutes } from './literalRoutes.js';
@@ -45,7 +44,6 @@ export function createApi(deps: ApiDeps): Koa {
   router.post('/oauth/access_token', ...accessTokenEndpoint(deps));
   router.post('/register_push_notifications', ...registerPushNotificationsEndpoint(deps));
   router.post('/enrichments', ...enrichmentsEndpoint(deps));
-  router.get('/runs/:runId', ...runEndpoint(deps));
   router.get('/clients', ...clientsEndpoint(deps));
   router.get('/push_notifications', ...pushNotificationsEndpoint(deps));
   router.get('/push_notifications/signing_secret', ...signingSecretEndpoint(deps));

@@ -145,11 +145,6 @@ export const errors = {
     meaning: 'The service has no record of this asset for this client.',
     remedy: 'Compare the `platform_id` with the one that the platform publishes.',
   },
-  unknown_run: {
-    status: 404,
-    meaning: 'No event named this run, or the run is no longer kept.',
-    remedy: 'Compare the id with the `run_id` of the events.',
-  },
   unknown_event: {
     status: 404,
     meaning:
@@ -167,12 +162,6 @@ export const errors = {
     meaning: 'The headers took more than 10 s, or the whole request more than 30 s.',
     remedy: 'Send it again on a new connection.',
     ...invalidRequest,
-  },
-  run_cancelled: {
-    status: 409,
-    meaning:
-      'An operator has cancelled the run of the event. The event was not accepted. In a batch, the entry of that event has the code.',
-    remedy: 'Send correct events under another `run_id`.',
   },
   cursor_expired: {
     status: 410,

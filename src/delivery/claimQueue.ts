@@ -4,7 +4,6 @@ import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owedClients.js';
 import { turnAttempts } from '../redis/owed/turn.js';
-import { announceRuns } from '../redis/runs/announce.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliveryMetrics } from './deps.js';
 import type { Engine } from './engine.js';
@@ -98,8 +97,6 @@ export class ClaimQueue {
     const nonce = newNonce();
     const events = waiting.map(({ event }) => event);
     try {
-      const runs = announceRuns(db, clientToken, events);
-      if (runs !== undefined) await runs;
       const announced = announceClaims(db, [clientToken]);
       // Over one connection it comes before the claim; in a cluster another node may keep the index.
       if (db.nodes.isCluster) await announced;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { checkInput } from '../checkInput.js';
-import { clientTokenPattern, eventIdPattern, newEventId, notificationId, runIdPattern } from '../ids.js';
+import { clientTokenPattern, eventIdPattern, newEventId, notificationId } from '../ids.js';
 import type { ArrivedEvent } from '../redis/owed/claim.js';
 
 const controlCharacters = /\p{Cc}/u;
@@ -31,7 +31,6 @@ export const enrichmentEvent = z.strictObject({
   segments: z.array(plainText(128)).max(200),
   priority: z.enum(['live', 'backfill']).optional(),
   notify: z.boolean().optional(),
-  run_id: z.string().regex(runIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
 });
 
 /**
@@ -44,13 +43,12 @@ export function readEnrichmentEvent(
 ): Omit<ArrivedEvent, 'acceptedAt' | 'group'> | { problem: string } {
   const checked = checkInput(enrichmentEvent, raw, at);
   if ('problem' in checked) return checked;
-  const { client_token, platform_id, segments, priority = 'live', notify = true, run_id } = checked.data;
+  const { client_token, platform_id, segments, priority = 'live', notify = true } = checked.data;
   const event = {
     clientToken: client_token,
     platformId: platform_id,
     eventId: checked.data.event_id ?? newEventId(),
     segments,
   };
-  const ofRun = run_id === undefined ? {} : { runId: run_id };
-  return { ...event, ...ofRun, priority, notify, notificationId: notificationId(event) };
+  return { ...event, priority, notify, notificationId: notificationId(event) };
 }

@@ -13,7 +13,6 @@ import { addNoticesCommands } from './commands/notices.js';
 import { addNotificationCommands } from './commands/notification.js';
 import { addReconcileCommand } from './commands/reconcile.js';
 import { addRegistrationCommands } from './commands/registration.js';
-import { addRunCommands } from './commands/run.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
 import { addWatchCommand } from './commands/watch.js';
@@ -53,7 +52,6 @@ export function createProgram(open: () => Promise<Operator>): Command {
   addClientCommands(program, inSession);
   addRegistrationCommands(program, inSession);
   addNotificationCommands(program, inSession);
-  addRunCommands(program, inSession);
   addNoticesCommands(program, inSession);
   addExplainCommand(program, inSession);
   addStatusCommand(program, inSession);

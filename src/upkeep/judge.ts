@@ -2,7 +2,6 @@ import type { DeliverySettings } from '../delivery/settings.js';
 import { recordKeptMs } from '../redis/connection/keys.js';
 import type { OwedOverview } from '../redis/owed/owedClients.js';
 import type { Standing } from '../redis/owed/standing.js';
-import { parkedAt } from '../redis/runs/runs.js';
 import type { Problem } from './problem.js';
 
 /** The sweep picks up overdue assets within 2 minutes (contract, section 3). */
@@ -25,7 +24,7 @@ export function disagreementOf(
   if (state !== 'waiting') return 'owed_but_ended';
   if (owedSince === undefined) return 'owed_without_since';
   if (due === undefined) return 'owed_without_due';
-  return due > now + longestDelayMs(settings) && due < parkedAt ? 'due_too_late' : undefined;
+  return due > now + longestDelayMs(settings) ? 'due_too_late' : undefined;
 }
 
 /** Returns whether a listed notification without a record is so old that the record was removed in time. */

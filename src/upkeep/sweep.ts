@@ -6,7 +6,6 @@ import { lookAgainAtBroken } from './brokenClients.js';
 import { clearDeletedClients } from './deletions.js';
 import type { ActivityDeps } from './deps.js';
 import { reclaimEvents } from './reclaim.js';
-import { lookAfterRuns } from './runs.js';
 import { isInOrder, type Supervised, superviseCatchUps } from './supervise.js';
 import { tellOperatorsChanges } from './tellOperatorsChanges.js';
 
@@ -17,8 +16,7 @@ export interface Swept extends Supervised {
 
 /**
  * Finds work that nothing does: owed clients without catch-up, events whose workflow closed before its claim, interrupted
- * deletions, runs whose clients do not follow their state. Then checks a sample of the records. It also logs operators'
- * changes, and writes the counts for the metrics.
+ * deletions. Then checks a sample of the records. It also logs operators' changes, and writes the counts for the metrics.
  * @param heartbeat called with the progress, at short intervals
  */
 export async function runSweep(
@@ -36,7 +34,6 @@ export async function runSweep(
   const stillAlive = () => heartbeat(supervised);
   const reclaimed = await reclaimEvents(deps, stillAlive);
   await clearDeletedClients(deps, stillAlive);
-  await lookAfterRuns(deps, stillAlive);
   await accountForSome(deps, stillAlive);
   const [unaccounted, brokenClients] = await Promise.all([unaccountedNow(deps.db), countBroken(deps.db)]);
   await noteSweepEnd(deps.db, { unaccounted, brokenClients });

@@ -41,7 +41,6 @@ describe('a rate per account', () => {
       ['GET', '/clients', {}],
       ['GET', '/notifications', client],
       ['GET', '/events/an-1', client],
-      ['GET', '/runs/nightly', {}],
       ['GET', '/updates', client],
       ['POST', '/notifications/recover', client],
       ['POST', '/notifications/replay', client],

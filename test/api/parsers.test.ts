@@ -130,7 +130,6 @@ describe('parsers of what strangers send', () => {
       ['GET', '/notifications'],
       ['GET', '/assets/vid-1'],
       ['GET', '/events/an-1'],
-      ['GET', '/runs/nightly'],
       ['POST', '/register_push_notifications'],
       ['POST', '/push_notifications/test'],
       ['POST', '/push_notifications/check'],

@@ -46,7 +46,6 @@ const calls: Record<string, Call> = {
     body: (subject) => ({ ...ofClient(subject), platform_id: subject.platformId, segments: [] }),
     scope: 'enrichments',
   },
-  'GET /runs/{run_id}': { succeeds: 200, scope: 'enrichments' },
   'GET /clients': { succeeds: 200 },
   'POST /console_sessions': { succeeds: 200 },
   'GET /push_notifications': { succeeds: 200, query: ofClient },
@@ -124,7 +123,7 @@ describe('tenants', () => {
     const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
     await fetch(`${api.url}/register_push_notifications?${query}`, { method: 'POST' });
     const eventId = `of-${asset}`;
-    const { id } = await harness.publish({ client, asset, eventId, runId: eventId });
+    const { id } = await harness.publish({ client, asset, eventId });
     await until(
       'it is delivered',
       async () => (await harness.notification(client, id))?.state === 'delivered',
@@ -150,7 +149,6 @@ describe('tenants', () => {
     const filled = path
       .replace('{id}', encodeURIComponent(subject.notificationId))
       .replace('{event_id}', encodeURIComponent(subject.eventId))
-      .replace('{run_id}', encodeURIComponent(subject.eventId))
       .replace('{platform_id}', encodeURIComponent(subject.platformId));
     const body = call?.body?.(subject);
     const answer = await fetch(

@@ -11,9 +11,6 @@ import {
 } from '../../clients/node/src/client.js';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
-import { changeRun } from '../../src/redis/runs/change.js';
-import { holdRun } from '../../src/redis/runs/hold.js';
-import { clientsOfRun, getRun, type Run, sumRun } from '../../src/redis/runs/runs.js';
 import { until } from '../delivery/harness.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
@@ -93,18 +90,6 @@ describe('clients/node', () => {
       { ...repeated, event_id: '' },
       { event_id: '', notification: 'none', reason: 'no_new_segments' },
     );
-  });
-
-  it('publishes events of a run, which are refused after it is cancelled', async () => {
-    const publisher = open();
-    assert.equal((await publisher.send(event(1, { run_id: 'nightly' }))).notification, 'queued');
-    const { db } = to.api.deps;
-    assert.equal((await sumRun(db, 'nightly')).counts.accepted, 1);
-    assert.equal((await changeRun(db, 'nightly', 'cancelled')).outcome, 'changed');
-    for await (const page of clientsOfRun(db, 'nightly')) {
-      for (const clientToken of page) await holdRun(db, clientToken, (await getRun(db, 'nightly')) as Run);
-    }
-    await assert.rejects(publisher.send(event(2, { run_id: 'nightly' })), refusal('run_cancelled'));
   });
 
   it('repeats a call after 503 until it is accepted, each notification once', async () => {
@@ -260,7 +245,7 @@ describe('clients/node', () => {
 
   it('knows the members of an event that the OpenAPI description has, and stays small', () => {
     const all: Required<EnrichmentEvent> = {
-      ...{ ...event(1), event_id: 'a', priority: 'live', notify: true, run_id: 'nightly' },
+      ...{ ...event(1), event_id: 'a', priority: 'live', notify: true },
     };
     const { properties } = openapi.components.schemas.EnrichmentEvent as { properties: object };
     assert.deepEqual(Object.keys(all).sort(), Object.keys(properties).sort());

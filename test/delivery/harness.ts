@@ -127,7 +127,6 @@ interface EventGiven {
   segments: string[];
   priority: 'live' | 'backfill';
   notify: boolean;
-  runId: string;
 }
 
 /** In the place of what the harness makes. */
@@ -227,7 +226,7 @@ export async function startHarness(
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
       await markAnswered(db, clientToken, stored.nonce);
     },
-    async publish({ client, asset, eventId, segments, priority, notify, runId }) {
+    async publish({ client, asset, eventId, segments, priority, notify }) {
       const event = readEnrichmentEvent(
         {
           client_token: client,
@@ -236,7 +235,6 @@ export async function startHarness(
           event_id: eventId,
           priority,
           notify,
-          run_id: runId,
         },
         '',
       );

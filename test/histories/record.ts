@@ -17,9 +17,7 @@ import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js'
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
-import { changeRun } from '../../src/redis/runs/change.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
-import { signalRun } from '../../src/temporal/runs.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
 
@@ -155,18 +153,6 @@ const shapes: Record<string, Shape['play'] | Shape> = {
       h.taskQueue,
     );
     return h.ids.redeliver(client, id);
-  },
-
-  'run-cancelled-while-an-attempt-is-under-way': async (h, receiver) => {
-    const [client, paused] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
-    await pauseEndpoint(h.db, paused);
-    receiver.delayMs = 2500;
-    await h.publish({ client, asset: 'a', runId: 'nightly' });
-    await h.publish({ client: paused, asset: 'a', runId: 'nightly' });
-    await until('it is under way', () => receiver.received.length === 1);
-    await changeRun(h.db, 'nightly', 'cancelled');
-    await signalRun(h.temporal, 'nightly', h.taskQueue);
-    return h.ids.run('nightly');
   },
 
   'notice-delivered-by-a-retry': async (h, receiver) => {

@@ -3,7 +3,6 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { deleteClient } from '../../src/redis/records/clients.js';
 import { clearDeletedClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { holdRun } from '../../src/redis/runs/hold.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 
@@ -48,17 +47,15 @@ describe('operator: client delete T', () => {
   /** One that has been sent something, knows many segments of an asset, and is owed two more. */
   async function busyClient(): Promise<{ client: string; owed: string[] }> {
     const client = await h.newClient(receiver.url);
-    const sent = await h.publish({ client, asset: 'sent', runId: 'nightly' });
+    const sent = await h.publish({ client, asset: 'sent' });
     await until('delivered', async () => (await h.notification(client, sent.id))?.state === 'delivered');
     for (let i = 0; i < 3; i++) {
       const segments = Array.from({ length: 200 }, (_, n) => `s${i} ${n}`);
-      await h.publish({ client, asset: 'many', segments, notify: false, runId: 'nightly' });
+      await h.publish({ client, asset: 'many', segments, notify: false });
     }
     await pauseEndpoint(h.db, client);
     const owed = [];
-    for (const asset of ['owed', 'owed too'])
-      owed.push((await h.publish({ client, asset, runId: 'nightly' })).id);
-    await holdRun(h.db, client, { runId: 'nightly', state: 'paused', version: 1 });
+    for (const asset of ['owed', 'owed too']) owed.push((await h.publish({ client, asset })).id);
     const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
     await until('catch-up looks after it', async () => {
       const described = await catchUp.describe().catch(() => undefined);

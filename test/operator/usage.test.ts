@@ -26,7 +26,6 @@ describe('operator: usage', () => {
       'client',
       'registration',
       'notification',
-      'run',
       'explain',
       'status',
       'watch',

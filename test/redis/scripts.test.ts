@@ -227,9 +227,7 @@ function fieldsUsed(command: string, args: readonly string[]): readonly string[]
 function hashOf(name: string, key: string): HashName | undefined {
   if (key === 'E') return 'endpoint';
   if (key === 'R') return 'registration';
-  if (key === 'KEYS [ 1 ]' && name === 'changeRun') return 'run';
   if (key === 'A' || key === 'KEYS [ 1 ]') return 'account';
-  if (/^base \.\. 'run:' \.\. /.test(key) || (key === 'key' && name === 'holdRun')) return 'runOfClient';
   if (/^record \(/.test(key) || (key === 'key' && name === 'recover')) return 'notification';
   const suffix = /^base \.\. '(\w+)'$/.exec(key)?.[1];
   return suffix !== undefined && suffix in fields ? (suffix as HashName) : undefined;

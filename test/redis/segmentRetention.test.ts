@@ -7,8 +7,6 @@ import { assetSlot } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { checkExpiry } from '../../src/redis/connection/layout.js';
-import { announceRuns } from '../../src/redis/runs/announce.js';
-import { changeRun, forgetAtClient } from '../../src/redis/runs/change.js';
 import { servers } from '../servers.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
@@ -26,7 +24,7 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
 
   const known = () => client.db.client(client.clientToken).known(slot.bucket);
   const beside = () => client.db.client(client.clientToken).knownBeside(slot);
-  const claim = async (segments: string[], given: { runId?: string; notify?: boolean } = {}) => {
+  const claim = async (segments: string[], given: { notify?: boolean } = {}) => {
     const { kind, ...more } = await client.claim(client.event({ platformId: asset, segments, ...given }));
     return { kind, ...more };
   };
@@ -91,15 +89,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     assert.deepEqual(await client.db.redis.smembersBuffer(knownBesides), [
       Buffer.concat([Buffer.from(`${bucket}:`), field]),
     ]);
-  });
-
-  it('keep their end when those of a run are forgotten', async () => {
-    await announceRuns(client.db, client.clientToken, [{ runId: 'r' }]);
-    await claim(['x']);
-    await claim(['y'], { runId: 'r' });
-    for (const to of ['cancelled', 'forgotten'] as const) await changeRun(client.db, 'r', to);
-    assert.equal(await forgetAtClient(client.db, client.clientToken, 'r', () => undefined), 1);
-    assert.equal(await secondsLeft(), keepSeconds);
   });
 
   it('are kept always without the setting', async () => {

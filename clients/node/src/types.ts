@@ -13,8 +13,6 @@ export interface EnrichmentEvent {
   priority?: 'live' | 'backfill';
   /** False records the segments without a notification. */
   notify?: boolean;
-  /** The analysis run of the event: 1 to 128 of `A-Z a-z 0-9 . _ : -`. */
-  run_id?: string;
 }
 
 /** The event is taken, for good. */
@@ -34,8 +32,8 @@ export class EventNotAccepted extends Error {
   override name = 'EventNotAccepted';
 
   /**
-   * @param code of the service's catalogue (`unknown_client`, `invalid_event`, `run_cancelled`, ...); `closed` where the client was closed
-   * before the service answered: whether it was taken is then unknown, and sending `event` again is safe
+   * @param code of the service's catalogue (`unknown_client`, `invalid_event`, ...); `closed` where the client was closed before
+   * the service answered: whether it was taken is then unknown, and sending `event` again is safe
    * @param event with its id
    */
   constructor(

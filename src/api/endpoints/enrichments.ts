@@ -175,7 +175,6 @@ function resultOf(claim: Claim): EventResult {
     case 'ended':
       return 'repeated';
     case 'unknown_client':
-    case 'run_cancelled':
       return claim.kind;
     case 'not_needed':
       return 'no_new_segments';
@@ -189,8 +188,6 @@ function answerOf(
   switch (claim.kind) {
     case 'unknown_client':
       return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
-    case 'run_cancelled':
-      return { event_id, code: 'run_cancelled', msg: 'An operator has cancelled the run of this event' };
     case 'none':
       return { event_id, notification: 'none', reason: claim.reason };
     case 'claimed':

@@ -15,7 +15,6 @@ export function presentNotification(n: NotificationRecord): Record<string, unkno
     ...(n.waitingReason !== undefined && { waiting_reason: n.waitingReason }),
     ...(n.by !== undefined && { [n.state === 'not_needed' ? 'made_unnecessary_by' : 'superseded_by']: n.by }),
     ...(n.reason !== undefined && { reason: n.reason }),
-    ...(n.runId !== undefined && { run_id: n.runId }),
   };
 }
 

@@ -27,11 +27,9 @@ export const exampleMessages: Record<ErrorCode, string> = {
   no_notices_url: 'The account has no url for notices',
   unknown_notification: 'This client has no such notification',
   unknown_asset: 'There is no record of this asset for this client',
-  unknown_run: 'There is no such run',
   unknown_event: 'No kept notification of this client names this event',
   method_not_allowed: 'This method is not allowed at this path',
   request_timeout: 'The request took too long',
-  run_cancelled: 'An operator has cancelled the run of this event',
   cursor_expired:
     'Updates after this place are no longer kept: the newest 10,000 of a client are kept for 14 days. Begin again without after, and ask the platform about the assets that are not listed',
   body_too_long: 'The body is too long',

@@ -56,7 +56,6 @@ const waitingReasons: Record<WaitingReason, true> = {
   not_before: true,
   paused: true,
   suspended: true,
-  run_paused: true,
   no_registration: true,
 };
 
@@ -75,18 +74,9 @@ const notificationMembers = {
     description: 'The notification that brought the same segments first.',
   }),
   reason: text('window', { description: 'Why it failed or was cancelled.' }),
-  run_id: text('nightly-2026-01-31', { description: 'The analysis run of its event.' }),
 };
 const absentAtTimes = [
-  ...[
-    'ended_at',
-    'next_attempt_at',
-    'waiting_reason',
-    'superseded_by',
-    'made_unnecessary_by',
-    'reason',
-    'run_id',
-  ],
+  ...['ended_at', 'next_attempt_at', 'waiting_reason', 'superseded_by', 'made_unnecessary_by', 'reason'],
 ];
 
 const attempt = object(
@@ -180,11 +170,6 @@ function eventSchema(): ObjectSchema {
       default: true,
       description: 'False records the segments without a notification.',
       examples: [true],
-    },
-    run_id: {
-      description:
-        'The analysis run of the event. The events of a run can be counted, held and taken back together.',
-      examples: ['nightly-2026-01-31'],
     },
   };
   const properties = Object.entries(schema.properties).map(([name, of]) => [name, { ...of, ...said[name] }]);

@@ -31,7 +31,6 @@ export const fields = {
    *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
    *   recovered_at    when deliveries could last go on again: assets that wait since before drain at a bounded rate
-   *   held_runs       number of paused or cancelled runs; absent: no run was ever held, and none of its segments are forgotten
    *   updates_until   the latest time of acceptance that a reader of the feed has seen in the list (updates.ts)
    *   state_notice, secret_notice   JSON of a notice that has no workflow yet (records/owedNotices.ts)
    */
@@ -60,7 +59,6 @@ export const fields = {
     'rate_at',
     'drain_at',
     'recovered_at',
-    'held_runs',
     'updates_until',
     'state_notice',
     'secret_notice',
@@ -87,8 +85,6 @@ export const fields = {
    *   by, reason      superseded by, not needed because of; why it failed
    *   attempts        JSON, one line each
    *   clock_since     the client's clock at the first failed attempt
-   *   run             the analysis run of its event; absent: none
-   *   keeps           the notifications of which one is owed again if its run is cancelled (add_to_run in claim.lua)
    */
   notification: [
     'asset',
@@ -105,26 +101,6 @@ export const fields = {
     'failures',
     'clock_since',
     'redeliver_failures',
-    'run',
-    'keeps',
-  ],
-  /** state: active (also if absent) | paused | cancelled; version: raised by each change; forgot_at: when an operator asked to forget */
-  run: ['first_at', 'state', 'state_at', 'version', 'forgot_at'],
-  /**
-   * A run at one client. accepted: events; none: those that made no notification; then its notifications by their first end;
-   * forgotten: segments. hold: 'paused' or 'cancelled', at that version of the run's state.
-   */
-  runOfClient: [
-    'accepted',
-    'none',
-    'delivered',
-    'superseded',
-    'not_needed',
-    'failed',
-    'cancelled',
-    'forgotten',
-    'hold',
-    'version',
   ],
 } as const;
 

@@ -29,13 +29,6 @@ import { recordKeptDays } from '../../retentionSettings.js';
  *   reclaim-failed                number of workflows whose events could not be claimed at the last try
  *   unaccounted                   hash: client token and notification id -> JSON of the inconsistency found
  *   accounting-cursor             string: the clients that the sweep reads next
- *   runs                          sorted set: analysis runs by the time an event of each was last announced (ms), at most
- *                                 10,000 and the paused ones
- *   run:<id>                      hash (fields.ts): operators' decisions about a run
- *   run-clients:<id>              set: client tokens that an event of the run has named
- *   run-progress:<id>             list: JSON of the run's counts and their time, the oldest first (redis/runs/progress.ts)
- *   open-runs                     set: runs whose counts may still change
- *   changed-runs                  set: runs whose clients do not all follow their state yet
  *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
  *   token-failures:<id and address>  number: failed token calls in the window that ends with the key (tokenLimits.ts)
  *   disk-mark                     string: written to learn whether a write reaches the disk (nodeDurability.ts)
@@ -58,11 +51,6 @@ import { recordKeptDays } from '../../retentionSettings.js';
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
  *   flight                        hash: asset -> its attempt's entry (shared/notification.lua); such an asset is also
  *                                 owed, and in none of the four above
- *   run:<id>                      hash (fields.ts): a run's counts and hold here; expires 14 days after its last notification ends
- *   run-owed:<id>                 set: ids of the run's notifications that are owed
- *   run-known:<id>                list: bucket, `:`, asset field and fingerprints that an event of the run was the first to
- *                                 bring; expires with run:<id>
- *   held-runs                     set: ids of paused or cancelled runs
  *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   trace:<id>                    string: traceparent of an event that was handed over to catch-up, if tracing is on; 14 days
@@ -105,12 +93,6 @@ export function globalKeys(prefix: string) {
     reclaimFailed: `${prefix}reclaim-failed`,
     unaccounted: `${prefix}unaccounted`,
     accountingCursor: `${prefix}accounting-cursor`,
-    runs: `${prefix}runs`,
-    run: (id: string) => `${prefix}run:${id}`,
-    runClients: (id: string) => `${prefix}run-clients:${id}`,
-    runProgress: (id: string) => `${prefix}run-progress:${id}`,
-    openRuns: `${prefix}open-runs`,
-    changedRuns: `${prefix}changed-runs`,
     brokenClients: `${prefix}broken-clients`,
     counts: `${prefix}counts`,
     /** Prefix of the keys that count an account's expensive calls. */
@@ -151,10 +133,6 @@ export function clientKeys(prefix: string, clientToken: string) {
     dueBackfill: `${base}due:backfill`,
     flight: `${base}flight`,
     resends: `${base}resends`,
-    run: (id: string) => `${base}run:${id}`,
-    runOwed: (id: string) => `${base}run-owed:${id}`,
-    runKnown: (id: string) => `${base}run-known:${id}`,
-    heldRuns: `${base}held-runs`,
     /** Written by the first release, until the sweep converts it. */
     inFlightOfLayout1: `${base}in-flight`,
     notification: (id: string) => `${base}notification:${id}`,

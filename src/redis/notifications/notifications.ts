@@ -7,12 +7,11 @@ import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owedClients.js';
 import type { AttemptRecord } from '../owed/settle.js';
-import { parkedAt } from '../runs/runs.js';
 import type { NotificationState } from './notificationStates.js';
 
 /**
- * `due`: now, in its turn; `in_flight`: its attempt runs; `retry`: at its own time; `run_paused`: its analysis run is
- * paused; the others apply to the whole client.
+ * `due`: now, in its turn; `in_flight`: its attempt runs; `retry`: at its own time; the others apply to the
+ * whole client.
  */
 export type WaitingReason =
   | 'due'
@@ -22,7 +21,6 @@ export type WaitingReason =
   | 'not_before'
   | 'paused'
   | 'suspended'
-  | 'run_paused'
   | 'no_registration';
 
 /** Times are ms since the epoch. */
@@ -42,10 +40,8 @@ export interface NotificationRecord {
   waitingReason?: WaitingReason;
   /** The notification that took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
-  /** Why it `failed`: `window` or `expired`; was `cancelled`: `client_deleted` or `run_cancelled`. */
+  /** Why it `failed`: `window` or `expired`; was `cancelled`: `client_deleted`. */
   reason?: string;
-  /** The analysis run of its event. */
-  runId?: string;
   attempts: AttemptRecord[];
 }
 
@@ -183,7 +179,6 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRe
     if (url !== 1) return ['no_registration'];
     if (paused === '1' || held === '1') return ['paused'];
     if (state === 'suspended') return ['suspended'];
-    if (dueAt >= parkedAt) return ['run_paused'];
     const notBeforeAt = Number(notBefore ?? 0);
     if (state === 'failing') return ['failing', Math.max(now, Number(probeAt ?? 0), notBeforeAt)];
     if (notBeforeAt > Math.max(now, dueAt)) return ['not_before', notBeforeAt];
@@ -219,7 +214,6 @@ function recordOf(
     ...(f.ended_at === undefined ? {} : { endedAt: Number(f.ended_at) }),
     ...(f.by === undefined ? {} : { by: f.by }),
     ...(f.reason === undefined ? {} : { reason: f.reason }),
-    ...(f.run === undefined ? {} : { runId: f.run }),
     attempts: f.attempts ? f.attempts.split('\n').map((line) => JSON.parse(line) as AttemptRecord) : [],
   };
 }

@@ -3,7 +3,6 @@ import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runTable } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
-import { announceRuns } from '../runs/announce.js';
 import { announceClaims } from './owedClients.js';
 import { type Bounds, fieldsOf, type Take, takeOf } from './take.js';
 
@@ -19,8 +18,6 @@ export interface ArrivedEvent {
   notify: boolean;
   /** ms */
   acceptedAt: number;
-  /** The analysis run of the event. */
-  runId?: string;
   /** The name of the workflow that it will share with others; absent: it has its own. */
   group?: string;
   /** The traceparent of its span, if tracing is on. */
@@ -45,7 +42,6 @@ export type Held = 'paused' | 'suspended';
 
 export type Claim =
   | { kind: 'unknown_client' }
-  | { kind: 'run_cancelled' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /**
    * The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and
@@ -95,7 +91,6 @@ export async function claimEvents(
 /** Announces an event that may have been claimed before, because Redis may have lost that too, and claims it again. */
 export async function claimAgain(db: Db, event: ClaimableEvent): Promise<Claim> {
   await announceClaims(db, [event.clientToken]);
-  await announceRuns(db, event.clientToken, [event]);
   const { claims } = await claimEvents(db, event.clientToken, [event]);
   return claims[0] as Claim;
 }
@@ -116,7 +111,6 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
     'lookedUpClaim' in event ? event.lookedUpClaim : -1,
-    ...(event.runId === undefined ? [] : [event.runId]),
   ];
 }
 
@@ -131,7 +125,6 @@ function claimOf(
   const holds = held === 'paused' || held === 'suspended' ? { held: held as Held } : {};
   switch (kind) {
     case 'unknown_client':
-    case 'run_cancelled':
       return { kind };
     case 'none':
       return { kind, reason: second as 'no_new_segments' | 'not_registered' | 'silent' };

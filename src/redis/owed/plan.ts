@@ -6,7 +6,6 @@ export type WaitReason =
   | 'no_registration'
   | 'paused'
   | 'suspended'
-  | 'run_paused'
   | 'failing'
   | 'not_before'
   | 'in_flight'

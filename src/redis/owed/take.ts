@@ -11,7 +11,6 @@ export type RefusedReason =
   | 'no_registration'
   | 'paused'
   | 'suspended'
-  | 'run_paused'
   | 'failing'
   | 'leased'
   | 'not_before'

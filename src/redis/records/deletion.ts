@@ -71,7 +71,7 @@ export async function clearDeletedClient(
   }
   await expireRecords(db, clientToken, onStep);
   const expiring = db.redis.pipeline();
-  for (const key of [keys.notifications, keys.stateChanges, keys.endpoint, keys.heldRuns]) {
+  for (const key of [keys.notifications, keys.stateChanges, keys.endpoint]) {
     expiring.expire(key, keptSeconds, 'NX');
   }
   await runPipeline(expiring);

@@ -5,7 +5,6 @@ import type { FieldOf, HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
-import { parkedAt } from '../runs/runs.js';
 import type { EndpointState } from './endpointStates.js';
 import { type StateChange, stateChangeOf } from './stateChanges.js';
 
@@ -80,8 +79,7 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
   const underWay = value<number>(5);
   const owed = value<number>(1) + underWay;
   const oldest = value<string[]>(2)[1];
-  const firstDue = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
-  const due = firstDue.filter((at) => at < parkedAt);
+  const due = [value<string[]>(3)[1], value<string[]>(4)[1]].filter((d) => d !== undefined).map(Number);
   const now = nowOf(db);
   let nextAttemptAt: number | undefined;
   if (due.length > 0 && (state === 'active' || state === 'failing')) {

@@ -7,38 +7,16 @@
 --   take: whether to take the claimed assets
 --   keep: after how long without an event an asset's known segments are forgotten (s); 0: never
 --   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
---     none), looked-up claim number (-1: not claimed before), run (absent: none)
+--     none), looked-up claim number (-1: not claimed before)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
 -- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
---   {'run_cancelled'}, {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held}, {'not_needed', by}
+--   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held},
+--   {'not_needed', by}
 -- Repeat: safe: an event recognises that it claimed its asset last, and the nonce finds the assets that it has taken
 
 local function held()
   local c = common()
   return c.is_paused and 'paused' or c.state == 'suspended' and 'suspended' or ''
-end
--- Counts an event of a run, with the segments that it is the first to bring. new: their fingerprints; id: that of its
--- notification, nil if it made none; before: the id of the notification that it superseded. Returns the notifications to
--- fall back to if this run is cancelled, newest first, one a line: id, acceptance, event, run.
-local function add_to_run(e, new, id, before)
-  local run = e[11]
-  redis.call('HINCRBY', base .. 'run:' .. run, 'accepted', 1)
-  if new ~= '' then redis.call('RPUSH', base .. 'run-known:' .. run, e[1] .. ':' .. e.slot .. new) end
-  if id then redis.call('SADD', base .. 'run-owed:' .. run, id)
-  else redis.call('HINCRBY', base .. 'run:' .. run, 'none', 1) end
-  local owed = redis.call('SCARD', base .. 'run-owed:' .. run)
-  for _, key in ipairs({'run:', 'run-known:'}) do
-    if owed == 0 then redis.call('EXPIRE', base .. key .. run, KEEP_SECONDS)
-    elseif owed == 1 then redis.call('PERSIST', base .. key .. run) end
-  end
-  if not before then return nil end
-  local r = redis.call('HMGET', record(before), 'run', 'keeps', 'accepted_at', 'event')
-  local its_run, keeps, accepted_at, event = unpack(r)
-  if its_run == run or not event then return keeps end
-  local line = before .. ' ' .. accepted_at .. ' ' .. event
-  if not its_run then return line end
-  line = line .. ' ' .. its_run
-  return keeps and #keeps < 4096 and line .. '\n' .. keeps or line
 end
 -- Adds an update to the feed that its readers would not find in the list (src/redis/notifications/updates.ts).
 local function tell(id, asset)
@@ -47,7 +25,7 @@ end
 local has_listed = false
 -- last: the id of the asset's previous claim, as bytes
 local function write_claim(e, claimed, last, segments, new)
-  local bucket, _, id, asset, event, lane, accepted_at, _, group, _, run = unpack(e)
+  local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   local replaces
   lane, replaces = owe(asset, id, lane)
   write_known(bucket, e.slot, claimed, e.id_bytes, segments .. new)
@@ -55,11 +33,6 @@ local function write_claim(e, claimed, last, segments, new)
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
   if claimed > 1 then fields[#fields + 1], fields[#fields + 2] = 'before', last end
-  if run then
-    local keeps = add_to_run(e, new, id, replaces)
-    fields[#fields + 1], fields[#fields + 2] = 'run', run
-    if keeps then fields[#fields + 1], fields[#fields + 2] = 'keeps', keeps end
-  end
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
@@ -67,22 +40,15 @@ local function write_claim(e, claimed, last, segments, new)
   return {'claimed', claimed, held(), false, replaces and 1}
 end
 local function claim_again(e, claimed, last, segments, new)
-  local _, _, id, asset, event, _, accepted_at, _, _, looked_up, run = unpack(e)
+  local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
   local function end_unclaimed(as, by, reason)
-    local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
-    if run then
-      fields[7], fields[8] = 'run', run
-      add_to_run(e, '', id)
-    end
-    close(id, fields, as, by, reason, run)
+    close(id, {'asset', asset, 'event', event, 'accepted_at', accepted_at}, as, by, reason)
   end
-  local c = common()
-  local hold = run and held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold')
-  if c.is_deleted or hold == 'cancelled' then
-    -- The deletion, or the run's workflow, cancels owed notifications; an unclaimed event ends here.
-    if not state then end_unclaimed('cancelled', nil, c.is_deleted and 'client_deleted' or 'run_cancelled') end
+  if common().is_deleted then
+    -- The deletion cancels owed notifications; an unclaimed event ends here.
+    if not state then end_unclaimed('cancelled', nil, 'client_deleted') end
     return {'ended', 'cancelled', ''}
   end
   if last == e.id_bytes then return {'mine', claimed, held()} end
@@ -95,31 +61,27 @@ local function claim_again(e, claimed, last, segments, new)
   return {'not_needed', id_text(last) or false}
 end
 local function claim_event(e)
-  local bucket, length, id, asset, event, _, _, is_silent, _, looked_up, run = unpack(e)
+  local bucket, length, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
   e.slot, e.id_bytes = bytes(8), bytes(16)
   local claimed, last, segments = read_known(bucket, e.slot)
   local new = missing(bucket, e.slot, segments, bytes(length))
   if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
   local c = common()
   if not c.is_known then return {'unknown_client'} end
-  if run and held_runs and redis.call('HGET', base .. 'run:' .. run, 'hold') == 'cancelled' then
-    return {'run_cancelled'}
-  end
   if last == e.id_bytes and not is_silent then
     local state = state_of(id) or 'ended'
     if state == 'waiting' then return {'mine', claimed, held()} end
     return {'ended', state, held()}
   end
   if not is_silent and c.url and new ~= '' then
-    -- The event arrives again, after some of its segments were forgotten: at random, with a cancelled run, or after their
-    -- time, if an operator had it sent again, which keeps its record for longer.
-    local before = (#segments >= PACKED_BYTES or held_runs or q.keep > 0) and state_of(id)
+    -- The event arrives again, after some of its segments were forgotten: at random, or after their time, if an operator
+    -- had it sent again, which keeps its record for longer.
+    local before = (#segments >= PACKED_BYTES or q.keep > 0) and state_of(id)
     if before then return {'ended', before, held()} end
     return write_claim(e, claimed + 1, last, segments, new)
   end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end
-  if run then add_to_run(e, new) end
   -- A client without a URL may ask for updates.
   if new ~= '' and not is_silent then tell(id, asset) end
   decide(asset, event, reason)

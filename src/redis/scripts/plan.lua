@@ -52,11 +52,10 @@ if state() == 'failing' then
   local lease = probe_end(field('probe'))
   if lease then return sleep(lease, 'failing') end
   -- Each probe takes another asset: after a failure the asset goes behind the others.
-  local live = redis.call('ZRANGEBYSCORE', base .. 'due:live', '-inf', '(' .. PARKED, 'LIMIT', 0, 1)
-  if live[1] then return work('probe', live, 1, -1) end
-  local backfill = redis.call('ZRANGEBYSCORE', base .. 'due:backfill', '-inf', '(' .. PARKED, 'LIMIT', 0, 1)
-  if backfill[1] then return work('probe', backfill, 0, -1) end
-  return sleep(patience, 'run_paused')
+  for i, lane in ipairs({'due:live', 'due:backfill'}) do
+    local first = redis.call('ZRANGE', base .. lane, 0, 0)
+    if first[1] then return work('probe', first, 2 - i, -1) end
+  end
 end
 local assets = redis.call('ZRANGEBYSCORE', base .. 'due:live', '-inf', now, 'LIMIT', 0, wanted)
 local live = #assets
@@ -72,6 +71,5 @@ for _, lane in ipairs({'due:live', 'due:backfill'}) do
   next_at = math.min(next_at, tonumber(later[2]) or math.huge)
 end
 if #assets > 0 then return work('drain', assets, live, next_at < math.huge and next_at - now or -1) end
-if next_at == PARKED then return sleep(patience, 'run_paused') end
 if next_at == math.huge then next_at = now + 1000 end
 return sleep(next_at, in_flight() > 0 and 'in_flight' or 'retry')

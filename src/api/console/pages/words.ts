@@ -81,7 +81,6 @@ const waiting: Record<WaitingReason, string> = {
   not_before: 'the endpoint asked to wait (Retry-After)',
   paused: 'deliveries are paused',
   suspended: 'the endpoint is suspended until you resume',
-  run_paused: 'the platform has paused the analysis run of this notification',
   no_registration: 'no URL is registered',
 };
 
@@ -98,10 +97,6 @@ export function stateSentence(n: NotificationRecord): string {
       return n.reason === 'expired'
         ? 'it was owed for 30 days'
         : 'it failed for 5 days while others succeeded';
-    case 'cancelled':
-      return n.reason === 'run_cancelled'
-        ? 'the platform cancelled the analysis run of this notification'
-        : '';
     default:
       return '';
   }

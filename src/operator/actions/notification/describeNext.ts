@@ -19,8 +19,6 @@ export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecor
     case 'paused':
     case 'suspended':
       return `not while it is ${waitingReason}`;
-    case 'run_paused':
-      return 'when its run is resumed';
     case 'no_registration':
       return 'once a URL is registered';
   }

@@ -3,8 +3,6 @@
 -- include: client
 
 local E = base .. 'endpoint'
--- The due time of an asset whose run is paused: later than any time until which catch-up sleeps.
-local PARKED = 8640000000000000
 local function field(name) return redis.call('HGET', E, name) or nil end
 local function number(name) return tonumber(redis.call('HGET', E, name) or '0') end
 local function state() return field('state') or 'active' end
@@ -60,7 +58,7 @@ end
 -- Makes the first 2,000 assets that wait for a later time due, in the order of "owed since"; the rest keep their time.
 local function pull_forward()
   for _, lane in ipairs({'due:live', 'due:backfill'}) do
-    local later = redis.call('ZRANGEBYSCORE', base .. lane, now + 1, '(' .. PARKED, 'LIMIT', 0, 2000)
+    local later = redis.call('ZRANGEBYSCORE', base .. lane, now + 1, '+inf', 'LIMIT', 0, 2000)
     for _, asset in ipairs(later) do
       local since = redis.call('ZSCORE', base .. 'owed-since', asset)
       if since then redis.call('ZADD', base .. lane, math.min(tonumber(since), now), asset) end

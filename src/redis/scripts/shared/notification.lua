@@ -14,33 +14,22 @@ local function state_of(id)
   local r = redis.call('HMGET', record(id), 'asset', 'state')
   return r[1] and (r[2] or 'waiting') or nil
 end
--- Lets the keys of a run at this client expire 14 days after its last owed notification has ended.
-local function age_run(run)
-  if redis.call('EXISTS', base .. 'run-owed:' .. run) == 1 then return end
-  redis.call('EXPIRE', base .. 'run:' .. run, KEEP_SECONDS)
-  redis.call('EXPIRE', base .. 'run-known:' .. run, KEEP_SECONDS)
-end
--- Ends a record, and writes `fields` (alternating names and values) in the same write. run: the run that counts this end
-local function close(id, fields, state, by, reason, run)
+-- Ends a record, and writes `fields` (alternating names and values) in the same write.
+local function close(id, fields, state, by, reason)
   local key, n = record(id), #fields
   fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'state', state, 'ended_at', now
   if by then fields[n + 5], fields[n + 6] = 'by', by end
   if reason then fields[#fields + 1], fields[#fields + 2] = 'reason', reason end
   redis.call('HSET', key, unpack(fields))
   redis.call('EXPIRE', key, KEEP_SECONDS)
-  if not run then return end
-  redis.call('HINCRBY', base .. 'run:' .. run, state, 1)
-  redis.call('SREM', base .. 'run-owed:' .. run, id)
-  age_run(run)
 end
--- Makes an ended record wait again, outside of its run.
+-- Makes an ended record wait again.
 local function reopen(id)
-  redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'failures', 'clock_since', 'run', 'keeps')
+  redis.call('HDEL', record(id), 'state', 'ended_at', 'reason', 'failures', 'clock_since')
   redis.call('PERSIST', record(id))
 end
 local function finish(id, state, by, reason)
-  local asset, run = unpack(redis.call('HMGET', record(id), 'asset', 'run'))
-  if asset then close(id, {}, state, by, reason, run) end
+  if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
 end
 -- Keeps the id of a notification that has just ended and that the chain of later claims may not reach.
 local function keep_beside(asset, id)

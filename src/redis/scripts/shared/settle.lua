@@ -103,7 +103,7 @@ local function settle_attempt(v)
   local w = not f and waiting_of(asset) or nil
   local current = owed_id(asset, f, w) == id
   local r = redis.call('HMGET', record(id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'redeliver_failures',
-    'state', 'run')
+    'state')
   local exists, failures = r[4], tonumber(r[2] or '0')
   local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1], state = r[6]}
   if counted and exists then
@@ -179,7 +179,7 @@ local function settle_attempt(v)
   elseif f and current then redis.call('HDEL', base .. 'flight', asset)
   elseif current then stop_waiting(asset, w) end
   if exists then
-    close(id, changed, outcome, nil, reason, not r[6] and r[7])
+    close(id, changed, outcome, nil, reason)
     -- A redelivered notification ends again, later than those that followed it.
     if redeliver then keep_beside(asset, id) end
     changed = {}

@@ -4,14 +4,14 @@
 -- include: client, table, endpoint, notification, known
 
 local needs_wake = 0
--- Reads the facts that all events and attempts of the client share, once in a script. `held_runs` and
--- `updates_until` are variables of their own: one more field would double their table.
-local common_facts, held_runs, updates_until
+-- Reads the facts that all events and attempts of the client share, once in a script. `updates_until` is a
+-- variable of its own: one more field would double their table.
+local common_facts, updates_until
 local function common()
   if common_facts then return common_facts end
   local client = redis.call('HMGET', base .. 'client', 'account_id', 'deleted', 'max_in_flight', 'max_per_second')
   local e = redis.call('HMGET', E, 'state', 'paused', 'held', 'not_before', 'probe_at', 'probe', 'generation', 'epoch',
-    'rate_at', 'drain_at', 'recovered_at', 'held_runs', 'updates_until')
+    'rate_at', 'drain_at', 'recovered_at', 'updates_until')
   common_facts = {
     is_known = client[1] and not client[2], is_deleted = client[2],
     bound = tonumber(client[3] or q.bound), rate = tonumber(client[4] or '0'),
@@ -20,7 +20,7 @@ local function common()
     probe_at = tonumber(e[5] or '0'), probe = e[6], generation = tonumber(e[7] or '0'), epoch = tonumber(e[8] or '0'),
     rate_at = e[9], drain_at = e[10], recovered_at = tonumber(e[11] or '0'),
   }
-  held_runs, updates_until = e[12], tonumber(e[13] or '-1')
+  updates_until = tonumber(e[12] or '-1')
   return common_facts
 end
 -- Returns the time of the place after this one (every 1000/rate ms), or nil and how long to wait for this one.
@@ -30,11 +30,13 @@ local function place(at, rate, kept_ms)
   if next_at > now then return nil, math.ceil(next_at - now) end
   return string.format('%.3f', next_at + 1000 / rate), nil
 end
+-- Later than any time until which catch-up sleeps.
+local NEVER = 8640000000000000
 -- Refuses an attempt of a client to which nothing may be sent now. Catch-up continues with it: at a known time, or after a
 -- change from outside.
 local function refuse_all(mode, reason, in_ms)
   if mode == 'first' or mode == 'retry' then
-    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and PARKED or now + in_ms))
+    needs_wake = math.max(needs_wake, wake_by(in_ms < 0 and NEVER or now + in_ms))
   end
   return {reason, in_ms}
 end
@@ -63,19 +65,12 @@ local function take_attempt(asset, id, mode, claim, bucket, slot, may_use_all)
     end
   end
   local c = common()
-  local run = held_runs and held_runs ~= '0' and w and redis.call('HGET', record(id), 'run')
-  if run and redis.call('HEXISTS', base .. 'run:' .. run, 'hold') == 1 then
-    make_due(asset, w, PARKED)
-    return {'run_paused', -1}
-  end
   if not c.url then return refuse_all(mode, 'no_registration', -1) end
   if c.is_paused then return refuse_all(mode, 'paused', -1) end
   if c.state == 'suspended' then return refuse_all(mode, 'suspended', -1) end
   if f and not is_own and not redeliver then return {'leased', f.lease - now} end
   if c.not_before > now then return refuse_all(mode, 'not_before', c.not_before - now) end
   if (mode == 'retry' or mode == 'drain') and w and w.due > now then
-    -- The hold of its run has just ended; `applyRun` will make it due.
-    if w.due >= PARKED then return {'run_paused', -1} end
     local r = redis.call('HMGET', record(id), 'failures', 'attempts')
     return {'not_due', w.due - now, tonumber(r[1] or '0'), r[2] and string.match(r[2], '[^\n]*$') or false}
   end
