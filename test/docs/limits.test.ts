@@ -27,7 +27,6 @@ describe('docs/reference/limits.md', () => {
     ['calls of the API in the audit', [constant('keptOfAnAccount')]],
     ['body of a token call', [kib(constant('formAtMostBytes'))]],
     ['body of `POST /enrichments`', [constant('eventsAtMost')]],
-    ['runs that are kept', [constant('maxRuns')]],
     ['parameters of a query', [parametersAtMost]],
     ['headers of a request', [kib(connectionLimits.headerBytes)]],
     ['hops in', [constant('hopsAtMost')]],
