@@ -9,6 +9,7 @@ COPY local ./local
 COPY workflows ./workflows
 COPY activities ./activities
 COPY clients/node/src ./clients/node/src
+COPY examples ./examples
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 
 FROM node:24.21.0-bookworm-slim

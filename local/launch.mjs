@@ -149,22 +149,26 @@ function isInstalledByHand() {
   );
 }
 
-/** Compiles, copies the Lua scripts and bundles the workflows, if a source is newer than `dist`. */
+/** Compiles, copies what is read at run time and bundles the workflows, if a source is newer than `dist`. */
 function build() {
   const stamp = join(projectDir, 'dist', '.built');
   const sources = ['src', 'local', 'workflows', 'activities', 'clients/node/src'];
   const folders = sources.map((name) => join(projectDir, name));
   const single = ['package-lock.json', 'tsconfig.json'].map((name) => join(projectDir, name));
-  const wanted = digest([...folders.flatMap(sourcesUnder), ...single], process.version);
+  const receivers = sourcesUnder(join(projectDir, 'examples')).filter((file) =>
+    /^examples\/\w+\/receiver\.\w+$/i.test(relative(projectDir, file)),
+  );
+  const wanted = digest([...folders.flatMap(sourcesUnder), ...receivers, ...single], process.version);
   if (read(stamp) === wanted) return;
   say('building');
-  for (const name of ['.built', ...sources]) {
+  for (const name of ['.built', 'examples', ...sources]) {
     rmSync(join(projectDir, 'dist', name), { recursive: true, force: true });
   }
   run(process.execPath, [join(projectDir, 'node_modules/typescript/bin/tsc'), '-p', 'tsconfig.json']);
   for (const folder of ['src/redis/scripts', 'src/api/console/assets']) {
     cpSync(join(projectDir, folder), join(projectDir, 'dist', folder), { recursive: true });
   }
+  for (const file of receivers) cpSync(file, join(projectDir, 'dist', relative(projectDir, file)));
   const bundle = join(projectDir, 'dist/src/temporal/bundle.js');
   if (existsSync(bundle)) run(process.execPath, [bundle]);
   writeFileSync(stamp, wanted);

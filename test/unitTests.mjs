@@ -9,7 +9,7 @@ export const otherTests = {
   'test/stack': 'starts the servers of production',
   'test/deploy/helm': 'runs Helm where it was built',
   'test/examples': 'installs packages of other ecosystems',
-  'test/console': 'starts a browser, and runs other languages',
+  'test/console': 'starts a browser',
   'test/clients': 'starts the service',
   'test/local/install.test.ts': 'runs npm',
   'test/local/start.test.ts': 'runs npm start',

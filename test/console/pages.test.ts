@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { html } from '../../src/api/console/html.js';
+import { projectDir } from '../../src/operator/running/projectDir.js';
 import { newCustomer } from '../api/runningApi.js';
+import { allExamples } from '../examples/examples.js';
 import { type Scene, startScene } from './scene.js';
 
 describe('console: the pages of a site', () => {
@@ -108,6 +113,14 @@ describe('console: the pages of a site', () => {
     }
     const failed = await visitor.get(`${site}/notifications?state=failed`);
     assert.match(failed.html, /None among the newest; look further back/);
+  });
+
+  it('shows each receiver under examples/', async () => {
+    const page = (await scene.visitor.get(`${scene.site}/verify`)).html;
+    for (const { name, source } of allExamples) {
+      const text = readFileSync(join(projectDir, 'examples', name, source), 'utf8');
+      assert.ok(page.includes(html`${text}`.text), source);
+    }
   });
 
   it('answers 404 for another account’s site and notification, as if they did not exist', async () => {

@@ -14,13 +14,14 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { mintedToken } from '../api/credentials.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { type Service, startService } from '../e2e/service.js';
+import { allExamples } from '../examples/examples.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
 /** Everything else in the clone is for those who change the service. */
 const expected =
-  /^(dist\/(src|activities|workflows|clients)\/.+|dist\/workflow-bundle\.js|deploy\/(grafana|haproxy|temporal)\/.+|deploy\/healthcheck\.mjs|deploy\/prometheus\/alerts\.yml|docs\/[^/]+\.md|docs\/(guides|reference)\/.+|(CHANGELOG|README|SECURITY)\.md|LICENSE|package\.json)$/;
+  /^(dist\/(src|activities|workflows|clients)\/.+|dist\/examples\/\w+\/[Rr]eceiver\.\w+|dist\/workflow-bundle\.js|deploy\/(grafana|haproxy|temporal)\/.+|deploy\/healthcheck\.mjs|deploy\/prometheus\/alerts\.yml|docs\/[^/]+\.md|docs\/(guides|reference)\/.+|(CHANGELOG|README|SECURITY)\.md|LICENSE|package\.json)$/;
 
 describe('The tarball of npm pack', () => {
   let dir: string;
@@ -60,6 +61,9 @@ describe('The tarball of npm pack', () => {
         const path = join('dist', entry.parentPath.slice(root.length + 1), entry.name);
         assert.ok(files.includes(path), path);
       }
+    }
+    for (const { name, source } of allExamples) {
+      assert.ok(files.includes(`dist/examples/${name}/${source}`), name);
     }
     for (const file of ['CHANGELOG.md', 'LICENSE', 'README.md', 'docs/contract.md', 'docs/releases.md']) {
       assert.ok(files.includes(file), file);

@@ -1,4 +1,4 @@
-/** Code to paste with which a receiver verifies a notification. The tests run these files unchanged. */
+/** Whole receivers to paste, which verify each notification: the files under `examples/`, which the tests run. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Middleware } from 'koa';
@@ -7,19 +7,22 @@ import { type Html, html } from '../html.js';
 import { sitePageSteps } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';
 
-const snippets = (
+/** A build copies them into `dist`. */
+const examples = join(import.meta.dirname, '../../../../examples');
+
+const receivers = (
   [
-    ['Node', 'verify.mjs'],
-    ['Python', 'verify.py'],
-    ['Go', 'verify.go'],
-    ['PHP', 'verify.php'],
-    ['Java', 'Verify.java'],
-    ['C#', 'Verify.cs'],
+    ['Node', 'node/receiver.mjs'],
+    ['Python', 'python/receiver.py'],
+    ['Go', 'go/receiver.go'],
+    ['PHP', 'php/receiver.php'],
+    ['Java', 'java/Receiver.java'],
+    ['C#', 'csharp/Receiver.cs'],
   ] as const
 ).map(([language, file]) => ({
   language,
   file,
-  text: readFileSync(join(import.meta.dirname, '../assets/verify', file), 'utf8'),
+  text: readFileSync(join(examples, file), 'utf8'),
 }));
 
 /** GET /console/sites/{site}/verify */
@@ -27,13 +30,13 @@ export function verifyPage(deps: ApiDeps): Middleware[] {
   return sitePageSteps(deps, async (ctx) => {
     answerSitePage(ctx, {
       tab: '/verify',
-      body: html`<p class="lead">Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own:</p>
+      body: html`<p class="lead">Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own. Each of these is a whole receiver:</p>
 <ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${siteUrl(ctx.state.client.clientToken)}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
-${snippets.map(snippet)}`,
+${receivers.map(shown)}`,
     });
   });
 }
 
-const snippet = ({ language, file, text }: (typeof snippets)[number]): Html =>
+const shown = ({ language, file, text }: (typeof receivers)[number]): Html =>
   html`<details><summary>${language}</summary><pre tabindex="0" id="${file}">${text}</pre><p><button type="button" class="quiet" data-copies="${file}">Copy ${language}</button></p></details>
 `;
