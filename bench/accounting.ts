@@ -18,8 +18,6 @@ export interface Accounting {
   duplicates: number;
   /** Arrivals of an id that no answer named: its request was accepted, but answered 503, or the answer was lost. */
   unannounced: number;
-  /** Accepted events for the endpoint that is down. */
-  down: number;
 }
 
 export function account(
@@ -42,14 +40,12 @@ export function account(
     superseded: 0,
     duplicates,
     unannounced: 0,
-    down: 0,
   };
   const announced = new Set(events.notificationIds);
   events.notificationIds.forEach((id, i) => {
     const acceptedAt = events.at[i] ?? 0;
     const arrivedAt = firstArrival.get(id);
     if (arrivedAt !== undefined) result.deliveries.push({ notificationId: id, acceptedAt, arrivedAt });
-    else if (events.down[i]) result.down++;
     else if ((lastOfAsset.get(events.assets[i] ?? '') ?? 0) > acceptedAt) result.superseded++;
     else result.missing++;
   });

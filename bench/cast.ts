@@ -6,14 +6,10 @@ import type { Stack } from './stack.js';
 
 /** The accounts of a run: a publisher with its clients, and the platform. */
 export interface Cast {
-  publisher: { accountId: string; clientId: string; clientSecret: string; accessToken: string };
+  publisher: { clientId: string; clientSecret: string; accessToken: string };
   platform: { clientId: string; clientSecret: string; accessToken: string };
-  /** Makes clients without a registration. */
-  newClients(count: number): Promise<string[]>;
   /** Makes clients and registers `<receiverUrl>/<client token>` for each through the API. */
   newRegisteredClients(count: number, receiverUrl: string): Promise<string[]>;
-  /** Registers a client's URL through the API. */
-  register(clientToken: string, url: string): Promise<void>;
 }
 
 export async function createCast(stack: Stack): Promise<Cast> {
@@ -23,18 +19,17 @@ export async function createCast(stack: Stack): Promise<Cast> {
     mintToken(stack.baseUrl, account.client_id, account.client_secret, account.scopes.join(' '));
   const accessToken = await mint(publisher);
 
-  const newClients = async (count: number) => {
-    const clientTokens: string[] = [];
-    for (let i = 0; i < count; i++) {
-      const client = await createClient(stack.db, { accountId: publisher.account_id, name: `site ${i}` });
-      await createSigningSecret(stack.db, stack.secretBox, client.clientToken);
-      clientTokens.push(client.clientToken);
-    }
-    return clientTokens;
+  const newClient = async (i: number, receiverUrl: string) => {
+    const { clientToken } = await createClient(stack.db, {
+      accountId: publisher.account_id,
+      name: `site ${i}`,
+    });
+    await createSigningSecret(stack.db, stack.secretBox, clientToken);
+    await register(stack.baseUrl, accessToken, clientToken, `${receiverUrl}/${clientToken}`);
+    return clientToken;
   };
   return {
     publisher: {
-      accountId: publisher.account_id,
       clientId: publisher.client_id,
       clientSecret: publisher.client_secret,
       accessToken,
@@ -44,13 +39,9 @@ export async function createCast(stack: Stack): Promise<Cast> {
       clientSecret: platform.client_secret,
       accessToken: await mint({ ...platform, scopes: [platformScope] }),
     },
-    newClients,
-    register: (clientToken, url) => register(stack.baseUrl, accessToken, clientToken, url),
     newRegisteredClients: async (count, receiverUrl) => {
-      const clientTokens = await newClients(count);
-      for (const clientToken of clientTokens) {
-        await register(stack.baseUrl, accessToken, clientToken, `${receiverUrl}/${clientToken}`);
-      }
+      const clientTokens: string[] = [];
+      for (let i = 0; i < count; i++) clientTokens.push(await newClient(i, receiverUrl));
       return clientTokens;
     },
   };

@@ -1,23 +1,19 @@
 import { account } from './accounting.js';
 import type { Child } from './child.js';
 import type { Arrivals, FromReceiver, PublishedEvents, ToReceiver } from './jobs.js';
-import { monotonicMs } from './monotonicMs.js';
+import { monotonicMs } from './processUsage.js';
 
 export type Receiver = Child<ToReceiver, FromReceiver>;
 
 /** Long enough for two retries (after 5 s and 30 s). If no missing notification arrives for this long, none will. */
 const stalledMs = 45_000;
 
-/**
- * Waits until all these events have arrived, or until no missing one has arrived for 45 s. Returns all arrivals.
- * @param quietMs how long it then waits for duplicates, which usually follow immediately
- */
-export async function drain(
-  receiver: Receiver,
-  events: PublishedEvents,
-  quietMs: number = 500,
-): Promise<Arrivals> {
-  const all: Arrivals = { ids: [], at: [], endedAt: [], assets: [], refused: [], mostInFlight: 0 };
+/** How long it waits for duplicates once everything has arrived. */
+const quietMs = 500;
+
+/** Waits until all these events have arrived, or until no missing one has arrived for 45 s. Returns all arrivals. */
+export async function drain(receiver: Receiver, events: PublishedEvents): Promise<Arrivals> {
+  const all: Arrivals = { ids: [], at: [], assets: [], refused: [], mostInFlight: 0 };
   let missing = Number.POSITIVE_INFINITY;
   let changedAt = monotonicMs();
   for (;;) {
@@ -39,7 +35,7 @@ async function collect(receiver: Receiver): Promise<Arrivals> {
 }
 
 function add(all: Arrivals, more: Arrivals): void {
-  for (const key of ['ids', 'at', 'endedAt', 'assets', 'refused'] as const) {
+  for (const key of ['ids', 'at', 'assets', 'refused'] as const) {
     const into: unknown[] = all[key];
     for (const value of more[key]) into.push(value);
   }

@@ -8,8 +8,6 @@ export interface EventsRequest {
   accessToken: string;
   /** Events go to these in turn. */
   clientTokens: string[];
-  /** In the turns with an endpoint down (`isDownTurn`), every fifth event goes to this client instead. */
-  downClientToken?: string;
   batchSize: number;
   /** Events in a row for one client; 1 by default. */
   eventsPerTurn?: number;
@@ -26,17 +24,8 @@ export interface EventsRequest {
 
 export interface TokenRequest {
   kind: 'token';
-  /** Used in turn. */
-  accounts: { clientId: string; clientSecret: string }[];
+  account: { clientId: string; clientSecret: string };
   scope: string;
-}
-
-export interface RegistrationRequest {
-  kind: 'registration';
-  accessToken: string;
-  /** Each is used once: the round ends after the last. */
-  clientTokens: string[];
-  receiverUrl: string;
 }
 
 export interface Job {
@@ -46,9 +35,7 @@ export interface Job {
   pace: Pace;
   warmUpMs: number;
   durationMs: number;
-  request: EventsRequest | TokenRequest | RegistrationRequest;
-  /** Sends single events through clients/node with this account, instead of one connection for each request. */
-  through?: { clientId: string; clientSecret: string };
+  request: EventsRequest | TokenRequest;
 }
 
 /** Times of requests. `at`: sent, or at a fixed rate due; `answeredAt`: the last byte of the answer. */
@@ -60,8 +47,6 @@ export interface Answers {
 export interface PublishedEvents {
   notificationIds: string[];
   at: number[];
-  /** True for events to `downClientToken`. */
-  down: boolean[];
   /** Like `Arrivals.assets`. */
   assets: string[];
 }
@@ -90,8 +75,6 @@ export type FromPublisher =
 export interface Arrivals {
   ids: string[];
   at: number[];
-  /** When each was answered. */
-  endedAt: number[];
   /** `<path> <body>` of each, which names the client and the asset. */
   assets: string[];
   /** Ids whose first POST was answered with 503. */

@@ -1,41 +1,30 @@
 /**
  * `npm run bench`: measures throughput, latency, CPU time and memory of the service, and accounts for every event.
- * Method: docs/benchmarks/method.md.
+ * Method: docs/benchmarks.md.
  */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { charts } from './charts.js';
-import { pidOption, positive, zeroOrMore } from './optionValues.js';
+import { pidOption, positive } from './optionValues.js';
 import type { Pids } from './processUsage.js';
 import { markdown, type Report } from './report.js';
 import { beginRunRecord, resultsFolder } from './runRecord.js';
-import { runScenario } from './runScenario.js';
-import { curve, type Scenario, scenarios } from './scenarios.js';
+import { runScenario, type Scenario, scenarios } from './runScenario.js';
 import { shapesCommand } from './shapesCommand.js';
-import { studyCommand } from './studyCommand.js';
-import { startTheatre, type TheatreOptions } from './theatre.js';
+import { startTheatre } from './theatre.js';
 
-const names = [...scenarios.map((s) => s.name), 'curve'];
+const names = scenarios.map((s) => s.name);
 
 const program = new Command('bench')
-  .description(`Measures the service.\nScenarios: ${names.join(', ')}; all but curve when none is named.`)
+  .description(`Measures the service.\nScenarios: ${names.join(', ')}; all of them if none is named.`)
   .argument('[scenarios...]')
-  .option('--long', 'rounds of 60 s')
-  .option('--duration <seconds>', 'of one round (10)', positive)
+  .option('--duration <seconds>', 'of one round', positive, 10)
   .option('--warm-up <seconds>', 'before each round', positive, 2)
   .option('--rounds <n>', 'of each scenario', positive, 3)
   .option('--endpoints <n>', 'clients, each with an endpoint', positive)
-  .option('--assets <n>', 'of each client; 0: every event has one of its own', zeroOrMore, 0)
-  .option('--segments <n>', 'new ones in each event', positive, 3)
   .option('--batch <n>', 'events in a request', positive)
   .option('--concurrency <n>', 'requests at any time', positive)
   .option('--rate <n>', 'requests per second, whatever the answers do', positive)
-  .option('--receiver-latency <ms>', 'before the receiver answers', zeroOrMore, 0)
-  .option(
-    '--stack',
-    'on the servers of npm run stack: two processes of API and worker in one behind its balancer',
-  )
   .option('--split', 'API and worker as two processes')
   .option(
     '--apis <n>',
@@ -46,27 +35,21 @@ const program = new Command('bench')
   .option('--workers <n>', 'with --split: how many workers', positive, 1)
   .option('--profile', 'CPU profiles of the service beside the results')
   .option('--pid <name=pid>', 'count this process too (of a server that was given)', pidOption, {})
-  .option('--out <folder>', 'for results.json, results.md and the pictures')
+  .option('--out <folder>', 'for results.json and results.md')
   .enablePositionalOptions()
-  .addCommand(studyCommand())
   .addCommand(shapesCommand())
   .action(run);
 
 await program.parseAsync();
 
 interface Options {
-  long?: true;
-  duration?: number;
+  duration: number;
   warmUp: number;
   rounds: number;
   endpoints?: number;
-  assets: number;
-  segments: number;
   batch?: number;
   concurrency?: number;
   rate?: number;
-  receiverLatency: number;
-  stack?: true;
   split?: true;
   apis: number;
   workers: number;
@@ -76,21 +59,16 @@ interface Options {
 }
 
 async function run(named: string[], options: Options): Promise<void> {
-  if (options.stack && (options.split || options.apis > 1))
-    program.error('--stack sets its own processes: leave out --split and --apis', { exitCode: 2 });
   const report: Report = { ...beginRunRecord(), results: [] };
   const out = await resultsFolder(report, options.out);
   const chosen = choose(named).map((scenario) => changed(scenario, options));
-  const theatreOptions: TheatreOptions = {
-    production: options.stack ?? false,
+  const theatre = await startTheatre({
     split: options.split ?? false,
     apis: options.apis,
     workers: options.workers,
     profileDir: options.profile ? out : undefined,
     givenPids: options.pid,
-    receiverLatencyMs: options.receiverLatency,
-  };
-  const theatre = await startTheatre(theatreOptions);
+  });
   const stopped = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
   try {
@@ -100,9 +78,7 @@ async function run(named: string[], options: Options): Promise<void> {
       const result = await runScenario(scenario, theatre, {
         rounds: options.rounds,
         warmUpMs: options.warmUp * 1000,
-        durationMs: (options.duration ?? (options.long ? 60 : 10)) * 1000,
-        assets: options.assets,
-        segments: options.segments,
+        durationMs: options.duration * 1000,
         stopped: stopped.signal,
         onRound: () => process.stderr.write('.'),
       });
@@ -114,14 +90,12 @@ async function run(named: string[], options: Options): Promise<void> {
   }
   await writeFile(join(out, 'results.json'), `${JSON.stringify(report, null, 1)}\n`);
   await writeFile(join(out, 'results.md'), `${markdown(report)}\n`);
-  for (const [name, svg] of charts(report)) await writeFile(join(out, name), svg);
-  console.log(`${markdown(report)}\n\nResults and pictures: ${out}`);
+  console.log(`${markdown(report)}\n\nResults: ${out}`);
 }
 
 function choose(named: readonly string[]): Scenario[] {
   if (named.length === 0) return [...scenarios];
-  return named.flatMap((name): readonly Scenario[] => {
-    if (name === 'curve') return curve;
+  return named.flatMap((name) => {
     const scenario = scenarios.find((s) => s.name === name);
     if (!scenario) program.error(`unknown scenario ${name}; there are: ${names.join(', ')}`, { exitCode: 2 });
     return scenario ? [scenario] : [];
@@ -133,8 +107,7 @@ function changed(scenario: Scenario, options: Options): Scenario {
   return {
     ...scenario,
     endpoints: options.endpoints ?? scenario.endpoints,
-    // The client makes its own batches.
-    batchSize: scenario.throughClient ? 1 : (options.batch ?? scenario.batchSize),
+    batchSize: options.batch ?? scenario.batchSize,
     pace: options.rate
       ? { kind: 'rate', requestsPerSecond: options.rate }
       : options.concurrency

@@ -2,11 +2,9 @@ import { type Accounting, account, type Delivery } from './accounting.js';
 import type { Child } from './child.js';
 import { drain, type Receiver } from './drain.js';
 import type { FromPublisher, Job, Published, ToPublisher } from './jobs.js';
-import { monotonicMs } from './monotonicMs.js';
 import { percentile } from './percentile.js';
-import { type Pids, type Usages, usageOf } from './processUsage.js';
+import { monotonicMs, type Pids, type Usages, usageOf } from './processUsage.js';
 import { settle } from './settle.js';
-import { downTurnsMs, isDownTurn } from './turns.js';
 
 export type Publisher = Child<ToPublisher, FromPublisher>;
 
@@ -14,22 +12,6 @@ export interface Latency {
   p50: number;
   p99: number;
   max: number;
-}
-
-/** One second of a round. */
-export interface Second {
-  second: number;
-  perSecond: number;
-  p50: number;
-  p99: number;
-}
-
-/** Arrivals in a window, or in some of its seconds. */
-export interface Load {
-  /** Arrivals at the receiver. */
-  perSecond: number;
-  /** From sent (or due) to arrived, for events sent in the window, even if they arrived after it. */
-  latency: Latency;
 }
 
 /** One round of one scenario. Times in ms. */
@@ -40,9 +22,11 @@ export interface Round {
   /** From sent (or due) to answered. */
   answer: Latency;
   /** Deliveries in the window; absent if the scenario delivers nothing. */
-  delivery?: Load & {
-    /** The turns with all endpoints up, if one endpoint is down in the others. `perSecond` and `latency` are then those of the others. */
-    allUp?: Load;
+  delivery?: {
+    /** Arrivals at the receiver. */
+    perSecond: number;
+    /** From sent (or due) to arrived, for events sent in the window, even if they arrived after it. */
+    latency: Latency;
     accounting: Omit<Accounting, 'deliveries'>;
     /** Notifications whose first POST the receiver refused. */
     refused?: { count: number; latency: Latency };
@@ -57,7 +41,6 @@ export interface Round {
   cpuShare: Record<string, number>;
   /** Memory at the end of the window. */
   rssMb: Record<string, number>;
-  timeline: Second[];
   refusals: Record<string, number>;
   givenUp: number;
   oddity?: string;
@@ -70,10 +53,6 @@ export interface MeasureOptions {
   first?: 'settle' | 'nothing';
   /** The divisor of CPU time: arrived notifications, or answered requests (the default without a receiver). */
   unit?: 'arrived' | 'answered';
-  /** Called after the end of sending, before the wait for missing notifications. */
-  whenSent?: () => Promise<void>;
-  /** How long it waits for duplicates once everything has arrived; 500 by default. */
-  quietMs?: number;
 }
 
 /** Runs one job, waits until its notifications have arrived, and accounts for its events. */
@@ -97,8 +76,7 @@ export async function measure(
   const answered = countBetween(published.answers.answeredAt, before.at, after.at);
   if (receiver === undefined) return { ...basics(published, before, after, answered), unsettled };
 
-  await options.whenSent?.();
-  const arrivals = await drain(receiver, published.events, options.quietMs);
+  const arrivals = await drain(receiver, published.events);
   const { deliveries, ...rest } = account(published.events, arrivals);
   const arrivedAt = deliveries.map((d) => d.arrivedAt);
   const inWindow = deliveries.filter((d) => d.acceptedAt >= published.from && d.acceptedAt < published.to);
@@ -111,38 +89,14 @@ export async function measure(
     ),
     unsettled,
     delivery: {
-      ...loads(job.request, inWindow, arrivedAt, published),
+      perSecond: countBetween(arrivedAt, published.from, published.to) / seconds(published),
+      latency: latency(inWindow.map((d) => d.arrivedAt - d.acceptedAt)),
       accounting: rest,
       ...refusedAtFirst(inWindow, arrivals.refused),
       mostInFlight: arrivals.mostInFlight,
       drainedAfterMs: Math.max(0, arrivedAt.reduce((a, b) => Math.max(a, b), 0) - published.to),
     },
-    timeline: timeline(
-      inWindow.map((d) => ({ at: d.acceptedAt, ms: d.arrivedAt - d.acceptedAt })),
-      arrivedAt,
-      published,
-    ),
   };
-}
-
-function loads(
-  request: Job['request'],
-  inWindow: readonly Delivery[],
-  arrivedAt: readonly number[],
-  { from, to }: Published,
-): Load & { allUp?: Load } {
-  const load = (isIts: (ms: number) => boolean, ms: number): Load => {
-    const arrived = arrivedAt.filter((at) => isIts(at - from));
-    const sent = inWindow.filter((d) => isIts(d.acceptedAt - from));
-    return {
-      perSecond: countBetween(arrived, from, to) / (ms / 1000),
-      latency: latency(sent.map((d) => d.arrivedAt - d.acceptedAt)),
-    };
-  };
-  const takesTurns = request.kind === 'events' && request.downClientToken !== undefined;
-  if (!takesTurns) return load(() => true, to - from);
-  const downMs = downTurnsMs(to - from);
-  return { ...load(isDownTurn, downMs), allUp: load((ms) => !isDownTurn(ms), to - from - downMs) };
 }
 
 function refusedAtFirst(inWindow: readonly Delivery[], ids: readonly string[]) {
@@ -167,22 +121,24 @@ function basics(
   const sent = at
     .map((sentAt, i) => ({ at: sentAt, ms: (answeredAt[i] ?? 0) - sentAt }))
     .filter((r) => r.at >= published.from && r.at < published.to);
-  const seconds = (published.to - published.from) / 1000;
   const cpuMs = (name: string) => (after.usages[name]?.cpuMs ?? 0) - (before.usages[name]?.cpuMs ?? 0);
   const each = (value: (name: string) => number) =>
     Object.fromEntries(Object.keys(after.usages).map((name) => [name, value(name)]));
   return {
-    seconds,
-    requestsPerSecond: countBetween(answeredAt, published.from, published.to) / seconds,
+    seconds: seconds(published),
+    requestsPerSecond: countBetween(answeredAt, published.from, published.to) / seconds(published),
     answer: latency(sent.map((r) => r.ms)),
     cpuMsPerUnit: each((name) => cpuMs(name) / units),
     cpuShare: each((name) => cpuMs(name) / (after.at - before.at)),
     rssMb: each((name) => (after.usages[name]?.rssBytes ?? 0) / 2 ** 20),
-    timeline: timeline(sent, answeredAt, published),
     refusals: published.refusals,
     givenUp: published.givenUp,
     ...(published.oddity === undefined ? {} : { oddity: published.oddity }),
   };
+}
+
+function seconds({ from, to }: Published): number {
+  return (to - from) / 1000;
 }
 
 function countBetween(times: readonly number[], from: number, to: number): number {
@@ -194,21 +150,19 @@ function latency(values: number[]): Latency {
   return { p50: percentile(sorted, 0.5), p99: percentile(sorted, 0.99), max: percentile(sorted, 1) };
 }
 
-function timeline(
-  sent: readonly { at: number; ms: number }[],
-  done: readonly number[],
-  { from, to }: Published,
-): Second[] {
-  const seconds = Math.max(1, Math.floor((to - from) / 1000));
-  const latencies: number[][] = Array.from({ length: seconds }, () => []);
-  const counts = new Array<number>(seconds).fill(0);
-  for (const { at, ms } of sent) latencies[Math.floor((at - from) / 1000)]?.push(ms);
-  for (const at of done) {
-    const second = Math.floor((at - from) / 1000);
-    if (at >= from && second < seconds) counts[second] = (counts[second] ?? 0) + 1;
-  }
-  return latencies.map((ms, second) => {
-    const { p50, p99 } = latency(ms);
-    return { second, perSecond: counts[second] ?? 0, p50, p99 };
-  });
+/** The benchmark's own processes. */
+const bystanders = ['publisher', 'receiver'];
+
+/** Returns the CPU time (ms) for each unit, without the benchmark's own processes. */
+export function cpuMsPerUnit(round: Round): number {
+  return sumOfService(round.cpuMsPerUnit);
+}
+
+/** Returns the cores in use, without the benchmark's own processes. */
+export function coresInUse(round: Round): number {
+  return sumOfService(round.cpuShare);
+}
+
+function sumOfService(byProcess: Readonly<Record<string, number>>): number {
+  return Object.entries(byProcess).reduce((sum, [name, n]) => (bystanders.includes(name) ? sum : sum + n), 0);
 }

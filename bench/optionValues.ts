@@ -8,13 +8,6 @@ export function positive(text: string): number {
   return value;
 }
 
-/** Parses an option's value. @throws InvalidArgumentError */
-export function zeroOrMore(text: string): number {
-  const value = Number(text);
-  if (!(value >= 0) || text === '') throw new InvalidArgumentError('must be a number, 0 or more');
-  return value;
-}
-
 /** Adds one `<name>=<pid>` to those before it. @throws InvalidArgumentError */
 export function pidOption(text: string, before: Pids): Pids {
   const [name, pid] = text.split('=');

@@ -50,3 +50,11 @@ export type Usages = Record<string, ProcessUsage>;
 export function usageOf(pids: Pids): Usages {
   return Object.fromEntries(Object.entries(pids).map(([name, pid]) => [name, processUsage(pid)]));
 }
+
+/**
+ * Returns milliseconds of the machine's monotonic clock, with fractions. On Linux and macOS all processes share this
+ * clock, so times of the publisher and of the receiver can be subtracted.
+ */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}

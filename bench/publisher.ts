@@ -4,9 +4,8 @@
  * (no coordinated omission).
  */
 import { Pool } from 'undici';
-import { EnrichmentsClient, EventNotAccepted } from '../clients/node/src/client.js';
 import type { FromPublisher, Job, Pace, Published, ToPublisher } from './jobs.js';
-import { monotonicMs } from './monotonicMs.js';
+import { monotonicMs } from './processUsage.js';
 import { type Outgoing, type RequestSource, requestSource } from './requestSource.js';
 
 process.on('message', async (message: ToPublisher) => {
@@ -19,7 +18,7 @@ async function publish(job: Job): Promise<Published> {
   const pools = job.baseUrls.map((url) => new Pool(url, { connections: job.connections, pipelining: 1 }));
   const start = monotonicMs();
   const from = start + job.warmUpMs;
-  const source = requestSource(job.request, () => monotonicMs() - from);
+  const source = requestSource(job.request);
   const end = from + job.durationMs;
   const published: Published = {
     from,
@@ -31,11 +30,8 @@ async function publish(job: Job): Promise<Published> {
   };
   setTimeout(() => tell({ kind: 'measuring' }), job.warmUpMs);
   const measured = setTimeout(() => tell({ kind: 'measured' }), job.warmUpMs + job.durationMs);
-  const client = job.through && new EnrichmentsClient({ url: job.baseUrls[0] ?? '', ...job.through });
-  const giveUp = setTimeout(() => void client?.close(0), job.warmUpMs + job.durationMs + patienceMs);
   let sent = 0;
   const send = async (outgoing: Outgoing, at: number) => {
-    if (client) return await sendThrough(client, outgoing, at, published);
     const pool = pools[sent++ % pools.length];
     if (pool) await sendUntilTaken(pool, outgoing, at, end, published);
   };
@@ -47,8 +43,6 @@ async function publish(job: Job): Promise<Published> {
     published.to = now;
     tell({ kind: 'measured' });
   }
-  clearTimeout(giveUp);
-  await client?.close();
   for (const pool of pools) await pool.close();
   return published;
 }
@@ -128,24 +122,6 @@ async function sendUntilTaken(
       return;
     }
     await new Promise((resolve) => setTimeout(resolve, waitMs));
-  }
-}
-
-/** Sends one event through the client. The client itself repeats it after 503, so 503s are not counted. */
-async function sendThrough(
-  client: EnrichmentsClient,
-  outgoing: Outgoing,
-  at: number,
-  published: Published,
-): Promise<void> {
-  if (outgoing.event === undefined) throw new Error('only single events go through the client');
-  try {
-    take(published, outgoing, JSON.stringify(await client.send(outgoing.event)), at);
-  } catch (err) {
-    if (!(err instanceof EventNotAccepted)) throw err;
-    count(published, err.code);
-    published.oddity ??= `${err.code} ${err.message}`;
-    published.givenUp++;
   }
 }
 

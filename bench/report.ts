@@ -1,7 +1,6 @@
-import type { Load, Round } from './measure.js';
+import { cpuMsPerUnit, type Round } from './measure.js';
 import { spread } from './percentile.js';
 import { type RunRecord, runRecordLine } from './runRecord.js';
-import { cpuMsPerUnit } from './serviceCpu.js';
 
 /** All rounds of one scenario; `beside` is the yardstick, measured in turn with it. */
 export interface ScenarioResult {
@@ -28,7 +27,7 @@ export function resultTables(results: readonly ScenarioResult[]): string[] {
   const requests = results.filter((r) => !r.rounds.some((round) => round.delivery));
   const all = [...events, ...requests];
   return [
-    ...(events.length ? [deliveryTable(events), ...oneDownLine(events)] : []),
+    ...(events.length ? [deliveryTable(events)] : []),
     ...(requests.length ? [requestTable(requests)] : []),
     ...(all.length ? [cpuTable(all), memoryTable(all), wrongTable(all)] : []),
   ];
@@ -59,21 +58,6 @@ function deliveryTable(results: readonly ScenarioResult[]): string {
       over(r.rounds, (x) => x.answer.p99),
     ]),
   );
-}
-
-/** Writes how much one client that is down affects the others. */
-function oneDownLine(results: readonly ScenarioResult[]): string[] {
-  return results
-    .filter((r) => r.rounds.some((x) => x.delivery?.allUp))
-    .map(({ name, rounds }) => {
-      const allUp = (value: (load: Load) => number) =>
-        over(rounds, ({ delivery }) => delivery?.allUp && value(delivery.allUp));
-      const ratio = (value: (load: Load) => number) =>
-        over(rounds, ({ delivery }) => delivery?.allUp && value(delivery) / value(delivery.allUp));
-      const perSecond = (load: Load) => load.perSecond;
-      const p99 = (load: Load) => load.latency.p99;
-      return `Healthy clients beside one that is down (\`${name}\`, against the seconds between with all of them up: ${allUp(perSecond)} delivered/s, p99 ${allUp(p99)}): ${ratio(perSecond)} of the throughput, though only four of five events are theirs; ${ratio(p99)} of the p99.`;
-    });
 }
 
 function requestTable(results: readonly ScenarioResult[]): string {
@@ -144,7 +128,6 @@ function wrongTable(results: readonly ScenarioResult[]): string {
       'duplicates',
       'superseded',
       'unannounced',
-      'owed to the endpoint that is down',
       'refusals',
       'given up',
       'rounds begun unsettled',
@@ -156,7 +139,6 @@ function wrongTable(results: readonly ScenarioResult[]): string {
       sum(r.rounds, (x) => x.delivery?.accounting.duplicates),
       sum(r.rounds, (x) => x.delivery?.accounting.superseded),
       sum(r.rounds, (x) => x.delivery?.accounting.unannounced),
-      sum(r.rounds, (x) => x.delivery?.accounting.down),
       refusals(r.rounds),
       sum(r.rounds, (x) => x.givenUp),
       sum(r.rounds, (x) => (x.unsettled ? 1 : 0)),

@@ -1,12 +1,8 @@
 import type { Dispatcher } from 'undici';
-import type { EnrichmentEvent } from '../clients/node/src/client.js';
-import type { EventsRequest, Job, PublishedEvents, RegistrationRequest, TokenRequest } from './jobs.js';
-import { isDownTurn } from './turns.js';
+import type { EventsRequest, Job, PublishedEvents, TokenRequest } from './jobs.js';
 
 export interface Outgoing {
   request: Dispatcher.RequestOptions;
-  /** The event of a request with a single event. */
-  event?: EnrichmentEvent;
   /** Reads the answer's body; returns a text for each event with an unexpected result. */
   onSuccess(body: string, at: number): string[];
 }
@@ -18,44 +14,31 @@ export interface RequestSource {
   events: PublishedEvents;
 }
 
-/**
- * Makes the requests of a job, one after the other.
- * @param sinceFrom ms since the measured window began
- */
-export function requestSource(request: Job['request'], sinceFrom: () => number): RequestSource {
+/** Makes the requests of a job, one after the other. */
+export function requestSource(request: Job['request']): RequestSource {
   switch (request.kind) {
     case 'events':
-      return eventRequests(request, sinceFrom);
+      return eventRequests(request);
     case 'token':
       return tokenRequests(request);
-    case 'registration':
-      return registrationRequests(request);
   }
 }
 
-const noEvents = (): PublishedEvents => ({ notificationIds: [], at: [], down: [], assets: [] });
+const noEvents = (): PublishedEvents => ({ notificationIds: [], at: [], assets: [] });
 
-/** One event in five goes to the endpoint that is down, if there is one. */
-const downShare = 5;
-
-function eventRequests(options: EventsRequest, sinceFrom: () => number): RequestSource {
+function eventRequests(options: EventsRequest): RequestSource {
   const events: PublishedEvents = noEvents();
   const headers = {
     'content-type': 'application/json',
     authorization: `Bearer ${options.accessToken}`,
   };
   let made = 0;
-  const nextEvent = () => {
-    const n = made++;
-    const event = eventAt(options, n);
-    const down = options.downClientToken !== undefined && n % downShare === 0 && isDownTurn(sinceFrom());
-    return { down, event: down ? { ...event, client_token: options.downClientToken ?? '' } : event };
-  };
+  const nextEvent = () => eventAt(options, made++);
   const expected = options.known === undefined ? 'queued' : 'none';
   const take = (
     result: { notification?: string; notification_id?: string },
     at: number,
-    { down, event }: ReturnType<typeof nextEvent>,
+    event: ReturnType<typeof nextEvent>,
   ) => {
     if (result.notification !== expected) {
       return [`not ${expected}: ${JSON.stringify(result).slice(0, 300)}`];
@@ -63,7 +46,6 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
     if (result.notification_id === undefined) return [];
     events.notificationIds.push(result.notification_id);
     events.at.push(at);
-    events.down.push(down);
     events.assets.push(assetText(event.client_token, event.platform_id));
     return [];
   };
@@ -77,9 +59,8 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
         path: '/enrichments',
         method: 'POST',
         headers,
-        body: JSON.stringify(single ? single.event : { events: batch.map(({ event }) => event) }),
+        body: JSON.stringify(single ?? { events: batch }),
       },
-      ...(single && { event: single.event }),
       onSuccess: (body, at) => {
         const answer = JSON.parse(body);
         if (single) return take(answer, at, single);
@@ -91,7 +72,7 @@ function eventRequests(options: EventsRequest, sinceFrom: () => number): Request
 }
 
 /** Writes an asset like `Arrivals.assets`, for a client with the URL `<receiver>/<client token>`. */
-export function assetText(clientToken: string, platformId: string): string {
+function assetText(clientToken: string, platformId: string): string {
   return `/${clientToken} {"event":"asset-update","platform_id":"${platformId}"}`;
 }
 
@@ -109,51 +90,23 @@ export function eventAt(options: EventsRequest, n: number) {
   };
 }
 
-function tokenRequests(options: TokenRequest): RequestSource {
-  const bodies = options.accounts.map(({ clientId, clientSecret }) =>
-    new URLSearchParams({
+function tokenRequests({ account, scope }: TokenRequest): RequestSource {
+  const request = {
+    path: '/oauth/access_token',
+    method: 'POST' as const,
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({
       grant_type: 'none',
-      client_id: clientId,
-      client_secret: clientSecret,
-      scope: options.scope,
+      client_id: account.clientId,
+      client_secret: account.clientSecret,
+      scope,
     }).toString(),
-  );
-  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
-  let made = 0;
+  };
   return {
     events: noEvents(),
     next: () => ({
-      request: {
-        path: '/oauth/access_token',
-        method: 'POST',
-        headers,
-        body: bodies[made++ % bodies.length] ?? '',
-      },
+      request,
       onSuccess: (body) => (body.includes('"access_token"') ? [] : [`no token: ${body.slice(0, 300)}`]),
     }),
-  };
-}
-
-function registrationRequests(options: RegistrationRequest): RequestSource {
-  let made = 0;
-  return {
-    events: noEvents(),
-    next: () => {
-      const clientToken = options.clientTokens[made++];
-      if (clientToken === undefined) return undefined;
-      const query = new URLSearchParams({
-        client_token: clientToken,
-        url: `${options.receiverUrl}/${clientToken}`,
-      });
-      return {
-        request: {
-          path: `/register_push_notifications?${query}`,
-          method: 'POST',
-          headers: { authorization: `Bearer ${options.accessToken}` },
-        },
-        onSuccess: (body) =>
-          body.includes('"success":true') ? [] : [`not registered: ${body.slice(0, 300)}`],
-      };
-    },
   };
 }

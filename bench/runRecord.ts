@@ -1,13 +1,24 @@
+import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
+import { availableParallelism, loadavg, release, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { projectDir } from '../src/operator/running/projectDir.js';
-import { describeMachine, type Machine } from './machine.js';
 
 /** Time, command and machine of a run. */
 export interface RunRecord {
   startedAt: string;
   command: string;
   machine: Machine;
+}
+
+interface Machine {
+  cpu: string;
+  cores: number;
+  memoryGb: number;
+  kernel: string;
+  node: string;
+  /** Load average of the minute before the run, caused by other processes. */
+  loadBefore: number;
 }
 
 export function beginRunRecord(): RunRecord {
@@ -28,4 +39,15 @@ export async function resultsFolder(record: RunRecord, named?: string): Promise<
   const folder = named ?? join(projectDir, 'bench/results', record.startedAt.replaceAll(/[:.]/g, '-'));
   await mkdir(folder, { recursive: true });
   return folder;
+}
+
+function describeMachine(): Machine {
+  return {
+    cpu: /^model name\s*:\s*(.+)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? 'unknown',
+    cores: availableParallelism(),
+    memoryGb: Math.round(totalmem() / 2 ** 30),
+    kernel: release(),
+    node: process.version,
+    loadBefore: loadavg()[0] ?? 0,
+  };
 }

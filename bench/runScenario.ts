@@ -1,16 +1,50 @@
-import { freePort } from '../local/ports.js';
-import type { Job } from './jobs.js';
+import type { Job, Pace } from './jobs.js';
 import { measure, type Round } from './measure.js';
 import type { ScenarioResult } from './report.js';
-import type { EventsScenario, Scenario } from './scenarios.js';
 import type { Theatre } from './theatre.js';
+
+export interface EventsScenario {
+  kind: 'events';
+  name: string;
+  pace: Pace;
+  batchSize: number;
+  endpoints: number;
+}
+
+export interface TokensScenario {
+  kind: 'tokens';
+  name: string;
+  publishers: number;
+}
+
+export type Scenario = EventsScenario | TokensScenario;
+
+const events = (name: string, pace: Pace, batchSize = 1): EventsScenario => ({
+  kind: 'events',
+  name,
+  pace,
+  batchSize,
+  endpoints: 50,
+});
+
+const publishers = (n: number): Pace => ({ kind: 'concurrency', publishers: n });
+const perSecond = (n: number): Pace => ({ kind: 'rate', requestsPerSecond: n });
+
+/** The scenarios of `npm run bench` if none is named, in this order. */
+export const scenarios: readonly Scenario[] = [
+  { kind: 'tokens', name: 'tokens', publishers: 64 },
+  events('single-64', publishers(64)),
+  events('single-256', publishers(256)),
+  events('batch-100', publishers(8), 100),
+  events('rate-10', perSecond(10)),
+  events('rate-100', perSecond(100)),
+  events('rate-400', perSecond(400)),
+];
 
 export interface RoundOptions {
   rounds: number;
   warmUpMs: number;
   durationMs: number;
-  assets: number;
-  segments: number;
   /** After an abort no further round begins. */
   stopped: AbortSignal;
   onRound: () => void;
@@ -22,14 +56,9 @@ export function runScenario(
   theatre: Theatre,
   options: RoundOptions,
 ): Promise<ScenarioResult> {
-  switch (scenario.kind) {
-    case 'events':
-      return runEvents(scenario, theatre, options);
-    case 'tokens':
-      return runTokens(scenario, theatre, options);
-    case 'registrations':
-      return runRegistrations(scenario, theatre, options);
-  }
+  return scenario.kind === 'events'
+    ? runEvents(scenario, theatre, options)
+    : runTokens(scenario, theatre, options);
 }
 
 /** Enough connections, so that no request at a fixed rate waits for one. */
@@ -43,9 +72,6 @@ async function runEvents(
   const { cast, stack, publisher, receiver, pids } = theatre;
   const { pace, batchSize, endpoints } = scenario;
   const clientTokens = await cast.newRegisteredClients(endpoints, theatre.receiverUrl);
-  const down = scenario.oneDown
-    ? await cast.newRegisteredClients(1, `http://127.0.0.1:${await freePort()}`)
-    : [];
   const rounds = await repeat(options, (round) =>
     measure(
       {
@@ -54,15 +80,13 @@ async function runEvents(
         pace,
         warmUpMs: options.warmUpMs,
         durationMs: options.durationMs,
-        ...(scenario.throughClient && { through: cast.platform }),
         request: {
           kind: 'events',
           accessToken: cast.platform.accessToken,
           clientTokens,
-          ...(down[0] === undefined ? {} : { downClientToken: down[0] }),
           batchSize,
-          segments: options.segments,
-          assets: options.assets,
+          segments: 3,
+          assets: 0,
           round: `${scenario.name}-${round}`,
         },
       },
@@ -73,14 +97,12 @@ async function runEvents(
   );
   const load =
     pace.kind === 'concurrency' ? `${pace.publishers} publishers` : `${pace.requestsPerSecond} requests/s`;
-  const single = scenario.throughClient ? 'single events through clients/node' : 'single events';
-  const size = batchSize === 1 ? single : `batches of ${batchSize}`;
-  const sick = scenario.oneDown ? ', in every other second one more refuses and gets a fifth' : '';
-  return { name: scenario.name, what: `${size}, ${load}, ${endpoints} endpoints${sick}`, rounds };
+  const size = batchSize === 1 ? 'single events' : `batches of ${batchSize}`;
+  return { name: scenario.name, what: `${size}, ${load}, ${endpoints} endpoints`, rounds };
 }
 
 async function runTokens(
-  scenario: Extract<Scenario, { kind: 'tokens' }>,
+  scenario: TokensScenario,
   theatre: Theatre,
   options: RoundOptions,
 ): Promise<ScenarioResult> {
@@ -91,7 +113,7 @@ async function runTokens(
     pace: { kind: 'concurrency', publishers: scenario.publishers },
     warmUpMs: options.warmUpMs,
     durationMs: options.durationMs,
-    request: { kind: 'token', accounts: [cast.publisher], scope: 'push_notifications' },
+    request: { kind: 'token', account: cast.publisher, scope: 'push_notifications' },
   });
   const bareRounds: Round[] = [];
   const barePids = { 'bare Koa': bareKoa.pid, redis: pids.redis, publisher: publisher.pid };
@@ -104,42 +126,6 @@ async function runTokens(
     what: `POST /oauth/access_token, ${scenario.publishers} at a time`,
     rounds,
     beside: { what: 'bare Koa endpoint with one Redis SET, in turn', rounds: bareRounds },
-  };
-}
-
-/** Clients for one round, which ends after the last: some seconds. */
-const registrationsPerRound = 3000;
-
-async function runRegistrations(
-  scenario: Extract<Scenario, { kind: 'registrations' }>,
-  theatre: Theatre,
-  options: RoundOptions,
-): Promise<ScenarioResult> {
-  const { cast, stack, publisher, pids } = theatre;
-  const rounds = await repeat(options, async () =>
-    measure(
-      {
-        baseUrls: stack.baseUrls,
-        connections: scenario.publishers,
-        pace: { kind: 'concurrency', publishers: scenario.publishers },
-        warmUpMs: 0,
-        durationMs: options.durationMs,
-        request: {
-          kind: 'registration',
-          accessToken: cast.publisher.accessToken,
-          clientTokens: await cast.newClients(registrationsPerRound),
-          receiverUrl: theatre.receiverUrl,
-        },
-      },
-      publisher,
-      undefined,
-      pids,
-    ),
-  );
-  return {
-    name: scenario.name,
-    what: `POST /register_push_notifications, ${scenario.publishers} at a time, ${registrationsPerRound} clients or the round's time`,
-    rounds,
   };
 }
 

@@ -1,5 +1,4 @@
-import { monotonicMs } from './monotonicMs.js';
-import { type Pids, usageOf } from './processUsage.js';
+import { monotonicMs, type Pids, usageOf } from './processUsage.js';
 
 /** Share of one core of the service and its servers together: a little more than they use without work. */
 const idleShare = 0.15;

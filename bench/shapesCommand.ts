@@ -81,7 +81,7 @@ async function measureShapes(chosen: readonly Shape[], options: Options, out: st
     warmUpMs: options.warmUp * 1000,
     durationMs: options.duration * 1000,
     stopped: stopped.signal,
-    theatre: { split: false, receiverLatencyMs: 0, givenPids: options.pid, profileDir },
+    theatre: { split: false, givenPids: options.pid, profileDir },
   };
   const started = stopList();
   try {

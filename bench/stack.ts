@@ -1,36 +1,28 @@
-import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { answersOk } from '../local/answersOk.js';
 import { type Child, startChild, waitUntilReady } from '../local/child.js';
 import { nodeFlags } from '../local/nodeFlags.js';
 import { freePort } from '../local/ports.js';
+import { type RedisServer, startRedis } from '../local/redis.js';
+import { startTemporal, type TemporalServer } from '../local/temporal.js';
 import { readConfig } from '../src/config.js';
 import { createLogger } from '../src/log.js';
 import { projectDir } from '../src/operator/running/projectDir.js';
 import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.js';
-import { createDataFolder } from './dataFolder.js';
 import type { Pids } from './processUsage.js';
-import { startProductionServers, startServers } from './servers.js';
-import { stopList } from './stopList.js';
+import { type StopList, stopList } from './stopList.js';
 
 export interface StackOptions {
-  /** On the servers of `npm run stack`: two processes of API and worker in one behind a balancer. */
-  production?: boolean;
   /** API and worker as two processes instead of one. */
   split: boolean;
   /** With `split`: how many workers; 1 by default. */
   workers?: number;
   /** How many processes answer requests in turn: APIs with `split`, else processes of `all`. 1 by default. */
   apis?: number;
-  /** Settings of the service other than its defaults. */
-  settings?: Record<string, string>;
-  /** Added to the command line of Redis, if the benchmark starts it. */
-  redisArgs?: readonly string[];
   /** The folder for CPU profiles of the service's processes. */
   profileDir?: string | undefined;
   /** Process ids of the servers of REDIS_URL and TEMPORAL_ADDRESS, whose usage is counted too. */
@@ -43,20 +35,10 @@ export interface Stack {
   baseUrl: string;
   /** The URLs of all of them. */
   baseUrls: string[];
-  /** The URL of the first one's metrics. */
-  adminUrl: string;
   redisUrl: string;
-  temporalAddress: string;
-  taskQueue: string;
   db: Db;
   secretBox: SecretBox;
   pids: Pids;
-  /** The folder of the servers' data, a folder for each. */
-  dataDir: string;
-  /** Kills one of the service's processes with SIGKILL, by its name in `pids`; resolves once its replacement is ready. */
-  kill(name: string): Promise<void>;
-  /** Runs an operator command. @throws if it is refused */
-  operate(...command: string[]): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -67,20 +49,18 @@ export interface Stack {
 export async function startStack(options: StackOptions): Promise<Stack> {
   const main = join(projectDir, 'dist/src/main.js');
   if (!existsSync(main)) throw new Error('dist/ is missing: run `npm run build` first');
-  const dir = await createDataFolder();
+  // On the project's disk: on a temporary file system a flush would cost nothing.
+  const dataDir = join(projectDir, '.data');
+  await mkdir(dataDir, { recursive: true });
+  const dir = await mkdtemp(join(dataDir, `bench-${process.pid}-`));
   const started = stopList();
   started.add({ stop: () => rm(dir, { recursive: true, force: true }) });
   try {
-    const servers = await (options.production ? startProductionServers : startServers)(
-      dir,
-      options.redisArgs ?? [],
-    );
-    started.add(servers);
-    const { redis, temporal } = servers;
+    const { redis, temporal } = await startServers(dir, started);
 
     const workers = options.split ? (options.workers ?? 1) : 0;
     const freePorts = (count: number) => Promise.all(Array.from({ length: count }, () => freePort()));
-    const ports = await freePorts(options.production ? 2 : (options.apis ?? 1));
+    const ports = await freePorts(options.apis ?? 1);
     const adminPorts = await freePorts(ports.length);
     const workerAdminPorts = await freePorts(workers);
     const env = {
@@ -99,8 +79,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       // Each request is still checked against the limits.
       TOKEN_RATE_PER_SECOND: '1000000',
       ACCOUNT_RATE_PER_SECOND: '1000000',
-      ...(options.production ? { TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
-      ...options.settings,
     };
     const config = readConfig(env);
     const log = createLogger('warn', 'bench');
@@ -109,20 +87,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await waitForRedis(db, 10_000);
 
     const pids: Record<string, number> = {};
-    const kills = new Map<string, () => Promise<void>>();
     const start = async (name: string, role: string, url: string, own: NodeJS.ProcessEnv = {}) => {
-      const begin = () => startService(main, name, role, dir, options.profileDir, { ...env, ...own });
-      const ready = (one: Child) => waitUntilReady(one, () => answersOk(url), 30_000);
-      let service = await begin();
+      const service = await startService(main, name, role, dir, options.profileDir, { ...env, ...own });
       started.add({ stop: () => service.stop(60_000) });
-      kills.set(name, async () => {
-        process.kill(service.pid, 'SIGKILL');
-        await service.exited;
-        service = await begin();
-        await ready(service);
-      });
       pids[name] = service.pid;
-      await ready(service);
+      await waitUntilReady(service, () => answersOk(url), 30_000);
     };
     const nameOf = (kind: string, i: number, count: number) => (count === 1 ? kind : `${kind} ${i + 1}`);
     for (const [i, workerAdminPort] of workerAdminPorts.entries()) {
@@ -134,36 +103,36 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       const [kind, role] = options.split ? ['api', 'api'] : ['service', 'all'];
       await start(nameOf(kind, i, ports.length), role, `http://127.0.0.1:${port}/readyz`, own);
     }
-    const [one = 0, other = 0] = ports;
-    const balancerUrl = await servers.balance?.([one, other]);
-    Object.assign(pids, servers.pids);
-    const baseUrls = balancerUrl ? [balancerUrl] : ports.map((port) => `http://127.0.0.1:${port}`);
+    if (temporal) pids.temporal = temporal.pid;
+    if (redis) pids.redis = redis.pid;
+    const baseUrls = ports.map((port) => `http://127.0.0.1:${port}`);
     return {
       baseUrl: baseUrls[0] ?? '',
       baseUrls,
-      adminUrl: `http://127.0.0.1:${adminPorts[0]}`,
       redisUrl: config.REDIS_URL,
-      temporalAddress: config.TEMPORAL_ADDRESS,
-      taskQueue: config.TASK_QUEUE,
       db,
       secretBox: createSecretBox(config.SECRETS_KEY),
       pids: { ...pids, ...options.givenPids },
-      dataDir: dir,
-      async kill(name) {
-        const one = kills.get(name);
-        if (one === undefined) throw new Error(`there is no process ${name}`);
-        await one();
-      },
-      async operate(...command) {
-        const operator = join(projectDir, 'dist/src/operator/main.js');
-        await promisify(execFile)(process.execPath, [operator, ...command], { env, cwd: projectDir });
-      },
       stop: started.stop,
     };
   } catch (err) {
     await started.stop();
     throw err;
   }
+}
+
+/** Starts the servers of development, unless REDIS_URL or TEMPORAL_ADDRESS names another. */
+async function startServers(
+  dir: string,
+  started: StopList,
+): Promise<{ redis: RedisServer | undefined; temporal: TemporalServer | undefined }> {
+  const redis = process.env.REDIS_URL ? undefined : await startRedis({ dir: join(dir, 'redis') });
+  if (redis) started.add(redis);
+  const temporal = process.env.TEMPORAL_ADDRESS
+    ? undefined
+    : await startTemporal({ dir: join(dir, 'temporal') });
+  if (temporal) started.add(temporal);
+  return { redis, temporal };
 }
 
 function startService(

@@ -6,10 +6,6 @@ import type { Publisher } from './measure.js';
 import type { Pids } from './processUsage.js';
 import { type Stack, type StackOptions, startStack } from './stack.js';
 
-export interface TheatreOptions extends StackOptions {
-  receiverLatencyMs: number;
-}
-
 /** Everything that runs while it is measured. */
 export interface Theatre {
   stack: Stack;
@@ -24,7 +20,7 @@ export interface Theatre {
   stop(): Promise<void>;
 }
 
-export async function startTheatre(options: TheatreOptions): Promise<Theatre> {
+export async function startTheatre(options: StackOptions): Promise<Theatre> {
   const children: { stop(): Promise<void> }[] = [];
   const started = async <To extends object, From extends { kind: string }>(
     name: string,
@@ -46,10 +42,6 @@ export async function startTheatre(options: TheatreOptions): Promise<Theatre> {
       REDIS_URL: stack.redisUrl,
     });
     if (ready.kind !== 'ready') throw new Error('the receiver has no port');
-    receiver.send({
-      kind: 'behave',
-      behaviour: { latencyMs: options.receiverLatencyMs, closesConnections: false, refusesOneInTen: false },
-    });
     return {
       stack,
       cast: await createCast(stack),

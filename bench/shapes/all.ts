@@ -1,12 +1,9 @@
 import { burst } from './burst.js';
 import { callerShapes } from './callers.js';
 import { nothingNew } from './nothingNew.js';
-import { origin } from './origin.js';
-import { paused } from './paused.js';
 import { rateShapes } from './rates.js';
 import { receiverShapes } from './receivers.js';
 import { roleShapes } from './roles.js';
-import { sameAsset } from './sameAsset.js';
 import type { Shape } from './shape.js';
 
 /** All shapes, in the order of the table. */
@@ -14,9 +11,6 @@ export const shapes: readonly Shape[] = [
   ...callerShapes,
   ...rateShapes,
   burst,
-  origin,
-  paused,
-  sameAsset,
   nothingNew,
   ...receiverShapes,
   ...roleShapes,

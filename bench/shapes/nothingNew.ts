@@ -1,9 +1,10 @@
+import { request as send } from 'undici';
 import { eventAt } from '../requestSource.js';
-import { publishEvents } from '../studies/publishEvents.js';
 import { answeredPerSecond, deliveredPerSecond } from './quantity.js';
 import { medianText, ratios, type Side, wrongOf } from './row.js';
 import { callers, type Shape, usualClients } from './shape.js';
 import { jobOf } from './shapeStage.js';
+import type { Target } from './target.js';
 
 const batchSize = 100;
 const assetsOfEach = 20;
@@ -23,11 +24,8 @@ export const nothingNew: Shape = {
       'first',
     );
     if (request.kind !== 'events') throw new Error('a load has events');
-    await publishEvents(
-      { baseUrl: service.baseUrls[0] ?? '', accessToken: service.accessToken, batchSize, lanes: 2 },
-      usualClients * assetsOfEach,
-      (i) => ({ ...eventAt(request, i), notify: false }),
-    );
+    const events = Array.from({ length: usualClients * assetsOfEach }, (_, i) => eventAt(request, i));
+    await makeKnown(service, events);
     const { floor, single, batches } = await stage.inTurns({
       floor: stage.load(stage.floor, {
         pace: callers(64),
@@ -58,3 +56,23 @@ export const nothingNew: Shape = {
     ];
   },
 };
+
+/** Publishes events that make no notification. @throws if one is refused */
+async function makeKnown(
+  { baseUrls, accessToken }: Target,
+  events: readonly ReturnType<typeof eventAt>[],
+): Promise<void> {
+  for (let i = 0; i < events.length; i += batchSize) {
+    const batch = events.slice(i, i + batchSize).map((event) => ({ ...event, notify: false }));
+    const { statusCode, body } = await send(`${baseUrls[0]}/enrichments`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${accessToken}` },
+      body: JSON.stringify({ events: batch }),
+    });
+    const text = await body.text();
+    const results = statusCode === 202 ? (JSON.parse(text) as { results: { code?: string }[] }).results : [];
+    if (results.length !== batch.length || results.some(({ code }) => code !== undefined)) {
+      throw new Error(`not accepted: ${statusCode} ${text.slice(0, 300)}`);
+    }
+  }
+}

@@ -1,5 +1,4 @@
-import type { Round } from '../measure.js';
-import { coresInUse, cpuMsPerUnit } from '../serviceCpu.js';
+import { coresInUse, cpuMsPerUnit, type Round } from '../measure.js';
 
 /** One figure of a round. */
 export interface Quantity {

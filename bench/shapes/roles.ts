@@ -1,4 +1,4 @@
-import type { TheatreOptions } from '../theatre.js';
+import type { StackOptions } from '../stack.js';
 import { arrivalP99, cpuMs, deliveredPerSecond } from './quantity.js';
 import { quantityRow, ratioRow } from './row.js';
 import { callers, type Shape, usualClients } from './shape.js';
@@ -7,7 +7,7 @@ import { callers, type Shape, usualClients } from './shape.js';
 function otherProcesses(
   name: string,
   load: string,
-  options: Partial<TheatreOptions>,
+  options: Partial<StackOptions>,
   rateOfAll: number,
 ): Shape {
   return {

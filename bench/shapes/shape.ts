@@ -1,6 +1,6 @@
 import type { Pace, ReceiverBehaviour } from '../jobs.js';
 import type { MeasureOptions, Round } from '../measure.js';
-import type { TheatreOptions } from '../theatre.js';
+import type { StackOptions } from '../stack.js';
 import type { Row, Side } from './row.js';
 import type { Target } from './target.js';
 
@@ -38,12 +38,10 @@ export interface ShapeStage {
   service: Target;
   floor: Target;
   /** Starts one more service with its own servers; it ends with the shape. */
-  openBeside(options: Partial<TheatreOptions>): Promise<Target>;
+  openBeside(options: Partial<StackOptions>): Promise<Target>;
   load(target: Target, load: Load, options?: Omit<MeasureOptions, 'first'>): Variant;
   /** Measures the variants in turn, round by round, each after everything has settled. */
   inTurns<Name extends string>(variants: Record<Name, Variant>): Promise<Record<Name, Side>>;
-  /** Calls a function once for each round, each time after everything has settled. */
-  eachRound(what: (label: string) => Promise<void>): Promise<void>;
 }
 
 export const callers = (publishers: number): Pace => ({ kind: 'concurrency', publishers });

@@ -3,8 +3,9 @@ import { type MeasureOptions, measure, type Round } from '../measure.js';
 import type { ScenarioResult } from '../report.js';
 import { connectionsAtRate } from '../runScenario.js';
 import { settle } from '../settle.js';
+import type { StackOptions } from '../stack.js';
 import type { StopList } from '../stopList.js';
-import { startTheatre, type TheatreOptions } from '../theatre.js';
+import { startTheatre } from '../theatre.js';
 import type { Side } from './row.js';
 import type { Load, ShapeStage, Variant } from './shape.js';
 import { serviceIn, type Target } from './target.js';
@@ -15,7 +16,7 @@ export interface ShapeOptions {
   durationMs: number;
   /** After an abort no further round begins. */
   stopped: AbortSignal;
-  theatre: TheatreOptions;
+  theatre: StackOptions;
 }
 
 /** As in the other scenarios. */
@@ -39,14 +40,6 @@ export function shapeStage(
     let isSettled = true;
     for (const { pids } of all) isSettled = (await settle(pids)) && isSettled;
     return isSettled;
-  };
-
-  const eachRound = async (what: (label: string) => Promise<void>) => {
-    for (let n = 1; n <= options.rounds && !options.stopped.aborted; n++) {
-      await settled();
-      await what(`${shapeName}-${n}`);
-      process.stderr.write('.');
-    }
   };
 
   const inTurns = async <Name extends string>(variants: Record<Name, Variant>) => {
@@ -73,7 +66,6 @@ export function shapeStage(
     ...targets,
     load: (target, load, measureOptions) => variantOf(target, load, options, measureOptions),
     inTurns,
-    eachRound,
     openBeside: async (theatreOptions) => {
       const theatre = await startTheatre({ ...options.theatre, ...theatreOptions });
       started.add(theatre);

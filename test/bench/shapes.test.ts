@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import type { Round } from '../../bench/measure.js';
-import { isOneInTen } from '../../bench/oneInTen.js';
 import { eventAt } from '../../bench/requestSource.js';
 import { shapes } from '../../bench/shapes/all.js';
 import { deliveredPerSecond, perSecondOfAll } from '../../bench/shapes/quantity.js';
 import { smallestSteps } from '../../bench/shapes/rates.js';
 import { isReached, quantityRow, ratioRow, rowsMarkdown } from '../../bench/shapes/row.js';
-import { waitsMs } from '../../bench/shapes/sameAsset.js';
 import { jobOf } from '../../bench/shapes/shapeStage.js';
 
 describe('the benchmark’s shapes of load', () => {
@@ -118,26 +116,6 @@ describe('the benchmark’s shapes of load', () => {
       assert.equal(requestOf({ warmUpAtLeastMs: 6000 }).job.warmUpMs, 6000);
     });
   });
-
-  it('are refused by the id, always the same ones, if a receiver refuses one in ten', () => {
-    const ids = Array.from({ length: 10_000 }, (_, i) => `ntf_${i}`);
-    const refused = ids.filter(isOneInTen);
-    assert.ok(refused.length > 800 && refused.length < 1200, String(refused.length));
-    assert.ok(refused.every(isOneInTen));
-  });
-
-  it('count from the end of the first POST, for a second event of an asset sent during it', () => {
-    const waits = waitsMs(
-      { notificationIds: ['a1', 'b1', 'c1'] },
-      { notificationIds: ['a2', 'b2', 'c2'], at: [100, 100, 100] },
-      {
-        ids: ['a1', 'b1', 'a2', 'b2', 'c2'],
-        at: [10, 110, 320, 450, 120],
-        endedAt: [310, 410, 620, 750, 420],
-      },
-    );
-    assert.deepEqual(waits, [10]);
-  });
 });
 
 function round(
@@ -153,14 +131,13 @@ function round(
     delivery: {
       perSecond,
       latency: nothing,
-      accounting: { missing: 0, superseded: 0, duplicates: 0, unannounced: 0, down: 0, ...wrong },
+      accounting: { missing: 0, superseded: 0, duplicates: 0, unannounced: 0, ...wrong },
       mostInFlight: 1,
       drainedAfterMs,
     },
     cpuMsPerUnit: {},
     cpuShare: {},
     rssMb: {},
-    timeline: [],
     refusals: {},
     givenUp: 0,
     unsettled: false,

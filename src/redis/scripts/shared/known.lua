@@ -1,6 +1,6 @@
 -- Reads and writes the known segments of an asset: its claim number (4 bytes), the id of its last claim (16), and the
 -- fingerprints (6 each) of its first 256 segments. A set beside them, `known:<bucket>:<field>`, holds those of further
--- ones. A claim reads from it only its own segments, so its cost does not depend on their number (docs/benchmarks/studies/claims.md).
+-- ones. A claim reads from it only its own segments, so its cost does not depend on their number.
 -- Beyond 100,000 segments of one asset, random others of the set are removed: a forgotten segment is notified
 -- once more, and no new one is missed.
 -- include: client
