@@ -81,7 +81,6 @@ export const fields = {
    *   state           absent: waiting
    *   priority        absent: live
    *   group           name of the workflow that it shares; absent: it has its own
-   *   before          16 bytes: the id of the asset's previous claim; absent: this is the first, or of an older release
    *   by, reason      superseded by, not needed because of; why it failed
    *   attempts        JSON, one line each
    *   clock_since     the client's clock at the first failed attempt
@@ -93,7 +92,6 @@ export const fields = {
     'state',
     'priority',
     'group',
-    'before',
     'by',
     'reason',
     'ended_at',

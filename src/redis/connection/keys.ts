@@ -60,8 +60,6 @@ import { recordKeptDays } from '../../retentionSettings.js';
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   attempts-by:<hour>            hash: results of that hour's attempts, in 5-minute steps; 26 hours (attemptHistory.ts)
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
- *   beside:<asset>                set: ids of notifications that the chain of the asset's claims may not lead to; 14 days
- *                                 after the last of them ended (assetNotifications.ts)
  *
  * Recipients of notices, with `{account:<id>}:` or `{platform:}:` before each
  *   notices                       hash (fields.ts): the URL, and the results of its receiver
@@ -142,7 +140,6 @@ export function clientKeys(prefix: string, clientToken: string) {
     sendLimit: `${base}send-limit`,
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
-    beside: (platformId: string) => `${base}beside:${platformId}`,
     known: (bucket: string) => `${base}known:${bucket}`,
     knownBesides: `${base}known-beside`,
     /** The set of an asset with many segments; its field is bytes. */

@@ -1,8 +1,8 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
-
+import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
+import { runPipeline } from '../connection/pipeline.js';
 import { pageOfWaiting } from '../owed/waiting.js';
-import { notificationsOfAsset } from './assetNotifications.js';
 import { pageOfListed } from './listed.js';
 import type { NotificationState } from './notificationStates.js';
 import { type NotificationRecord, readRecords } from './notifications.js';
@@ -42,13 +42,13 @@ interface Entries {
   end?: Place;
 }
 
-/** Entries read in one step. */
-const entriesPerStep = 100;
-/** Bounds the work of one call if a filter matches little: 2,000 entries; the place then continues the list. */
-const piecesAtMost = 20;
+/** Entries read in one step, in less than a millisecond. */
+const entriesPerStep = 200;
+/** Bounds the work of one call if a filter matches little: 10,000 entries; the place then continues the list. */
+const piecesAtMost = 50;
 
 /**
- * Lists all waiting notifications; for one asset all that are kept; otherwise the newest 10,000.
+ * Lists all waiting notifications, or the newest 10,000; for one asset also the one that is owed, if it is older.
  * A page may be shorter than `limit`, even empty, while there is a `next`.
  */
 export async function listNotifications(
@@ -118,17 +118,27 @@ async function* entriesOfAsset(
   platformId: string,
   filter: NotificationFilter,
 ): AsyncGenerator<Entries> {
-  const all = await notificationsOfAsset(db, clientToken, platformId);
-  if (all === undefined) return yield* listedEntries(db, clientToken, filter);
-  const beginning = beginningOf(filter);
-  const left = all
-    .filter(({ place, state }) => isBehind(place, beginning) && (filter.state ?? state) === state)
-    .map(({ place }) => place);
-  for (let start = 0; start < left.length; start += entriesPerStep) {
-    const piece = left.slice(start, start + entriesPerStep);
-    const end = start + entriesPerStep < left.length ? piece.at(-1) : undefined;
-    yield { entries: piece.map(entryOf), ...(end && { end }) };
+  for await (const { entries, end } of listedEntries(db, clientToken, filter)) {
+    if (end !== undefined) yield { entries, end };
+    else {
+      const unlisted = await newestUnlisted(db, clientToken, platformId);
+      const follows = unlisted !== undefined && isBehind(unlisted, beginningOf(filter));
+      yield { entries: follows ? [...entries, entryOf(unlisted)] : entries };
+    }
   }
+}
+
+/** Returns the asset's newest notification if the list does not have it: it may still be owed. */
+async function newestUnlisted(db: Db, clientToken: string, platformId: string): Promise<Place | undefined> {
+  const keys = db.client(clientToken);
+  const { bucket, field } = assetSlot(platformId);
+  const known = await db.redis.hgetBuffer(keys.known(bucket), field);
+  const id = idOfAnswer(known?.subarray(4, 20));
+  if (id === undefined) return undefined;
+  const [listed, acceptedAt] = await runPipeline(
+    db.redis.pipeline().zscore(keys.notifications, id).hget(keys.notification(id), 'accepted_at'),
+  );
+  return listed === null && acceptedAt !== null ? { score: Number(acceptedAt), member: id } : undefined;
 }
 
 function beginningOf({ behind, until }: NotificationFilter): Place {

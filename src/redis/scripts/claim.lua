@@ -23,8 +23,7 @@ local function tell(id, asset)
   redis.call('XADD', base .. 'updates', 'MAXLEN', '~', '10001', '*', 'id', id, 'asset', asset)
 end
 local has_listed = false
--- last: the id of the asset's previous claim, as bytes
-local function write_claim(e, claimed, last, segments, new)
+local function write_claim(e, claimed, segments, new)
   local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
   local replaces
   lane, replaces = owe(asset, id, lane)
@@ -32,7 +31,6 @@ local function write_claim(e, claimed, last, segments, new)
   local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
-  if claimed > 1 then fields[#fields + 1], fields[#fields + 2] = 'before', last end
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true
@@ -52,9 +50,8 @@ local function claim_again(e, claimed, last, segments, new)
     return {'ended', 'cancelled', ''}
   end
   if last == e.id_bytes then return {'mine', claimed, held()} end
-  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, last, segments, new) end
+  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments, new) end
   end_unclaimed('not_needed', id_text(last))
-  keep_beside(asset, id)
   list(id, accepted_at)
   has_listed = true
   decide(asset, event, 'not_needed')
@@ -78,7 +75,7 @@ local function claim_event(e)
     -- had it sent again, which keeps its record for longer.
     local before = (#segments >= PACKED_BYTES or q.keep > 0) and state_of(id)
     if before then return {'ended', before, held()} end
-    return write_claim(e, claimed + 1, last, segments, new)
+    return write_claim(e, claimed + 1, segments, new)
   end
   local reason = is_silent and 'silent' or not c.url and 'not_registered' or 'no_new_segments'
   if new ~= '' then write_known(bucket, e.slot, claimed, last, segments .. new) end

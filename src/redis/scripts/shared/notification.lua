@@ -31,12 +31,6 @@ end
 local function finish(id, state, by, reason)
   if redis.call('EXISTS', record(id)) == 1 then close(id, {}, state, by, reason) end
 end
--- Keeps the id of a notification that has just ended and that the chain of later claims may not reach.
-local function keep_beside(asset, id)
-  local key = base .. 'beside:' .. asset
-  redis.call('SADD', key, id)
-  redis.call('EXPIRE', key, KEEP_SECONDS)
-end
 -- Lists a notification; `trim_list` must follow in the same script.
 local function list(id, accepted_at) redis.call('ZADD', base .. 'notifications', accepted_at, id) end
 -- Keeps the newest 10,000; a record that is still owed stays.

@@ -133,10 +133,7 @@ local function settle_attempt(v)
       change(changed, 'redeliver_failures', times)
       local answered = answer('retry', delay_of(q.schedule.retry, times, random), id, changed, failures, says)
       -- If it is owed again meanwhile, its record stays as long as it is owed.
-      if not current then
-        redis.call('EXPIRE', record(id), KEEP_SECONDS)
-        if exists then keep_beside(asset, id) end
-      end
+      if not current then redis.call('EXPIRE', record(id), KEEP_SECONDS) end
       return answered
     end
   elseif not current then
@@ -180,8 +177,6 @@ local function settle_attempt(v)
   elseif current then stop_waiting(asset, w) end
   if exists then
     close(id, changed, outcome, nil, reason)
-    -- A redelivered notification ends again, later than those that followed it.
-    if redeliver then keep_beside(asset, id) end
     changed = {}
   end
   return answer(outcome, -1, id, changed, failures, says)
