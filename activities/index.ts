@@ -1,6 +1,4 @@
 import type { Waiting } from '../src/delivery/outcome.js';
-import type { Notice } from '../src/notices/notice.js';
-import type { SoFar } from '../src/notices/send.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { awaitDelivery } from './awaitDelivery.js';
@@ -8,7 +6,6 @@ import { deliver, handOver } from './deliver.js';
 import { drain } from './drain.js';
 import { firstReleaseActivities } from './firstRelease.js';
 import { attemptRedelivery, type Redelivery } from './redelivery.js';
-import { sendNotice } from './sendNotice.js';
 import { sweepOwedClients } from './sweep.js';
 
 /**
@@ -37,7 +34,6 @@ export function createActivities(
       }
     },
     attemptRedelivery: (item: Redelivery) => attemptRedelivery(deps, item),
-    sendNotice: (notice: Notice, soFar: SoFar) => sendNotice(deps, notice, soFar),
     sweepOwedClients: () => sweepOwedClients(deps),
   };
 }

@@ -9,8 +9,6 @@ import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { deliveryOf } from './delivery/settings.js';
 import type { Logger } from './log.js';
 import { createNotices, type Notices } from './notices/notices.js';
-import { platformOf } from './notices/platform.js';
-import type { NoticeMetrics } from './notices/send.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
 import { type Durability, openDurability } from './redis/connection/durable.js';
@@ -31,7 +29,7 @@ export interface DeliveryOptions {
   sender: Sender;
   secretBox: SecretBox;
   log: Logger;
-  metrics: DeliveryMetrics & OutboxMetrics & NoticeMetrics;
+  metrics: DeliveryMetrics & OutboxMetrics;
   /** Whether new workflows go to the version of this process's workers. Without it they always do. */
   isCurrentVersion?: () => boolean;
   /** Undefined: tracing is off. */
@@ -66,7 +64,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
-  const notices = createNotices({ ...options, settings, taskQueue, platform: platformOf(config) });
+  const notices = createNotices({ db, durability, catchUps, log, metrics });
   const engine =
     role === 'api' ? undefined : new Engine({ ...options, settings, catchUps, notices, history });
   // A worker alone accepts no events.

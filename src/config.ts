@@ -2,7 +2,6 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { wrongNotices } from './noticesSettings.js';
 import { redisUrlOf, wrongRedis } from './redisSettings.js';
 import { wrongRetention } from './retentionSettings.js';
 import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
@@ -68,17 +67,6 @@ const secretsKey = list
 const versionPart = z
   .string()
   .regex(/^(?!__)\S{1,200}$/, 'must have 1 to 200 characters, no spaces, and no "__" at the beginning');
-
-/** `NOTICES_SIGNING_SECRET`: secrets of Standard Webhooks 1.0.0, the newest first; each signs. */
-const signingSecrets = list.refine(
-  (l) =>
-    l.length > 0 &&
-    l.every((secret) => {
-      const bytes = Buffer.from(secret.slice('whsec_'.length), 'base64').length;
-      return /^whsec_[A-Za-z0-9+/]+={0,2}$/.test(secret) && bytes >= 24 && bytes <= 64;
-    }),
-  { message: 'must be whsec_<base64 of 24 to 64 bytes>, older ones after a comma' },
-);
 
 /** Every environment variable the service reads, with its default. Times in the unit of the name. */
 export const environmentSchema = z.object({
@@ -159,9 +147,6 @@ export const environmentSchema = z.object({
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
   /** Address at which browsers reach this service, for links to the console; without it a call's own Host. */
   PUBLIC_URL: webUrl.optional(),
-  /** Address that gets the platform's notices about every account (`notices/`); requires the secret below. */
-  NOTICES_URL: webUrl.optional(),
-  NOTICES_SIGNING_SECRET: signingSecrets.optional(),
   OPERATOR_CONTACT: z.string().min(1).default('your account manager'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   /** Ports of this machine to which no notification may be sent, beside the service's own; `npm start` sets it. */
@@ -188,8 +173,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const given = givenIn(env);
   const parsed = environmentSchema.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
-  if (parsed.success)
-    wrong.push(...wrongRedis(parsed.data), ...wrongNotices(parsed.data), ...wrongRetention(parsed.data));
+  if (parsed.success) wrong.push(...wrongRedis(parsed.data), ...wrongRetention(parsed.data));
   try {
     const { connection, ...its } = readClientSettings(given);
     if (parsed.success && wrong.length === 0) {

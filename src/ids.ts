@@ -18,6 +18,10 @@ export function isClientToken(value: string): value is ClientToken {
   return clientTokenPattern.test(value);
 }
 
+/** Returns the client that gets the notices of an account, or of the `platform`. No client token of a customer has a colon. */
+export const noticesClient = (accountId: string): ClientToken => `notices:${accountId}` as ClientToken;
+export const isNoticesClient = (value: string): value is ClientToken => /^notices:[\w-]{1,64}$/.test(value);
+
 export const newAccountId = (): AccountId => `acc_${randomBytes(9).toString('base64url')}` as AccountId;
 export const newEventId = (): string => `evt-${randomBytes(12).toString('hex')}`;
 export const newClientToken = (): ClientToken => randomBytes(9).toString('base64url') as ClientToken;
@@ -43,12 +47,6 @@ function digestOf(parts: readonly string[]): Buffer {
   let all = '';
   for (const part of parts) all += `${Buffer.byteLength(part)}:${part}`;
   return hash('sha256', all, 'buffer').subarray(0, idBytes);
-}
-
-/** Derives the id of a notice, so that its receiver sees a second start as a repeat. */
-export function noticeId(notice: { to: string; clientToken: string; kind: string; at: number }): string {
-  const { to, clientToken, kind, at } = notice;
-  return `ntc_${digestOf([to, clientToken, kind, String(at)]).toString('base64url')}`;
 }
 
 export function idFromBytes(bytes: Buffer): NotificationId {

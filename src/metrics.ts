@@ -1,15 +1,13 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { type DeliveryMetrics, ownFailureCauses } from './delivery/deps.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
-import { type NoticeMetrics, noticeResults } from './notices/send.js';
 import { attemptErrors } from './outgoing/attemptError.js';
 import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
 import { endpointStates } from './redis/records/endpointStates.js';
-import { noticeKinds } from './redis/records/owedNotices.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/observeCalls.js';
 
 /** The metrics of the service. No account, client, asset or URL is ever a label. */
-export interface Metrics extends DeliveryMetrics, OutboxMetrics, NoticeMetrics {
+export interface Metrics extends DeliveryMetrics, OutboxMetrics {
   registry: Registry;
   answered(request: { method: string; route: string; status: number }, milliseconds: number): void;
   tokenMinted(): void;
@@ -101,12 +99,6 @@ export function createMetrics(): Metrics {
     labelNames: ['state'],
     registers,
   });
-  const notices = new Counter({
-    name: 'asset_update_notices_total',
-    help: 'Notices to accounts and the platform, by kind and result',
-    labelNames: ['kind', 'result'],
-    registers,
-  });
   const groups = new Histogram({
     name: 'asset_update_group_events',
     help: 'Events per enrichment workflow',
@@ -170,7 +162,6 @@ export function createMetrics(): Metrics {
   for (const state of ['delivered', 'superseded', 'cancelled', 'failed', 'not_needed'])
     ended.inc({ state }, 0);
   for (const state of endpointStates) entered.inc({ state }, 0);
-  for (const kind of noticeKinds) for (const result of noticeResults) notices.inc({ kind, result }, 0);
   for (const cause of ownFailureCauses) ownFailures.inc({ cause }, 0);
   for (const error of redisErrorClasses) redisErrors.inc({ error }, 0);
   for (const call of observedCalls) {
@@ -208,7 +199,6 @@ export function createMetrics(): Metrics {
       ),
     ended: (state) => ended.inc({ state }),
     entered: (state) => entered.inc({ state }),
-    noticeEnded: (kind, result) => notices.inc({ kind, result }),
     started: (events) => groups.observe(events),
     withoutWorkflow: (events) => withoutWorkflow.inc(events),
     ownFailure: (cause) => ownFailures.inc({ cause }),

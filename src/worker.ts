@@ -3,7 +3,6 @@ import { createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
-import { noticesQueueOf } from './temporal/noticesQueue.js';
 import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
 import { deploymentOptionsOf } from './temporal/workerVersion.js';
@@ -23,7 +22,7 @@ export function installRuntime(log: Logger, metricsPort?: number): void {
       trace: at('trace'),
       debug: at('debug'),
       info: at('debug'),
-      // The workers for upkeep and notices have no workflows on purpose.
+      // The worker for upkeep has no workflows on purpose.
       warn: (message, meta) =>
         at(message.startsWith('No workflows registered') ? 'debug' : 'warn')(message, meta),
       error: at('error'),
@@ -53,9 +52,6 @@ export interface Slots {
   upkeep: number;
 }
 
-/** Slots for attempts of notices: few, so that they never delay deliveries. */
-const noticeSlots = 100;
-
 /** A drain sleeps most of the time: many failing or slow clients must not use up the slots of others. */
 const defaultSlots: Slots = { retries: 2000, upkeep: 2000 };
 
@@ -72,7 +68,7 @@ export interface Running {
 
 /**
  * Starts three workers in one process. Retries to a hanging receiver hold slots of the first, so the sweep and catch-up
- * must not wait there ({@link upkeepQueueOf}). Notices to a hanging receiver hold slots of the third ({@link noticesQueueOf}).
+ * must not wait there ({@link upkeepQueueOf}).
  */
 export async function startWorkers(
   config: Config,
@@ -110,12 +106,7 @@ export async function startWorkers(
     taskQueue: upkeepQueueOf(config.TASK_QUEUE),
     maxConcurrentActivityTaskExecutions: slots.upkeep,
   });
-  const notices = await Worker.create({
-    ...shared,
-    taskQueue: noticesQueueOf(config.TASK_QUEUE),
-    maxConcurrentActivityTaskExecutions: noticeSlots,
-  });
-  const all = [retries, upkeep, notices];
+  const all = [retries, upkeep];
   const shutdown = () => {
     for (const worker of all) if (worker.getState() === 'RUNNING') worker.shutdown();
   };

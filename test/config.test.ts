@@ -54,53 +54,6 @@ describe('the settings', () => {
     });
   }
 
-  describe('NOTICES_URL and NOTICES_SIGNING_SECRET', () => {
-    const url = 'https://alerts.example.com/notices?key=hush';
-    const secret = (byte: number, length = 32) => `whsec_${Buffer.alloc(length, byte).toString('base64')}`;
-    const said = (env: Record<string, string>): string => {
-      try {
-        readConfig(env);
-        return '';
-      } catch (err) {
-        return (err as Error).message;
-      }
-    };
-
-    it('each requires the other; several secrets are accepted', () => {
-      assert.match(
-        said({ NOTICES_URL: url }),
-        /NOTICES_URL, NOTICES_SIGNING_SECRET: each requires the other/,
-      );
-      assert.match(said({ NOTICES_SIGNING_SECRET: secret(1) }), /each requires the other/);
-      const config = readConfig({ NOTICES_URL: url, NOTICES_SIGNING_SECRET: `${secret(1)},${secret(2)}` });
-      assert.deepEqual(config.NOTICES_SIGNING_SECRET, [secret(1), secret(2)]);
-    });
-
-    it('an invalid URL, http, a password or a fragment is refused, without its value', () => {
-      for (const wrong of [
-        'alerts',
-        'ftp://alerts.example.com/',
-        url.replace('https', 'http'),
-        url.replace('//', '//ada:hush@'),
-        `${url}#hush`,
-      ]) {
-        const message = said({ NOTICES_URL: wrong, NOTICES_SIGNING_SECRET: secret(1) });
-        assert.match(message, /NOTICES_URL: /, wrong);
-        assert.ok(!message.includes('hush'), message);
-      }
-      const http = { NOTICES_URL: 'http://127.0.0.1:9/', NOTICES_SIGNING_SECRET: secret(1) };
-      assert.equal(said({ ...http, ALLOW_HTTP_TARGETS: 'true' }), '');
-    });
-
-    it('an invalid secret is refused, without its value', () => {
-      for (const wrong of ['hush', 'whsec_', secret(1, 23), secret(1, 65), `${secret(1)},hush`, ' , ']) {
-        const message = said({ NOTICES_URL: url, NOTICES_SIGNING_SECRET: wrong });
-        assert.match(message, /NOTICES_SIGNING_SECRET: /, wrong);
-        assert.ok(!message.includes('hush') && !message.includes(secret(1)), message);
-      }
-    });
-  });
-
   it('OWN_PORTS, OWN_ADDRESSES, SECRETS_KEY: valid values are accepted', () => {
     const config = readConfig({
       OWN_PORTS: '80, 8080',

@@ -66,8 +66,12 @@ describe('REDIS_URL', () => {
   it('is named together with other wrong settings', () => {
     assert.throws(
       () =>
-        readConfig({ REDIS_URL: 'redis+sentinel://a', NOTICES_URL: 'https://a', TEMPORAL_PROFILE: 'none' }),
-      /REDIS_URL: .*NOTICES_URL.*TEMPORAL/s,
+        readConfig({
+          REDIS_URL: 'redis+sentinel://a',
+          SEGMENT_RETENTION_DAYS: '1',
+          TEMPORAL_PROFILE: 'none',
+        }),
+      /REDIS_URL: .*SEGMENT_RETENTION_DAYS.*TEMPORAL/s,
     );
   });
 });

@@ -1,6 +1,5 @@
 /** Exports every workflow under the type name that the Temporal UI shows. */
 export { catchUp as 'catch-up' } from './catchUp.js';
 export { enrichment } from './enrichment.js';
-export { notice } from './notice.js';
 export { redeliver } from './redeliver.js';
 export { sweep } from './sweep.js';

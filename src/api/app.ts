@@ -13,12 +13,13 @@ import { eventEndpoint } from './endpoints/event.js';
 import { updatesEndpoint } from './endpoints/feed/updates.js';
 import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/headers/requestHeaders.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
-import { noticesSecretEndpoint, rotateNoticesSecretEndpoint } from './endpoints/notices/signingSecret.js';
 import {
+  noticesSecretEndpoint,
   noticesUrlEndpoint,
   removeNoticesUrlEndpoint,
+  rotateNoticesSecretEndpoint,
   setNoticesUrlEndpoint,
-} from './endpoints/notices/url.js';
+} from './endpoints/notices.js';
 import { notificationEndpoint } from './endpoints/notification.js';
 import { notificationsEndpoint } from './endpoints/notifications.js';
 import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';

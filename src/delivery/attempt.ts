@@ -1,8 +1,10 @@
+import { isNoticesClient } from '../ids.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { withoutValues } from '../outgoing/ownHeaders.js';
 import type { Place, PostResult } from '../outgoing/post.js';
 import type { AttemptRecord, Verdict } from '../redis/owed/settle.js';
 import type { Taken } from '../redis/owed/take.js';
+import { noticeBody } from '../redis/records/notices.js';
 import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
@@ -97,7 +99,7 @@ export async function makeAttempt(
 
 /**
  * Signs, then POSTs. The registration and its secrets are those of the take.
- * @throws SecretUnreadable, and errors of Redis, if the client's first signing secret cannot be stored
+ * @throws SecretUnreadable, and errors of Redis
  */
 async function signAndPost(
   deps: DeliveryDeps,
@@ -111,8 +113,12 @@ async function signAndPost(
   const { secrets, own } = await secretsOf(deps, item, take, at);
   const { clientToken, platformId, notificationId } = item;
   const url = withoutQuery(take.url);
+  const body = isNoticesClient(clientToken)
+    ? await noticeBody(deps.db, clientToken, notificationId)
+    : undefined;
   // Each field is named: a delivery's own `event` is not the `event` of the body.
-  const request = notificationRequest({ clientToken, platformId, notificationId }, secrets, sentAt, own);
+  const notification = { clientToken, platformId, notificationId, body };
+  const request = notificationRequest(notification, secrets, sentAt, own);
   const span = beginSpan(deps, item, url);
   if (span !== undefined && deps.tracing?.tellsReceivers) request.headers.traceparent = span.traceparent;
   const result = await place.post(request);

@@ -1,51 +1,109 @@
-import { type HandOverDeps, handOverNotices } from './handOver.js';
-import type { Notice } from './notice.js';
-import { type SendDeps, type Sent, type SoFar, sendNotice } from './send.js';
+/** Claims notices: a change of an endpoint's state, or of a signing secret, becomes an event of the clients of notices. */
+import { type ClientToken, isNoticesClient, noticesClient, notificationId } from '../ids.js';
+import type { Logger } from '../log.js';
+import { type Db, nowOf } from '../redis/connection/db.js';
+import type { Durability } from '../redis/connection/durable.js';
+import { claimEvents, withoutWorkflow } from '../redis/owed/claim.js';
+import { announceClaims } from '../redis/owed/owedClients.js';
+import { getClient } from '../redis/records/clients.js';
+import { getEndpoint } from '../redis/records/endpoint.js';
+import { dropNotice, type Notice, unclaimedNotices } from '../redis/records/notices.js';
+import { getRegistration } from '../redis/records/registrations.js';
+import type { CatchUps } from '../temporal/catchUps.js';
 
-/** Sends notices to accounts and the platform about changes of a client's endpoint or secret. */
-export interface Notices {
-  /**
-   * Hands the notices of a client to Temporal soon, without a wait for the caller. If Temporal is unavailable, or too many
-   * clients have notices, the sweep hands them over.
-   */
-  tell(clientToken: string): void;
-  /** Hands the notices of a client to Temporal. @throws any error of Redis or Temporal; the notices are kept */
-  handOver(clientToken: string): Promise<void>;
-  /** Makes one attempt of a notice. @throws any error of Redis */
-  send(notice: Notice, soFar: SoFar): Promise<Sent>;
+export interface NoticesDeps {
+  db: Db;
+  durability: Durability;
+  catchUps: Pick<CatchUps, 'wake'>;
+  log: Logger;
+  metrics: { ended(state: string): void };
 }
 
-/** Clients at the same time in one process; the sweep handles the rest. */
-const maxTelling = 50;
+export interface Notices {
+  /** Claims the notices of a client soon, without a wait for the caller. If that fails, the sweep claims them. */
+  tell(clientToken: string): void;
+  /** Claims the notices of a client. @throws any error of Redis; the notices are kept */
+  claim(clientToken: string): Promise<void>;
+}
 
-export function createNotices(deps: HandOverDeps & SendDeps): Notices {
-  const handOver = (clientToken: string) => handOverNotices(deps, clientToken);
-  /** By client token: whether there is a new notice. */
-  const telling = new Map<string, boolean>();
-
-  async function tellAll(clientToken: string): Promise<void> {
-    while (telling.get(clientToken)) {
-      telling.set(clientToken, false);
-      await handOver(clientToken);
-    }
-  }
-
+export function createNotices(deps: NoticesDeps): Notices {
   return {
-    handOver,
-    send: (notice, soFar) => sendNotice(deps, notice, soFar),
+    claim: (clientToken) => claimNotices(deps, clientToken),
     tell(clientToken) {
-      const isTelling = telling.has(clientToken);
-      if (!isTelling && telling.size >= maxTelling) return;
-      telling.set(clientToken, true);
-      if (isTelling) return;
-      void tellAll(clientToken)
-        .catch((err: unknown) => {
-          deps.log.warn(
-            { err, client_token: clientToken },
-            'a notice has no workflow yet; the sweep starts it',
-          );
-        })
-        .finally(() => telling.delete(clientToken));
+      claimNotices(deps, clientToken).catch((err: unknown) =>
+        deps.log.warn({ err, client_token: clientToken }, 'a notice is not claimed yet; the sweep claims it'),
+      );
     },
   };
+}
+
+async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<void> {
+  const { db } = deps;
+  const notices = await unclaimedNotices(db, clientToken);
+  if (notices.length === 0) return;
+  // Nothing about a URL for notices makes a notice, nor does a deleted client.
+  const client = isNoticesClient(clientToken) ? undefined : await getClient(db, clientToken);
+  const recipients: ClientToken[] = [];
+  for (const of of client === undefined ? [] : [client.accountId, 'platform']) {
+    if (await getRegistration(db, noticesClient(of))) recipients.push(noticesClient(of));
+  }
+  for (const notice of notices) {
+    if (client !== undefined && recipients.length > 0) {
+      const { owed } = await getEndpoint(db, clientToken);
+      const body = bodyOf(notice, { ...client, owed });
+      for (const recipient of recipients) await claim(deps, recipient, clientToken, notice, body);
+    }
+    await dropNotice(db, clientToken, notice);
+  }
+}
+
+/** Claims a notice for one recipient. A repeat finds the same notification. Catch-up delivers it. */
+async function claim(
+  { db, durability, catchUps, metrics }: NoticesDeps,
+  recipient: ClientToken,
+  about: string,
+  { field, kind, at }: Notice,
+  body: string,
+): Promise<void> {
+  const change = `${kind}:${at}`;
+  const event = {
+    clientToken: recipient,
+    platformId: field === 'state_notice' ? about : `${about}/secret`,
+    eventId: change,
+    segments: [change],
+  };
+  await announceClaims(db, [recipient]);
+  const { claims } = await claimEvents(db, recipient, [
+    {
+      ...event,
+      notificationId: notificationId(event),
+      priority: 'live',
+      notify: true,
+      acceptedAt: nowOf(db),
+      group: withoutWorkflow,
+      body,
+    },
+  ]);
+  const [made] = claims;
+  if (made?.kind !== 'claimed') return;
+  if (made.supersedes) metrics.ended('superseded');
+  await durability.reached(recipient);
+  await catchUps.wake(recipient, 0);
+}
+
+/** Returns the body of a notice (contract, section 5b). */
+export function bodyOf(
+  { kind, at, reason, since, attempts_failed }: Omit<Notice, 'field' | 'stored'>,
+  client: { accountId: string; clientToken: string; owed: number },
+): string {
+  return JSON.stringify({
+    event: kind,
+    account_id: client.accountId,
+    client_token: client.clientToken,
+    at: new Date(at).toISOString(),
+    reason,
+    since: new Date(since).toISOString(),
+    attempts_failed,
+    owed: client.owed,
+  });
 }

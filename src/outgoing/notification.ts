@@ -7,28 +7,26 @@ export const userAgent = `${product.name}/${product.version}`;
 /**
  * Makes headers and body of one attempt, in the order of the contract.
  * @param n.event `asset-update` unless it is the publisher's test
+ * @param n.body that of a notice, in place of one with event and asset
  * @param secrets as for {@link sign}
  * @param nowMs the time of this attempt
  * @param own the client's own headers, names in lower case; never one of the service's (ownHeaders.ts)
  */
 export function notificationRequest(
-  n: { notificationId: string; clientToken: string; platformId: string; event?: 'asset-update' | 'test' },
+  n: {
+    notificationId: string;
+    clientToken: string;
+    platformId: string;
+    event?: 'asset-update' | 'test';
+    body?: string | undefined;
+  },
   secrets: readonly string[],
   nowMs: number,
   own: Readonly<Record<string, string>> = {},
 ): { headers: Record<string, string>; body: string } {
-  const body = `{"event":"${n.event ?? 'asset-update'}","platform_id":${JSON.stringify(n.platformId)}}`;
-  const request = webhookRequest({ id: n.notificationId, clientToken: n.clientToken, body }, secrets, nowMs);
-  return { ...request, headers: { ...request.headers, ...own } };
-}
-
-/** Signs a body about one client, and makes its headers. */
-export function webhookRequest(
-  { id, clientToken, body }: { id: string; clientToken: string; body: string },
-  secrets: readonly string[],
-  nowMs: number,
-): { headers: Record<string, string>; body: string } {
   const timestampSeconds = Math.floor(nowMs / 1000);
+  const { notificationId: id, event = 'asset-update', platformId } = n;
+  const body = n.body ?? `{"event":"${event}","platform_id":${JSON.stringify(platformId)}}`;
   return {
     headers: {
       'content-type': 'application/json',
@@ -36,7 +34,8 @@ export function webhookRequest(
       'webhook-id': id,
       'webhook-timestamp': String(timestampSeconds),
       'webhook-signature': sign(secrets, id, timestampSeconds, body),
-      'webhook-client-token': clientToken,
+      'webhook-client-token': n.clientToken,
+      ...own,
     },
     body,
   };

@@ -18,7 +18,7 @@ export function workerVersionOf(config: Settings): WorkerDeploymentVersion | und
 
 /**
  * Makes the options of a worker. Every workflow except `enrichment` moves on to the current version. Catch-up runs for weeks. The
- * sweep must not wait for workers of an old version. Nothing else sends a redelivery or a notice.
+ * sweep must not wait for workers of an old version. Nothing else sends a redelivery.
  */
 export function deploymentOptionsOf(config: Settings): { workerDeploymentOptions?: WorkerDeploymentOptions } {
   const version = workerVersionOf(config);

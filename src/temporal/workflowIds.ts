@@ -5,8 +5,6 @@ export interface WorkflowIds {
   group(name: string): string;
   catchUp(clientToken: string): string;
   redeliver(clientToken: string, notificationId: string): string;
-  /** @param hour such as `2026-01-31T12` (UTC): each has one notice of a kind of a client @param to who is told */
-  notice(clientToken: string, kind: string, hour: string, to: string): string;
   sweep: string;
 }
 
@@ -20,7 +18,6 @@ export function workflowIds(taskQueue: string): WorkflowIds {
     group: (name) => `${scope}enrichment/group/${name}`,
     catchUp: (clientToken) => `${scope}catch-up/${clientToken}`,
     redeliver: (clientToken, notificationId) => `${scope}redeliver/${clientToken}/${notificationId}`,
-    notice: (clientToken, kind, hour, to) => `${scope}notice/${clientToken}/${kind}/${hour}/${to}`,
     // A schedule with this id may exist from the first release.
     sweep: `sweep/${taskQueue}`,
   };

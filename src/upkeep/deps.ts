@@ -17,7 +17,7 @@ export interface ActivityDeps {
   settings: DeliverySettings;
   temporal: Client;
   catchUps: CatchUps;
-  notices: Pick<Notices, 'handOver' | 'send'>;
+  notices: Pick<Notices, 'claim'>;
   taskQueue: string;
   log: Logger;
   metrics: DeliveryMetrics;

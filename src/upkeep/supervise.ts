@@ -10,7 +10,6 @@ import { accountForClient } from './account.js';
 import { besideOthers, keepAsBroken } from './brokenClients.js';
 import type { ActivityDeps } from './deps.js';
 import { pickedUpWithinMs } from './judge.js';
-import { handOverLeftNotices } from './notices.js';
 import { readWhatItIs } from './ofClient.js';
 
 /** The sweep handles only clients with something overdue, or owed, for this long: an engine may have queued the rest. */
@@ -19,6 +18,8 @@ const overdueMs = 60_000;
 const idleMs = 45_000;
 /** Clients handled at the same time: one after the other, a busy server took 0.2 s for each started catch-up. */
 const concurrency = 20;
+/** Clients whose notices one sweep claims; the next sweep claims the rest. */
+const maxWithNotices = 2000;
 /** Notifications checked of a client whose keys were broken. */
 const maxCheckedOfBroken = 1000;
 
@@ -33,7 +34,7 @@ export interface Supervised {
 /**
  * Compares the clients that are owed something with the running catch-ups. Starts missing catch-ups, and
  * replaces those that do nothing although something is overdue. Also repairs the hold of clients whose account was only
- * partly disabled or enabled, and hands over notices that have no workflow.
+ * partly disabled or enabled, and claims notices that are left from processes that ended early, or operators' commands.
  */
 export async function superviseCatchUps(
   deps: ActivityDeps,
@@ -66,7 +67,10 @@ export async function superviseCatchUps(
     notice: (clientToken) => withNotices.push(clientToken),
   });
   await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
-  await handOverLeftNotices(deps, withNotices, () => heartbeat(counts));
+  await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, async (clientToken) => {
+    heartbeat(counts);
+    await besideOthers(deps, clientToken, () => deps.notices.claim(clientToken));
+  });
   return counts;
 }
 

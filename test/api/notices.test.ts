@@ -58,10 +58,12 @@ describe('PUT, GET and DELETE /notices', () => {
     }
     const set = await put(receiver.url);
     assert.equal(set.status, 200);
-    const { set_at: setAt, ...rest } = set.body;
-    assert.ok(Math.abs(Date.parse(String(setAt)) - Date.now()) < 60_000);
+    const { registered_at: at, state_since: since, ...rest } = set.body;
+    assert.ok(Math.abs(Date.parse(String(at)) - Date.now()) < 60_000);
+    assert.equal(since, at);
     assert.deepEqual(rest, {
-      ...{ url: receiver.url, last_success_at: null, last_failure_at: null, last_error: null },
+      ...{ url: receiver.url, state: 'active', state_reason: 'registered', owed: 0 },
+      ...{ last_success_at: null, last_failure_at: null, last_error: null, next_attempt_at: null },
     });
     assert.deepEqual((await call('GET', '/notices')).body, set.body);
     const made = await secret();
@@ -167,13 +169,14 @@ describe('PUT, GET and DELETE /notices', () => {
     await call('POST', '/notices/signing_secret');
     await call('DELETE', '/notices');
     const calls = (await listCalls(api.deps.db)).filter(({ accountId }) => accountId === customer.account_id);
+    const client = `notices:${customer.account_id}`;
     assert.deepEqual(
-      calls.map(({ what, clientToken, about }) => ({ what, clientToken, about })),
+      calls.map(({ what, clientToken, about }) => [what, clientToken, about]),
       [
-        { what: 'notices url set', clientToken: '', about: { url: `${receiver.url}?...` } },
-        { what: 'notices secret read', clientToken: '', about: {} },
-        { what: 'notices secret rotate', clientToken: '', about: {} },
-        { what: 'notices url removed', clientToken: '', about: { url: `${receiver.url}?...` } },
+        ['notices url set', client, { url: `${receiver.url}?...` }],
+        ['signing secret read', client, {}],
+        ['signing secret rotate', client, {}],
+        ['notices url removed', client, { url: `${receiver.url}?...` }],
       ],
     );
   });
@@ -195,5 +198,26 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.equal((await call('DELETE', '/notices')).status, 404);
     token = mine;
     assert.equal((await call('GET', '/notices')).status, 200);
+  });
+
+  it('belongs to a client that no call of a customer lists or accepts', async () => {
+    await put(receiver.url);
+    const { clients } = (await call('GET', '/clients')).body as { clients: { client_token: string }[] };
+    assert.deepEqual(
+      clients.map(({ client_token }) => client_token),
+      [customer.client_token],
+    );
+    const path = `/push_notifications?client_token=notices:${customer.account_id}`;
+    const { status, body } = await call('GET', path);
+    assert.deepEqual([status, body.code], [401, 'invalid_client_token']);
+  });
+
+  it('of accounts with the scope enrichments is one: that of the platform', async () => {
+    const [one, other] = [await newCustomer(api, ['enrichments']), await newCustomer(api, ['enrichments'])];
+    token = await newToken(api, one);
+    await put(receiver.url);
+    token = await newToken(api, other);
+    assert.equal((await call('GET', '/notices')).body.url, receiver.url);
+    assert.equal((await call('DELETE', '/notices')).status, 200);
   });
 });

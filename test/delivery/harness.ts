@@ -189,7 +189,6 @@ export async function startHarness(
     ownFailure() {},
     started() {},
     withoutWorkflow() {},
-    noticeEnded() {},
     ...given.metrics,
   };
   const parts = { config, db, temporal, sender, secretBox, log, metrics };

@@ -159,7 +159,7 @@ describe('No secret, token or signing key is ever visible', () => {
     const types = await until('every kind of workflow is listed', async () => {
       const found = new Set<string>();
       for await (const { type } of temporal.workflow.list({ query })) found.add(type);
-      return ['enrichment', 'catch-up', 'redeliver', 'notice'].every((type) => found.has(type)) && found;
+      return ['enrichment', 'catch-up', 'redeliver'].every((type) => found.has(type)) && found;
     });
     assert.ok(types.size >= 3);
     const all = [];

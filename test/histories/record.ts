@@ -12,11 +12,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { WorkflowFailedError } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
-import { getClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { setNoticesUrl } from '../../src/redis/records/notices.js';
-import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { startRedeliver } from '../../src/temporal/redeliver.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
@@ -153,18 +149,6 @@ const shapes: Record<string, Shape['play'] | Shape> = {
       h.taskQueue,
     );
     return h.ids.redeliver(client, id);
-  },
-
-  'notice-delivered-by-a-retry': async (h, receiver) => {
-    const client = await h.newClient();
-    const { accountId } = (await getClient(h.db, client)) ?? {};
-    const box = createSecretBox(undefined);
-    await setNoticesUrl(h.db, box, String(accountId), receiver.url);
-    receiver.answer = () => (receiver.received.length < 3 ? 503 : 200);
-    await rotateSigningSecret(h.db, box, client);
-    await h.deps.notices.handOver(client);
-    const hour = new Date().toISOString().slice(0, 13);
-    return h.ids.notice(client, 'secret.rotated', hour, 'account');
   },
 
   sweep: async (h, receiver) => {

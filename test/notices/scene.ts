@@ -1,11 +1,10 @@
 /** Makes sites whose endpoints can fail, each with its own account that gets notices. */
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { toldAccount } from '../../src/redis/connection/keys.js';
+import { noticesClient } from '../../src/ids.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { setNoticesUrl } from '../../src/redis/records/notices.js';
-import { type NoticeKind, owedNotices } from '../../src/redis/records/owedNotices.js';
+import { type NoticeKind, setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import {
@@ -20,6 +19,8 @@ import {
 export interface Site {
   accountId: string;
   client: string;
+  /** The client that gets its account's notices. */
+  notices: string;
   /** Of its account's notices. */
   secret: string;
 }
@@ -35,7 +36,7 @@ export interface Scene {
   close(): Promise<void>;
 }
 
-const box = createSecretBox(undefined);
+export const box = createSecretBox(undefined);
 
 export async function startScene(h: Harness): Promise<Scene> {
   const [hooks, told] = [await startReceiver(), await startReceiver()];
@@ -57,7 +58,8 @@ export async function startScene(h: Harness): Promise<Scene> {
       await createClient(h.db, { accountId, name: 'A site', clientToken: client });
       await h.registerUrl(client, hooks.url);
       await setNoticesUrl(h.db, box, accountId, `${told.url}?key=hush`);
-      return { accountId, client, secret: await createSigningSecret(h.db, box, toldAccount(accountId)) };
+      const notices = noticesClient(accountId);
+      return { accountId, client, notices, secret: await createSigningSecret(h.db, box, notices) };
     },
     async fail({ client }) {
       const gate = startGate();
@@ -86,11 +88,10 @@ export interface ToldNotice {
 
 /** Returns the requests that a receiver got about a client, of one kind if it is named. */
 export const receivedOf = ({ received }: Receiver, client: string, kind?: NoticeKind): Received[] =>
-  received.filter(
-    ({ headers, body }) =>
-      headers['webhook-client-token'] === client &&
-      (kind === undefined || (JSON.parse(body) as ToldNotice).event === kind),
-  );
+  received.filter(({ body }) => {
+    const notice = JSON.parse(body) as ToldNotice;
+    return notice.client_token === client && (kind === undefined || notice.event === kind);
+  });
 
 /** Waits until a receiver got this many of a kind about a client; verifies each with a public library. */
 export async function toldOf(
@@ -105,15 +106,8 @@ export async function toldOf(
     return found.length >= count && found;
   });
   return got.map(({ headers, body }) => {
-    assert.match(String(headers['webhook-id']), /^ntc_[\w-]{22}$/);
+    assert.match(String(headers['webhook-id']), /^msg_[\w-]{22}$/);
     assert.equal(headers['content-type'], 'application/json');
     return new Webhook(secret).verify(body, headers as Record<string, string>) as ToldNotice;
   });
 }
-
-/** Waits until a client has no notice to hand over. */
-export const allHandedOver = (h: Harness, client: string): Promise<unknown> =>
-  until('every notice has its workflow', async () => {
-    const { notices } = await owedNotices(h.db, client);
-    return notices.length === 0;
-  });

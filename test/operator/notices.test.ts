@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { toldAccount } from '../../src/redis/connection/keys.js';
+import { noticesClient } from '../../src/ids.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
-import { getNoticesUrl, setNoticesUrl, settleNotice } from '../../src/redis/records/notices.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { signingSecrets } from '../../src/redis/records/signingSecrets.js';
 import { type Cli, openCli } from './cli.js';
@@ -24,26 +24,38 @@ describe('operator: notices', () => {
   });
   after(() => cli.close());
 
-  it('show: prints the URL and the results of its receiver; refuses without an account or a URL', async () => {
+  it('show: prints the URL and the state of its endpoint; refuses without an account or a URL', async () => {
     assert.match((await cli.run(['notices', 'show', 'acc_none'])).stderr, /^There is no account acc_none/);
-    assert.match((await cli.run(['notices', 'show', accountId])).stderr, /has no URL for notices/);
-    const { setAtMs } = await setNoticesUrl(cli.db, older, accountId, url);
-    const told = toldAccount(accountId);
-    await settleNotice(cli.db, told, { ok: false, status: 503, error: 'http_status' }, setAtMs);
+    for (const of of [accountId, 'platform'])
+      assert.match((await cli.run(['notices', 'show', of])).stderr, /has no URL for notices/);
+    await setNoticesUrl(cli.db, older, accountId, url);
     const shown = await cli.json('notices', 'show', accountId);
-    const { set_at, last_failure_at, ...rest } = shown;
-    assert.ok(Date.parse(last_failure_at) >= Date.parse(set_at));
-    assert.deepEqual(rest, {
-      ...{ account_id: accountId, url, last_success_at: null, last_error: 'http_status', last_status: 503 },
-    });
-    const text = await cli.run(['notices', 'show', accountId]);
-    assert.match(text.stdout, /last error +http_status 503/);
+    const { url: its, state, owed, state_reason, last_error } = shown;
+    assert.deepEqual([its, state, owed, state_reason, last_error], [url, 'active', 0, 'registered', null]);
+    assert.deepEqual(await cli.json('registration', 'show', `notices:${accountId}`), shown);
+    const platform = (await createAccount(cli.db, { name: 'The platform', platform: true })).account_id;
+    await setNoticesUrl(cli.db, older, platform, url);
+    const ofPlatform = await cli.json('notices', 'show', 'platform');
+    assert.equal(ofPlatform.client_token, 'notices:platform');
+    assert.deepEqual(await cli.json('notices', 'show', platform), ofPlatform);
+  });
+
+  it('commands about clients accept the one of notices; it is neither created nor deleted', async () => {
+    await setNoticesUrl(cli.db, older, accountId, url);
+    const client = `notices:${accountId}`;
+    assert.equal((await cli.json('registration', 'pause', client)).state, 'paused');
+    assert.deepEqual(await cli.json('notification', 'list', '--client', client), []);
+    for (const args of [
+      ['client', 'delete', client],
+      ['client', 'create', '--account', accountId, '--name', 'A site', '--token', 'notices:x'],
+    ])
+      assert.match((await cli.run(args)).stderr, /A client token is 1 to 64/);
   });
 
   it('rotate-secret: the previous secret still signs; with --now it ends; the audit has both', async () => {
     await setNoticesUrl(cli.db, older, accountId, url);
     const box = createSecretBox([key('k2', 8), key('k1', 7)]);
-    const read = () => signingSecrets(cli.db, box, toldAccount(accountId));
+    const read = () => signingSecrets(cli.db, box, noticesClient(accountId));
     const [first] = await read();
     const { previous_valid_until } = await cli.json('notices', 'rotate-secret', accountId);
     assert.ok(Date.parse(previous_valid_until) > Date.now());
@@ -62,40 +74,12 @@ describe('operator: notices', () => {
 
   it('secrets reencrypt: also encrypts the secrets of notices', async () => {
     await setNoticesUrl(cli.db, older, accountId, url);
-    const before = await signingSecrets(cli.db, older, toldAccount(accountId));
+    const before = await signingSecrets(cli.db, older, noticesClient(accountId));
     assert.ok((await cli.json('secrets', 'reencrypt')).reencrypted >= 1);
     assert.deepEqual(
-      await signingSecrets(cli.db, createSecretBox([key('k2', 8)]), toldAccount(accountId)),
+      await signingSecrets(cli.db, createSecretBox([key('k2', 8)]), noticesClient(accountId)),
       before,
     );
     await cli.run(['secrets', 'reencrypt']);
-  });
-
-  it('export, import: the URL and its secrets go with the account, the results of its receiver do not', async () => {
-    const from = await openCli();
-    const to = await openCli();
-    try {
-      const { account_id } = await createAccount(from.db, { name: 'Acme' });
-      const { setAtMs } = await setNoticesUrl(from.db, older, account_id, url);
-      await settleNotice(from.db, toldAccount(account_id), { ok: false, error: 'timeout' }, setAtMs);
-      const { stdout } = await from.run(['export']);
-      const imported = await to.run(['import', '--json'], { input: stdout });
-      assert.equal(imported.status, 0, imported.stderr);
-      assert.deepEqual(JSON.parse(imported.stdout), {
-        ...{ accounts: 1, clients: 0, registrations: 0, notices: 1, unchanged: 0 },
-      });
-      assert.deepEqual(await getNoticesUrl(to.db, account_id), { url, setAtMs });
-      assert.deepEqual(
-        await signingSecrets(to.db, older, toldAccount(account_id)),
-        await signingSecrets(from.db, older, toldAccount(account_id)),
-      );
-      const again = JSON.parse((await to.run(['import', '--json'], { input: stdout })).stdout);
-      assert.deepEqual([again.notices, again.unchanged], [0, 2]);
-      await setNoticesUrl(to.db, older, account_id, 'http://127.0.0.1:4997/other');
-      assert.match((await to.run(['import'], { input: stdout })).stderr, /in another form: acc_/);
-    } finally {
-      from.close();
-      to.close();
-    }
   });
 });

@@ -1,12 +1,7 @@
 /** Worker versions on a real server: each version is a harness, of one installation. */
 import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
-import { getClient } from '../../src/redis/records/clients.js';
 import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { setNoticesUrl } from '../../src/redis/records/notices.js';
-import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
-import { noticesQueueOf } from '../../src/temporal/noticesQueue.js';
 import { nameOf, readVersionedQueue } from '../../src/temporal/versionedQueue.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { uniquePrefix } from '../servers.js';
@@ -132,28 +127,6 @@ describe('Worker versions', () => {
     assert.equal(receiver.received.length, 2, 'the failed attempt, and the one of catch-up');
   });
 
-  it('notices move on to the current version, and so does their queue', async () => {
-    const one = await start('1.0');
-    await until('it is current', () => one.currentVersion?.isOurs());
-    const client = await one.newClient(receiver.url);
-    const box = createSecretBox(undefined);
-    const { accountId = '' } = (await getClient(one.db, client)) ?? {};
-    await setNoticesUrl(one.db, box, accountId, receiver.url);
-    receiver.answer = () => 500;
-    await rotateSigningSecret(one.db, box, client);
-    await one.deps.notices.handOver(client);
-    const hour = new Date().toISOString().slice(0, 13);
-    const notice = one.temporal.workflow.getHandle(one.ids.notice(client, 'secret.rotated', hour, 'account'));
-    assert.deepEqual(await versionOf(notice), [autoUpgrade, '1.0']);
-
-    const two = await start('2.0');
-    await two.makeCurrent();
-    await one.stopWorker();
-    receiver.answer = () => 200;
-    assert.equal((await notice.result()).state, 'delivered');
-    assert.deepEqual(await versionOf(notice), [autoUpgrade, '2.0']);
-  });
-
   interface Version extends Harness {
     /** Also waits until each queue routes to it: Temporal tells them one by one. */
     makeCurrent(buildId?: string): Promise<void>;
@@ -168,11 +141,7 @@ describe('Worker versions', () => {
     open.push(h);
     await h.startWorker();
     const queue = () => readVersionedQueue(h.temporal, h.taskQueue, 'workflow');
-    const queues = [
-      queue,
-      () => readVersionedQueue(h.temporal, h.taskQueue, 'activity'),
-      () => readVersionedQueue(h.temporal, noticesQueueOf(h.taskQueue), 'activity'),
-    ];
+    const queues = [queue, () => readVersionedQueue(h.temporal, h.taskQueue, 'activity')];
     const version: Version = {
       ...h,
       async makeCurrent(chosen = buildId ?? '') {

@@ -3,7 +3,6 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import type { Activities } from '../../activities/index.js';
 import { workflowBundlePath } from '../../src/temporal/bundle.js';
-import { noticesQueueOf } from '../../src/temporal/noticesQueue.js';
 import { upkeepQueueOf } from '../../src/temporal/upkeepQueue.js';
 import { startTimeSkippingServer, uniquePrefix } from '../servers.js';
 
@@ -30,7 +29,6 @@ export async function startTimeSkipping(): Promise<TimeSkipping> {
       const workers = [
         await Worker.create({ ...shared, taskQueue, workflowBundle }),
         await Worker.create({ ...shared, taskQueue: upkeepQueueOf(taskQueue) }),
-        await Worker.create({ ...shared, taskQueue: noticesQueueOf(taskQueue) }),
       ];
       const done = work(taskQueue);
       await Promise.all(workers.map((worker) => worker.runUntil(done)));

@@ -1,5 +1,7 @@
 import type { Middleware } from 'koa';
+import type { Db } from '../../redis/connection/db.js';
 import { getEndpoint } from '../../redis/records/endpoint.js';
+import type { Registration } from '../../redis/records/registrations.js';
 import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import {
@@ -16,20 +18,24 @@ export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {
     ...publisherSteps(db),
     requireRegistration(db),
     async (ctx) => {
-      const { registration, client } = ctx.state;
-      const health = await getEndpoint(db, client.clientToken);
-      ctx.body = {
-        url: registration.url,
-        state: health.state,
-        state_since: presentOptionalTime(health.lastChange?.atMs),
-        state_reason: health.lastChange?.why ?? null,
-        registered_at: presentTime(registration.registeredAtMs),
-        owed: health.owed,
-        last_success_at: presentOptionalTime(health.lastSuccessAt),
-        last_failure_at: presentOptionalTime(health.lastFailureAt),
-        last_error: health.lastError ?? null,
-        next_attempt_at: presentOptionalTime(health.nextAttemptAt),
-      };
+      ctx.body = await presentRegistration(db, ctx.state.registration);
     },
   );
+}
+
+/** Presents a registration with the state of its endpoint. */
+export async function presentRegistration(db: Db, registration: Registration) {
+  const health = await getEndpoint(db, registration.clientToken);
+  return {
+    url: registration.url,
+    state: health.state,
+    state_since: presentOptionalTime(health.lastChange?.atMs),
+    state_reason: health.lastChange?.why ?? null,
+    registered_at: presentTime(registration.registeredAtMs),
+    owed: health.owed,
+    last_success_at: presentOptionalTime(health.lastSuccessAt),
+    last_failure_at: presentOptionalTime(health.lastFailureAt),
+    last_error: health.lastError ?? null,
+    next_attempt_at: presentOptionalTime(health.nextAttemptAt),
+  };
 }

@@ -41,41 +41,33 @@ export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
 export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
   return [
     requireSigningSecretsScope(deps.db),
-    refuseWhileTenStillSign(deps.db, ({ client }: PublisherState) => client.clientToken),
+    refuseWhileTenStillSign(deps.db),
     auditCall(deps, { what: 'signing secret rotate' }),
     rotate(deps),
   ];
 }
 
-/**
- * Runs before the audit: a flood of refused calls must not displace the entries of carried out calls.
- * @param ownerOf returns the owner of the secret: a client token, or `toldAccount` for an account's notices
- */
-export const refuseWhileTenStillSign =
-  <State>(db: Db, ownerOf: (state: State) => string): Step<State> =>
+/** Runs before the audit: a flood of refused calls must not displace the entries of carried out calls. */
+const refuseWhileTenStillSign =
+  (db: Db): Step<PublisherState> =>
   async (ctx, next) => {
-    const waitMs = await rotationWaitMs(db, ownerOf(ctx.state));
+    const waitMs = await rotationWaitMs(db, ctx.state.client.clientToken);
     if (waitMs > 0) throw tooManyRotations(waitMs);
     await next();
   };
 
 const rotate =
-  (deps: ApiDeps): Step<PublisherState> =>
+  ({ db, secretBox, notices }: ApiDeps): Step<PublisherState> =>
   async (ctx) => {
     const { clientToken } = ctx.state.client;
-    ctx.body = await rotateOrRefuse(deps, clientToken);
-    deps.notices.tell(clientToken);
+    const rotated = await rotateSigningSecret(db, secretBox, clientToken);
+    if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
+    notices.tell(clientToken);
+    ctx.body = {
+      signing_secret: rotated.signingSecret,
+      previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
+    };
   };
-
-/** Rotates the owner's secret and returns the answer of the call. @throws ApiError 429 while ten previous ones sign */
-export async function rotateOrRefuse({ db, secretBox }: ApiDeps, owner: string): Promise<unknown> {
-  const rotated = await rotateSigningSecret(db, secretBox, owner);
-  if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
-  return {
-    signing_secret: rotated.signingSecret,
-    previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
-  };
-}
 
 const tooManyRotations = (waitMs: number) =>
   tooMany('Ten previous signing secrets still sign, for 24 h each', waitMs);

@@ -1,32 +1,33 @@
 /** Describes the notices to receivers of accounts and of the platform, each with an example that verifies. */
-import { bodyOf, type Notice } from '../../notices/notice.js';
-import { webhookRequest } from '../../outgoing/notification.js';
-import { type NoticeKind, noticeKinds } from '../../redis/records/owedNotices.js';
+import { noticesClient } from '../../ids.js';
+import { bodyOf } from '../../notices/notices.js';
+import { notificationRequest } from '../../outgoing/notification.js';
+import { type NoticeKind, noticeKinds } from '../../redis/records/notices.js';
 import { object, oneOf, text, time, whole } from './schema.js';
 import { clientTokenText } from './schemas.js';
-import { exampleSecret, headersOfSent, retryAfter } from './webhook.js';
+import { answersToAttempt, exampleSecret, headersOfSent } from './webhook.js';
 
 const at = Date.UTC(2026, 0, 31, 12);
-const said: Record<NoticeKind, Pick<Notice, 'reason' | 'since' | 'attemptsFailed' | 'owed'>> = {
+const said: Record<NoticeKind, { reason: string; since: number; attempts_failed: number; owed: number }> = {
   'endpoint.failing': {
     reason: '5 attempts failed in a row',
     since: at - 40_000,
-    attemptsFailed: 5,
+    attempts_failed: 5,
     owed: 12,
   },
   'endpoint.suspended': {
     reason: 'it answered 410',
     since: at - 86_400_000,
-    attemptsFailed: 291,
+    attempts_failed: 291,
     owed: 480,
   },
   'endpoint.recovered': {
     reason: 'a probe succeeded',
     since: at - 3_600_000,
-    attemptsFailed: 17,
+    attempts_failed: 17,
     owed: 48,
   },
-  'secret.rotated': { reason: 'the signing secret was rotated', since: at, attemptsFailed: 0, owed: 0 },
+  'secret.rotated': { reason: 'the signing secret was rotated', since: at, attempts_failed: 0, owed: 0 },
 };
 
 const about: Record<NoticeKind, { name: string; summary: string; description: string }> = {
@@ -52,12 +53,19 @@ const about: Record<NoticeKind, { name: string; summary: string; description: st
   },
 };
 
+const notificationId = 'msg_3q2-7wABAgMEBQYHCAkKCw';
+
 /** Returns a notice as it is sent at 2026-01-31T12:00:00Z. */
 export function exampleNotice(kind: NoticeKind) {
-  const id = 'ntc_3q2-7wABAgMEBQYHCAkKCw';
-  const of = { accountId: 'acc_7Qd2mVx0', clientToken: 'SITE0042' };
-  const body = bodyOf({ id, to: 'account', kind, at, ...of, ...said[kind] });
-  return webhookRequest({ id, clientToken: of.clientToken, body }, [exampleSecret], at);
+  const accountId = 'acc_7Qd2mVx0';
+  const body = bodyOf({ kind, at, ...said[kind] }, { accountId, clientToken: 'SITE0042', ...said[kind] });
+  const notification = {
+    notificationId,
+    clientToken: noticesClient(accountId),
+    platformId: 'SITE0042',
+    body,
+  };
+  return notificationRequest(notification, [exampleSecret], at);
 }
 
 export const noticeWebhooks = Object.fromEntries(noticeKinds.map((kind) => [kind, { post: received(kind) }]));
@@ -69,13 +77,12 @@ function received(kind: NoticeKind) {
     operationId: name,
     tags: ['Notices'],
     summary,
-    description: `${description} Sent to the URL of PUT /notices and to that of the platform, at most one of this kind for each client and hour. Signed like a notification, with the notices’ own secret.`,
+    description: `${description} Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.`,
     security: [],
-    parameters: headersOfSent(
-      example.headers,
-      'notice',
-      text('ntc_3q2-7wABAgMEBQYHCAkKCw', { minLength: 1 }),
-    ),
+    parameters: headersOfSent(example.headers, 'notice', {
+      description: '`notices:` and the account, or `notices:platform`.',
+      schema: text(noticesClient('platform'), { pattern: '^notices:' }),
+    }),
     requestBody: {
       required: true,
       content: {
@@ -99,15 +106,6 @@ function received(kind: NoticeKind) {
         },
       },
     },
-    responses: {
-      '2XX': { description: 'Delivered.' },
-      '3XX': { description: 'A failed attempt: redirects are never followed.' },
-      '410': { description: 'The receiver is gone: the notice ends as failed.' },
-      '429': retryAfter('Too many requests.'),
-      '503': retryAfter('Temporarily unavailable.'),
-      default: {
-        description: 'A failed attempt. Further attempts follow at the times of a notification, for 5 days.',
-      },
-    },
+    responses: answersToAttempt,
   };
 }

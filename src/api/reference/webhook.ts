@@ -16,8 +16,12 @@ export const exampleNotification = (event: 'asset-update' | 'test', platformId: 
 
 const example = exampleNotification('asset-update', 'vid-9');
 
-/** Describes the headers of a sent request. @param what its name, such as `notification` @param id the schema of its id */
-export function headersOfSent(headers: Record<string, string>, what: string, id: Schema): Schema[] {
+/** Describes the headers of a sent request. @param what its name, such as `notification` @param token the header for its client */
+export function headersOfSent(
+  headers: Record<string, string>,
+  what: string,
+  token: { description: string; schema: Schema },
+): Schema[] {
   const header = (name: string, description: string, schema: Schema): Schema => ({
     name,
     in: 'header',
@@ -27,7 +31,7 @@ export function headersOfSent(headers: Record<string, string>, what: string, id:
     example: headers[name],
   });
   return [
-    header('webhook-id', `The ${what}: the same on every attempt.`, id),
+    header('webhook-id', `The ${what}: the same on every attempt.`, notificationIdText),
     header(
       'webhook-timestamp',
       'The Unix time of this attempt, s.',
@@ -38,10 +42,25 @@ export function headersOfSent(headers: Record<string, string>, what: string, id:
       '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
       text('v1,kQ0Cj1u4=', { pattern: '^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$' }),
     ),
-    header('webhook-client-token', 'The client that it is about.', clientTokenText),
+    header('webhook-client-token', token.description, token.schema),
     header('user-agent', 'The product and its version.', text(userAgent)),
   ];
 }
+
+/** Describes what each answer of a receiver means. */
+export const answersToAttempt = {
+  '2XX': { description: 'Delivered. The headers are enough; at most 16 KiB of a body are read.' },
+  '3XX': { description: 'A failed attempt: redirects are never followed.' },
+  '410': {
+    description: 'The receiver is gone: the registration is suspended, and everything stays owed.',
+  },
+  '429': retryAfter('Too many requests.'),
+  '503': retryAfter('Temporarily unavailable.'),
+  default: {
+    description:
+      'A failed attempt, like no connection or no answer within 10 s. Further attempts follow after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, then every 4 h, for 5 days.',
+  },
+};
 
 export const webhooks = {
   'asset-update': {
@@ -52,7 +71,10 @@ export const webhooks = {
       description:
         'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
       security: [],
-      parameters: headersOfSent(example.headers, 'notification', notificationIdText),
+      parameters: headersOfSent(example.headers, 'notification', {
+        description: 'The client that it is about.',
+        schema: clientTokenText,
+      }),
       requestBody: {
         required: true,
         content: {
@@ -77,24 +99,12 @@ export const webhooks = {
           },
         },
       },
-      responses: {
-        '2XX': { description: 'Delivered. The headers are enough; at most 16 KiB of a body are read.' },
-        '3XX': { description: 'A failed attempt: redirects are never followed.' },
-        '410': {
-          description: 'The receiver is gone: the registration is suspended, and everything stays owed.',
-        },
-        '429': retryAfter('Too many requests.'),
-        '503': retryAfter('Temporarily unavailable.'),
-        default: {
-          description:
-            'A failed attempt, like no connection or no answer within 10 s. Further attempts follow after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, then every 4 h, for 5 days.',
-        },
-      },
+      responses: answersToAttempt,
     },
   },
 };
 
-export function retryAfter(description: string): Schema {
+function retryAfter(description: string): Schema {
   return {
     description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
     headers: { 'Retry-After': { description: 'Seconds or a date.', schema: text('120') } },

@@ -1,3 +1,4 @@
+import { isClientToken } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, getClient } from '../../redis/records/clients.js';
 import { ApiError } from '../apiError.js';
@@ -6,7 +7,7 @@ import type { TokenState } from './bearer.js';
 import { required } from './readQuery.js';
 
 export interface ClientState {
-  client: Client;
+  client: Pick<Client, 'clientToken' | 'accountId'>;
 }
 
 /**
@@ -30,7 +31,7 @@ export async function ownClientOrRefuse(
   accountId: string,
   isAnyAllowed = false,
 ): Promise<Client> {
-  const client = await getClient(db, clientToken);
+  const client = isClientToken(clientToken) ? await getClient(db, clientToken) : undefined;
   if (client && (isAnyAllowed || client.accountId === accountId)) return client;
   throw new ApiError('invalid_client_token', 'The client token is not valid for this account');
 }

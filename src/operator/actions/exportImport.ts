@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import { clientTokenPattern } from '../../ids.js';
+import { isClientToken, isNoticesClient } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
 import { createSecretBox, type SecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
 import { compareFact, exportFacts, type Fact, hasOwner, importFact } from '../../redis/records/transfer.js';
@@ -12,10 +12,11 @@ import { counted, withProgress } from '../terminal/progress.js';
 
 const fields = z.record(z.string(), z.string());
 const accountId = z.string().regex(/^acc_[A-Za-z0-9_-]{1,64}$/, 'is not an account id');
-const clientToken = z.string().regex(clientTokenPattern, 'is not a client token');
+const clientToken = z
+  .string()
+  .refine((token) => isClientToken(token) || isNoticesClient(token), 'is not a client token');
 const factSchema: z.ZodType<Fact | End> = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('account'), account_id: accountId, fields }),
-  z.strictObject({ type: z.literal('notices'), account_id: accountId, fields, signing_secrets: fields }),
   z.strictObject({ type: z.literal('client'), client_token: clientToken, fields, signing_secrets: fields }),
   z.strictObject({ type: z.literal('registration'), client_token: clientToken, fields, endpoint: fields }),
   z.strictObject({ type: z.literal('end'), layout: z.number(), lines: z.number() }),
@@ -64,14 +65,13 @@ export async function importRecords(operator: Operator, file: string): Promise<v
     accounts: count('account'),
     clients: count('client'),
     registrations: count('registration'),
-    notices: count('notices'),
     unchanged: facts.length - written.length,
   };
   operator.answer(
     imported,
     () =>
       `Imported ${amount(imported.accounts, 'account')}, ${amount(imported.clients, 'client')}, ` +
-      `${amount(imported.registrations, 'registration')}, ${amount(imported.notices, 'notices URL')}; ` +
+      `${amount(imported.registrations, 'registration')}; ` +
       `${amount(imported.unchanged, 'line')} existed already.`,
   );
 }
@@ -211,7 +211,6 @@ function nameOf(fact: Fact): string {
 function ownerOf(fact: Fact): string {
   switch (fact.type) {
     case 'account':
-    case 'notices':
       return `account ${fact.account_id}`;
     case 'client':
       return `account ${fact.fields.account_id ?? ''}`;

@@ -17,7 +17,7 @@ export async function secretsReencrypt(operator: Operator): Promise<void> {
     () => `Reencrypting: ${progress}`,
     () =>
       reencryptSigningSecrets(db, createSecretBox(keys), (done, all) => {
-        progress = `${counted(done)} of ${counted(all)} clients and accounts`;
+        progress = `${counted(done)} of ${counted(all)} clients`;
       }),
   );
   await operator.record({
@@ -46,7 +46,7 @@ export async function secretsRotate(
   { now = false }: { now?: boolean },
 ): Promise<void> {
   await requireClient(operator, token);
-  const until = await rotateOrRefuse(operator, { owner: token, name: token, now });
+  const until = await rotateOrRefuse(operator, token, now);
   await operator.record({
     what: 'secrets rotate',
     target: token,

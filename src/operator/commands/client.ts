@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Bound } from '../actions/client.js';
 import type { InSession } from '../inSession.js';
-import { parseClientToken } from './clientToken.js';
+import { parseAnyClient, parseClientToken } from './clientToken.js';
 
 const actions = () => import('../actions/client.js');
 
@@ -27,7 +27,7 @@ export function addClientCommands(program: Command, inSession: InSession): void 
   client
     .command('set')
     .description("change a client's bounds")
-    .argument('<token>', 'the client', parseClientToken)
+    .argument('<token>', 'the client', parseAnyClient)
     .option('--max-in-flight <n>', 'attempts in flight, or "default"', boundOrDefault)
     .option('--max-per-second <n>', 'attempts a second, or "default" (no limit)', boundOrDefault)
     .action(inSession(actions, ({ clientSet }) => clientSet));

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { InSession } from '../inSession.js';
-import { parseClientToken } from './clientToken.js';
+import { parseAnyClient } from './clientToken.js';
 
 const actions = () => import('../actions/explain.js');
 
@@ -8,7 +8,7 @@ export function addExplainCommand(program: Command, inSession: InSession): void 
   program
     .command('explain')
     .description('say why something was or was not sent for an asset')
-    .argument('<token>', 'the client', parseClientToken)
+    .argument('<token>', 'the client', parseAnyClient)
     .argument('<platform-id>', 'the asset')
     .action(inSession(actions, ({ explain }) => explain));
 }

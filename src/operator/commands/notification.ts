@@ -4,7 +4,7 @@ import { notificationStates } from '../../redis/notifications/notificationStates
 import type { InSession } from '../inSession.js';
 import { parseLimit } from '../parseLimit.js';
 import { parseMoment } from '../terminal/moment.js';
-import { parseClientToken } from './clientToken.js';
+import { parseAnyClient } from './clientToken.js';
 
 export function addNotificationCommands(program: Command, inSession: InSession): void {
   const notification = program
@@ -14,7 +14,7 @@ export function addNotificationCommands(program: Command, inSession: InSession):
   notification
     .command('list')
     .description('list the newest notifications, of all clients or of one')
-    .option('--client <token>', 'only of this client', parseClientToken)
+    .option('--client <token>', 'only of this client', parseAnyClient)
     .addOption(new Option('--state <state>', 'only in this state').choices(notificationStates))
     .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
     .option('--limit <n>', 'at most this many', parseLimit(10_000), 50)
@@ -57,7 +57,7 @@ export function addNotificationCommands(program: Command, inSession: InSession):
   notification
     .command('recover')
     .description('make failed notifications owed again, unless the same asset has a newer one')
-    .argument('<token>', 'the client', parseClientToken)
+    .argument('<token>', 'the client', parseAnyClient)
     .requiredOption('--since <when>', 'failed since this date, or this long ago (15m, 2h, 3d)', parseMoment)
     .option('--until <when>', 'failed until then (default: now)', parseMoment)
     .option('--dry-run', 'only count')

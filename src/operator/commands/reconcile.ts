@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { InSession } from '../inSession.js';
 import { parseMoment } from '../terminal/moment.js';
-import { parseClientToken } from './clientToken.js';
+import { parseAnyClient } from './clientToken.js';
 
 const actions = () => import('../actions/reconcile.js');
 
@@ -13,7 +13,7 @@ export function addReconcileCommand(program: Command, inSession: InSession): voi
     .command('reconcile')
     .description('account for every accepted event; exit status 1 if one is unaccounted for')
     .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
-    .option('--client <token>', 'only of this client', parseClientToken)
+    .option('--client <token>', 'only of this client', parseAnyClient)
     .option('--per-second <n>', 'calls to Temporal', parsePerSecond, defaultPerSecond)
     .action(inSession(actions, ({ reconcileEvents }) => reconcileEvents));
 }

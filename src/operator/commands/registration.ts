@@ -1,7 +1,7 @@
 import { Argument, type Command, Option } from 'commander';
 import { endpointStates } from '../../redis/records/endpointStates.js';
 import type { InSession } from '../inSession.js';
-import { parseClientToken } from './clientToken.js';
+import { parseAnyClient } from './clientToken.js';
 
 const actions = () => import('../actions/registration.js');
 
@@ -9,7 +9,7 @@ export function addRegistrationCommands(program: Command, inSession: InSession):
   const registration = program
     .command('registration')
     .description('show and change the URL and state of clients');
-  const client = () => new Argument('<token>', 'the client').argParser(parseClientToken);
+  const client = () => new Argument('<token>', 'the client').argParser(parseAnyClient);
 
   registration
     .command('show')

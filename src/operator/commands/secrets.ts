@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { InSession } from '../inSession.js';
-import { parseClientToken } from './clientToken.js';
+import { parseAnyClient } from './clientToken.js';
 
 const actions = () => import('../actions/secrets.js');
 
@@ -15,7 +15,7 @@ export function addSecretsCommands(program: Command, inSession: InSession): void
   secrets
     .command('rotate')
     .description("replace a client's signing secret; the old one also signs for 24 h")
-    .argument('<token>', 'the client', parseClientToken)
+    .argument('<token>', 'the client', parseAnyClient)
     .option('--now', 'the old one and every earlier one end immediately')
     .action(inSession(actions, ({ secretsRotate }) => secretsRotate));
 }

@@ -2,7 +2,6 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { Config } from '../../config.js';
-import { noticesQueueOf } from '../../temporal/noticesQueue.js';
 import { upkeepQueueOf } from '../../temporal/upkeepQueue.js';
 import { isSame, nameOf, readVersionedQueue, type VersionedQueue } from '../../temporal/versionedQueue.js';
 import { deploymentNameOf, workerVersionOf } from '../../temporal/workerVersion.js';
@@ -20,7 +19,6 @@ export async function checkVersions(temporal: Client, config: Config): Promise<F
   const queues = await Promise.all([
     readVersionedQueue(temporal, taskQueue, 'workflow'),
     readVersionedQueue(temporal, upkeepQueueOf(taskQueue), 'activity'),
-    readVersionedQueue(temporal, noticesQueueOf(taskQueue), 'activity'),
   ]);
   // A queue does not know a version whose workers never polled it.
   const routed = queues.map((queue) => ({ ...deployment.routing, ...queue }));

@@ -11,7 +11,6 @@ import { type NodeDurability, watchNode } from './nodeDurability.js';
 export interface Durability {
   /**
    * Resolves once all writes answered so far about this client are safe.
-   * @param clientToken or a recipient of notices (`toldAccount`)
    * @throws RedisUnavailable if that is not confirmed in time
    */
   reached(clientToken: string): Promise<void>;

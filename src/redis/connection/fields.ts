@@ -32,7 +32,7 @@ export const fields = {
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
    *   recovered_at    when deliveries could last go on again: assets that wait since before drain at a bounded rate
    *   updates_until   the latest time of acceptance that a reader of the feed has seen in the list (updates.ts)
-   *   state_notice, secret_notice   JSON of a notice that has no workflow yet (records/owedNotices.ts)
+   *   state_notice, secret_notice   JSON of a notice that is not claimed yet (records/notices.ts)
    */
   endpoint: [
     'generation',
@@ -64,26 +64,13 @@ export const fields = {
     'secret_notice',
   ],
   /**
-   * Notices of an account, or of the platform, whose URL is a setting.
-   *   failures, not_before   failed attempts in a row; no attempt before it
-   */
-  notices: [
-    'url',
-    'set_at',
-    'failures',
-    'not_before',
-    'last_success_at',
-    'last_failure_at',
-    'last_error',
-    'last_status',
-  ],
-  /**
    *   state           absent: waiting
    *   priority        absent: live
    *   group           name of the workflow that it shares; absent: it has its own
    *   by, reason      superseded by, not needed because of; why it failed
    *   attempts        JSON, one line each
    *   clock_since     the client's clock at the first failed attempt
+   *   body            of a notice; absent: that of section 3 of the contract
    */
   notification: [
     'asset',
@@ -99,6 +86,7 @@ export const fields = {
     'failures',
     'clock_since',
     'redeliver_failures',
+    'body',
   ],
 } as const;
 

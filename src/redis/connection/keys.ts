@@ -60,10 +60,6 @@ import { recordKeptDays } from '../../retentionSettings.js';
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   attempts-by:<hour>            hash: results of that hour's attempts, in 5-minute steps; 26 hours (attemptHistory.ts)
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
- *
- * Recipients of notices, with `{account:<id>}:` or `{platform:}:` before each
- *   notices                       hash (fields.ts): the URL, and the results of its receiver
- *   signing-secrets               hash of the notices' signing secrets
  */
 export function globalKeys(prefix: string) {
   return {
@@ -110,18 +106,12 @@ export function clientBase(prefix: string, clientToken: string): string {
 /** How long the record of an ended notification is kept, ms (`KEEP_SECONDS` in shared/notification.lua). */
 export const recordKeptMs = recordKeptDays * 86_400_000;
 
-/** Names a recipient of notices in place of a client token, for scripts: no client token has a colon. */
-export const toldAccount = (accountId: string): string => `account:${accountId}`;
-export const toldPlatform = 'platform:';
-
 export function clientKeys(prefix: string, clientToken: string) {
   const base = clientBase(prefix, clientToken);
   return {
     base,
     client: `${base}client`,
     signingSecrets: `${base}signing-secrets`,
-    /** Only for a recipient of notices (`toldAccount`), never for a client. */
-    notices: `${base}notices`,
     registration: `${base}registration`,
     endpoint: `${base}endpoint`,
     stateChanges: `${base}state-changes`,

@@ -22,19 +22,21 @@ export interface ArrivedEvent {
   group?: string;
   /** The traceparent of its span, if tracing is on. */
   trace?: string;
+  /** Sent in place of the body of an asset update. */
+  body?: string;
 }
 
 /** The group of an event that has no workflow. */
 export const withoutWorkflow = '-';
 
 /** An event whose asset is owed, as its workflow carries it. */
-export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
+export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group' | 'body'> {
   /** The asset's claim number for this event. */
   claim: number;
 }
 
 /** An event that is claimed again, with the asset's claim number before the claim that may be lost. */
-export interface ClaimableEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
+export interface ClaimableEvent extends Omit<ArrivedEvent, 'notify' | 'group' | 'body'> {
   lookedUpClaim: number;
 }
 
@@ -111,6 +113,7 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
     'lookedUpClaim' in event ? event.lookedUpClaim : -1,
+    ...('body' in event && event.body !== undefined ? [event.body] : []),
   ];
 }
 

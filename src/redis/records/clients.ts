@@ -1,5 +1,11 @@
 /** Clients: the children of an account, each named by its client token. */
-import { type AccountId, type ClientToken, isClientToken, newClientToken } from '../../ids.js';
+import {
+  type AccountId,
+  type ClientToken,
+  isClientToken,
+  isNoticesClient,
+  newClientToken,
+} from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
 import { runPipeline } from '../connection/pipeline.js';
@@ -47,9 +53,9 @@ export async function createClient(
   return { clientToken, accountId: wanted.accountId as AccountId, name: wanted.name, createdAtMs };
 }
 
-/** Returns a client; undefined if it never existed or was deleted. */
+/** Returns a client, also one of notices; undefined if it never existed or was deleted. */
 export async function getClient(db: Db, clientToken: string): Promise<Client | undefined> {
-  if (!isClientToken(clientToken)) return undefined;
+  if (!isClientToken(clientToken) && !isNoticesClient(clientToken)) return undefined;
   return toClient(clientToken, await db.redis.hgetall(db.client(clientToken).client));
 }
 
@@ -64,7 +70,7 @@ export async function listClients(db: Db, accountId?: string): Promise<Client[]>
   return clients;
 }
 
-/** Lists at most `limit` clients of an account after `after`, by client token; `next` if there are more. */
+/** Lists at most `limit` of an account's own clients after `after`, by client token; `next` if there are more. */
 export async function pageOfClients(
   db: Db,
   accountId: string,
@@ -89,7 +95,7 @@ async function firstBehind(db: Db, key: string, after: string, atMost: number): 
     cursor = next;
     for (const member of members) {
       const last = first.at(atMost - 1);
-      if (member <= after || (last !== undefined && member >= last)) continue;
+      if (isNoticesClient(member) || member <= after || (last !== undefined && member >= last)) continue;
       // A scan may return a member twice.
       const at = first.findIndex((other) => other >= member);
       if (first[at] === member) continue;

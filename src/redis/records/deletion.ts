@@ -60,7 +60,7 @@ export async function clearDeletedClient(
   if (!(await db.redis.hexists(keys.client, 'deleted'))) return { cancelled: 0 };
   await resetRegistration(db, clientToken);
   await db.redis.unlink(keys.signingSecrets, keys.updates);
-  const cancelled = await repeat(db, cancelOwed, clientToken, onStep);
+  const cancelled = await cancelOwed(db, clientToken, onStep);
   await repeat(db, unlinkBeside, clientToken, onStep);
   for (let from = 0; from < buckets; from += keysPerStep) {
     onStep();
@@ -78,10 +78,19 @@ export async function clearDeletedClient(
   return { cancelled };
 }
 
+/** Cancels everything that a client is owed. @returns how many notifications that were */
+export function cancelOwed(
+  db: Db,
+  clientToken: string,
+  onStep: () => void = () => undefined,
+): Promise<number> {
+  return repeat(db, cancelDeleted, clientToken, onStep);
+}
+
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
 async function repeat(
   db: Db,
-  step: typeof cancelOwed,
+  step: typeof cancelDeleted,
   clientToken: string,
   onStep: () => void,
 ): Promise<number> {
@@ -93,7 +102,7 @@ async function repeat(
   }
 }
 
-const cancelOwed = script('cancelDeleted');
+const cancelDeleted = script('cancelDeleted');
 
 const unlinkBeside = script('unlinkBeside');
 

@@ -1,101 +1,117 @@
 /**
- * The one URL of an account for notices, and the results of its receiver. The platform's URL is a setting, so only the
- * results of its receiver are kept.
+ * Notices about clients, and the clients that get them: `notices:<account id>` and `notices:platform` have a registration,
+ * secrets and owed assets like any client, but no customer can name them.
  */
+import { type ClientToken, noticesClient } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
-import type { FieldOf } from '../connection/fields.js';
-import { toldAccount } from '../connection/keys.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { runScript, runTable } from '../connection/runScript.js';
+import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
+import { type Account, getAccount, platformScope } from './accounts.js';
+import { cancelOwed } from './deletion.js';
+import { setHeld } from './endpoint.js';
+import { UnknownAccount } from './refusals.js';
+import { changeRegistration, markAnswered, register, resetRegistration } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
-import { createSigningSecret } from './signingSecrets.js';
 
-/** Times are ms since the epoch. */
-export interface NoticesUrl {
-  url: string;
-  setAtMs: number;
-  lastSuccessAtMs?: number;
-  lastFailureAtMs?: number;
-  lastError?: string;
-  lastStatus?: number;
+/** Returns the client that gets the notices of an account. */
+export function noticesClientOf({ accountId, scopes }: Pick<Account, 'accountId' | 'scopes'>): ClientToken {
+  return noticesClient(scopes.includes(platformScope) ? 'platform' : accountId);
 }
 
-/** Sets or replaces an account's URL; makes the signing secret of its notices if there is none. Safe to repeat. */
+/**
+ * Registers or changes the URL for an account's notices; makes the client and its signing secret if there are none. Safe to
+ * repeat. @returns whether the caller must wake catch-up @throws UnknownAccount
+ */
 export async function setNoticesUrl(
   db: Db,
   box: SecretBox,
   accountId: string,
   url: string,
-): Promise<NoticesUrl> {
-  const told = toldAccount(accountId);
-  await createSigningSecret(db, box, told);
-  const key = db.client(told).notices;
-  const setAtMs = nowOf(db);
-  await runPipeline(db.redis.multi().del(key).hset(key, { url, set_at: setAtMs }));
-  return { url, setAtMs };
+): Promise<{ wakeCatchUp: boolean }> {
+  const account = await getAccount(db, accountId);
+  if (account === undefined) throw new UnknownAccount('there is no such account');
+  const clientToken = noticesClientOf(account);
+  await makeClient(db, clientToken, account);
+  for (;;) {
+    const changed = await changeRegistration(db, clientToken, url, 'publisher');
+    if (changed !== undefined) return changed;
+    const registered = await register(db, box, { clientToken, accountId, url });
+    if (registered.outcome === 'stored') {
+      await markAnswered(db, clientToken, registered.nonce);
+      return registered;
+    }
+    // Another call has registered a URL meanwhile.
+  }
 }
 
-export async function getNoticesUrl(db: Db, accountId: string): Promise<NoticesUrl | undefined> {
-  const record = await db.redis.hgetall(db.client(toldAccount(accountId)).notices);
-  if (!record.url) return undefined;
-  const time = (name: FieldOf<'notices'>) => (record[name] ? Number(record[name]) : undefined);
-  const optional = <K extends keyof NoticesUrl>(key: K, value: NoticesUrl[K] | undefined) =>
-    value === undefined ? {} : { [key]: value };
-  return {
-    url: record.url,
-    setAtMs: Number(record.set_at ?? 0),
-    ...optional('lastSuccessAtMs', time('last_success_at')),
-    ...optional('lastFailureAtMs', time('last_failure_at')),
-    ...optional('lastError', record.last_error || undefined),
-    ...optional('lastStatus', record.last_status ? Number(record.last_status) : undefined),
-  };
+/** The platform's client belongs to the account that set its URL last. */
+async function makeClient(db: Db, clientToken: string, { accountId, disabled }: Account): Promise<void> {
+  const { client } = db.client(clientToken);
+  const before = await db.redis.hget(client, 'account_id');
+  if (before !== null && before !== accountId) {
+    await db.redis.srem(db.global.accountClients(before), clientToken);
+  }
+  await runPipeline(
+    db.redis
+      .pipeline()
+      .hset(client, { account_id: accountId, name: 'Notices' })
+      .hsetnx(client, 'created_at', nowOf(db))
+      .sadd(db.global.clients, clientToken)
+      .sadd(db.global.accountClients(accountId), clientToken),
+  );
+  await setHeld(db, clientToken, disabled);
 }
 
-/** Removes the URL with its signing secrets. @returns the URL; undefined if there was none */
-export async function removeNoticesUrl(db: Db, accountId: string): Promise<string | undefined> {
-  const { notices, signingSecrets } = db.client(toldAccount(accountId));
-  const commands = db.redis.multi().hget(notices, 'url').del(notices, signingSecrets);
-  const [url] = (await runPipeline(commands)) as [string | null];
-  return url ?? undefined;
+/** Removes the URL with its signing secrets; owed notices end as cancelled. @returns the URL; undefined if there was none */
+export async function removeNoticesUrl(db: Db, clientToken: string): Promise<string | undefined> {
+  const reset = await resetRegistration(db, clientToken);
+  await cancelOwed(db, clientToken);
+  await db.redis.del(db.client(clientToken).signingSecrets);
+  return reset?.removed_url;
 }
+
+export const noticeKinds = [
+  'endpoint.failing',
+  'endpoint.suspended',
+  'endpoint.recovered',
+  'secret.rotated',
+] as const;
+export type NoticeKind = (typeof noticeKinds)[number];
 
 /**
- * Checks whether a notice may be attempted now: a receiver that has failed several times in a row gets one attempt at a time.
- * @param told `toldAccount` or `toldPlatform`
- * @returns 0, or the time to wait, ms
+ * A notice that is not claimed yet, in the hash of the client's endpoint. The script that changes the state or the secret
+ * writes it, so a process that ends afterwards loses none. Each field holds only the newest one. Times are ms.
  */
-export async function takeNotice(
-  db: Db,
-  told: string,
-  limits: { failingAfter: number; leaseMs: number },
-): Promise<number> {
-  return Number(await runScript(db, takeScript, told, [limits.failingAfter, limits.leaseMs]));
+export interface Notice {
+  field: 'state_notice' | 'secret_notice';
+  /** The stored JSON. */
+  stored: string;
+  kind: NoticeKind;
+  at: number;
+  reason: string;
+  since: number;
+  attempts_failed: number;
 }
 
-const takeScript = script('takeNotice');
-
-export interface NoticeAnswer {
-  ok: boolean;
-  status?: number;
-  error?: string;
-  retryAfterMs?: number;
-}
-
-/** Writes the result of an attempt. @param setAtMs of the URL that was used; undefined for the platform's */
-export async function settleNotice(
-  db: Db,
-  told: string,
-  { ok, status, error, retryAfterMs }: NoticeAnswer,
-  setAtMs: number | undefined,
-): Promise<void> {
-  await runTable(db, settleScript, told, {
-    set_at: setAtMs === undefined ? '' : String(setAtMs),
-    ok,
-    error: error ?? '',
-    status: status ?? '',
-    retry_after: retryAfterMs ?? 0,
+/** Reads a client's notices. @throws if one is broken */
+export async function unclaimedNotices(db: Db, clientToken: string): Promise<Notice[]> {
+  const fields = ['state_notice', 'secret_notice'] as const;
+  const found = await db.redis.hmget(db.client(clientToken).endpoint, ...fields);
+  return fields.flatMap((field, i) => {
+    const stored = found[i];
+    return stored ? { ...(JSON.parse(stored) as Omit<Notice, 'field' | 'stored'>), field, stored } : [];
   });
 }
 
-const settleScript = script('settleNotice');
+/** Returns the body of a notice's notification; undefined if its record is gone. */
+export async function noticeBody(db: Db, clientToken: string, id: string): Promise<string | undefined> {
+  return (await db.redis.hget(db.client(clientToken).notification(id), 'body')) ?? undefined;
+}
+
+/** Removes a notice that was claimed, unless a newer one has replaced it. */
+export async function dropNotice(db: Db, clientToken: string, { field, stored }: Notice): Promise<void> {
+  await runScript(db, dropScript, clientToken, [field, stored]);
+}
+
+const dropScript = script('dropNotice');

@@ -1,5 +1,4 @@
 import type { Db } from '../connection/db.js';
-import { toldAccount } from '../connection/keys.js';
 import { runScript } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { type SecretBox, SecretUnreadable } from './secretBox.js';
@@ -9,7 +8,7 @@ export interface Reencrypted {
   reencrypted: number;
   /** Secrets that already were. */
   unchanged: number;
-  /** Clients, and accounts with notices (`account:<id>`), with a secret whose key is missing. */
+  /** Clients with a secret whose key is missing. */
   unreadable: string[];
 }
 
@@ -18,7 +17,7 @@ const replace = script('reencrypt');
 /**
  * Encrypts every signing secret, also previous ones, and every request header with the newest key of `SECRETS_KEY`. Safe to
  * repeat.
- * @param told called before each client and account with the number done and the number of all
+ * @param told called before each client with the number done and the number of all
  */
 export async function reencryptSigningSecrets(
   db: Db,
@@ -27,27 +26,30 @@ export async function reencryptSigningSecrets(
 ): Promise<Reencrypted> {
   const counts: Reencrypted = { reencrypted: 0, unchanged: 0, unreadable: [] };
   const clientTokens = (await db.redis.smembers(db.global.clients)).sort();
-  const accounts = (await db.redis.smembers(db.global.accounts)).sort().map(toldAccount);
-  const owners = [...clientTokens, ...accounts];
-  for (const [done, owner] of owners.entries()) {
-    told(done, owners.length);
+  for (const [done, clientToken] of clientTokens.entries()) {
+    told(done, clientTokens.length);
     try {
-      await reencryptOwner(db, box, owner, counts);
+      await reencryptClient(db, box, clientToken, counts);
     } catch (err) {
       if (!(err instanceof SecretUnreadable)) throw err;
-      counts.unreadable.push(owner);
+      counts.unreadable.push(clientToken);
     }
   }
   return counts;
 }
 
-async function reencryptOwner(db: Db, box: SecretBox, owner: string, counts: Reencrypted): Promise<void> {
-  const fields = await db.redis.hgetall(db.client(owner).signingSecrets);
+async function reencryptClient(
+  db: Db,
+  box: SecretBox,
+  clientToken: string,
+  counts: Reencrypted,
+): Promise<void> {
+  const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
   for (const [field, sealed] of Object.entries(fields)) {
     if (!box.isOutdated(sealed)) counts.unchanged++;
     else {
       const renewed = box.seal(box.open(sealed));
-      counts.reencrypted += Number(await runScript(db, replace, owner, [field, sealed, renewed]));
+      counts.reencrypted += Number(await runScript(db, replace, clientToken, [field, sealed, renewed]));
     }
   }
 }

@@ -109,8 +109,9 @@ export async function changeRegistration(
   db: Db,
   clientToken: string,
   url: string,
+  by: 'operator' | 'publisher' = 'operator',
 ): Promise<{ previous_url: string; url: string; wakeCatchUp: boolean } | undefined> {
-  const answer = await runScript(db, changeScript, clientToken, [url, randomUUID()]);
+  const answer = await runScript(db, changeScript, clientToken, [url, randomUUID(), by]);
   if (answer === null) return undefined;
   const [previous, wake] = (answer as unknown[]).map(text);
   return { previous_url: previous ?? '', url, wakeCatchUp: wake === '1' };

@@ -1,6 +1,5 @@
 /**
- * A client's signing secrets (`whsec_`), or those of an account's notices (`toldAccount` in the place of a client token),
- * encrypted at rest. The hash `{T}:signing-secrets`:
+ * A client's signing secrets (`whsec_`), encrypted at rest. The hash `{T}:signing-secrets`:
  *   current                  the sealed secret
  *   previous:<until>:<n>     a sealed previous one that still signs until then (ms)
  *   header:<name>            a sealed request header (requestHeaders.ts)

@@ -4,7 +4,6 @@
  * The history (known segments, owed assets, notifications) is not included.
  */
 import type { Db } from '../connection/db.js';
-import { toldAccount } from '../connection/keys.js';
 import { evaluate, runScript, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 
@@ -12,7 +11,6 @@ type Fields = Record<string, string>;
 
 export type Fact =
   | { type: 'account'; account_id: string; fields: Fields }
-  | { type: 'notices'; account_id: string; fields: Fields; signing_secrets: Fields }
   | {
       type: 'client';
       client_token: string;
@@ -26,8 +24,6 @@ export type Fact =
       endpoint: Fields;
     };
 
-/** The fields of a notices URL that the account set; the results of its receiver start again. */
-const setOfNotices = ['url', 'set_at'];
 /** The fields of an endpoint that somebody decided; its health starts again. */
 const decided = ['generation', 'paused', 'held'];
 
@@ -38,11 +34,6 @@ export async function* exportFacts(db: Db): AsyncGenerator<Fact> {
   for (const id of accounts) {
     const fields = await readFields(db, db.global.account(id));
     if (Object.keys(fields).length > 0) yield { type: 'account', account_id: id, fields };
-    const told = db.client(toldAccount(id));
-    const notices = setOf(await readFields(db, told.notices));
-    if (notices.url === undefined) continue;
-    const signing_secrets = await readFields(db, told.signingSecrets);
-    yield { type: 'notices', account_id: id, fields: notices, signing_secrets };
   }
   for (const token of clients) {
     yield {
@@ -75,12 +66,9 @@ export async function compareFact(db: Db, fact: Fact): Promise<'new' | 'same' | 
       if (owner !== null && owner !== fact.account_id) return 'different';
       return compare(await db.redis.hgetall(db.global.account(fact.account_id)), fact.fields);
     }
-    case 'notices':
     case 'client': {
-      const isClient = fact.type === 'client';
-      const keys = db.client(isClient ? fact.client_token : toldAccount(fact.account_id));
-      const stored = await db.redis.hgetall(isClient ? keys.client : keys.notices);
-      const found = compare(isClient ? stored : setOf(stored), fact.fields);
+      const keys = db.client(fact.client_token);
+      const found = compare(await db.redis.hgetall(keys.client), fact.fields);
       if (found !== 'same') return found;
       const secrets = compare(await db.redis.hgetall(keys.signingSecrets), fact.signing_secrets);
       return secrets === 'new' ? 'different' : secrets;
@@ -99,8 +87,6 @@ export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
   switch (fact.type) {
     case 'account':
       return true;
-    case 'notices':
-      return (await db.redis.exists(db.global.account(fact.account_id))) === 1;
     case 'client':
       return (await db.redis.exists(db.global.account(fact.fields.account_id ?? ''))) === 1;
     case 'registration':
@@ -110,8 +96,6 @@ export async function hasOwner(db: Db, fact: Fact): Promise<boolean> {
 
 /** Returns the fields of an endpoint that somebody decided. */
 const decisionsOf = (endpoint: Fields): Fields => only(decided, endpoint);
-/** Returns the fields of a notices URL that the account set. */
-const setOf = (notices: Fields): Fields => only(setOfNotices, notices);
 
 function only(names: readonly string[], fields: Fields): Fields {
   return Object.fromEntries(
@@ -133,8 +117,6 @@ export async function importFact(db: Db, fact: Fact): Promise<'new' | 'same' | '
   switch (fact.type) {
     case 'account':
       return await importAccount(db, fact);
-    case 'notices':
-      return await importWithSecrets(db, toldAccount(fact.account_id), fact);
     case 'client':
       return await importClient(db, fact);
     case 'registration':
@@ -169,7 +151,7 @@ async function importClient(db: Db, fact: Fact & { type: 'client' }) {
   return outcome;
 }
 
-async function importWithSecrets(db: Db, owner: string, fact: Fact & { type: 'client' | 'notices' }) {
+async function importWithSecrets(db: Db, owner: string, fact: Fact & { type: 'client' }) {
   const args = [fact.type, JSON.stringify(fact.fields), JSON.stringify(fact.signing_secrets)];
   return outcomeOf(await runScript(db, importWithSecretsScript, owner, args));
 }

@@ -1,4 +1,4 @@
--- Cancels some of the notifications that a deleted client is still owed. An attempt under way settles nothing any more.
+-- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any more.
 -- include: client, notification
 -- KEYS: the client's base
 -- Arguments: count

@@ -7,7 +7,7 @@
 --   take: whether to take the claimed assets
 --   keep: after how long without an event an asset's known segments are forgotten (s); 0: never
 --   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
---     none), looked-up claim number (-1: not claimed before)
+--     none), looked-up claim number (-1: not claimed before), body (absent: that of an asset update)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
 -- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
 --   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held},
@@ -24,13 +24,14 @@ local function tell(id, asset)
 end
 local has_listed = false
 local function write_claim(e, claimed, segments, new)
-  local bucket, _, id, asset, event, lane, accepted_at, _, group = unpack(e)
+  local bucket, _, id, asset, event, lane, accepted_at, _, group, _, body = unpack(e)
   local replaces
   lane, replaces = owe(asset, id, lane)
   write_known(bucket, e.slot, claimed, e.id_bytes, segments .. new)
   local fields = {'asset', asset, 'event', event, 'accepted_at', accepted_at}
   if lane == 'B' then fields[#fields + 1], fields[#fields + 2] = 'priority', 'backfill' end
   if group ~= '' then fields[#fields + 1], fields[#fields + 2] = 'group', group end
+  if body then fields[#fields + 1], fields[#fields + 2] = 'body', body end
   redis.call('HSET', record(id), unpack(fields))
   list(id, accepted_at)
   has_listed = true

@@ -1,6 +1,6 @@
 -- Stores a client's first signing secret.
 -- include: client
--- KEYS: the client's base, or that of a recipient of notices
+-- KEYS: the client's base
 -- Arguments: sealed
 -- Answer: the client's current secret, sealed
 -- Repeat: safe: the first one stays

@@ -1,6 +1,6 @@
 -- Replaces a signing secret or request header with the same one encrypted with another key, unless it changed or ended meanwhile.
 -- include: client
--- KEYS: the client's base, or that of a recipient of notices
+-- KEYS: the client's base
 -- Arguments: name (of the field), before, after (sealed)
 -- Answer: 1 if it was replaced, else 0
 -- Repeat: safe: it is replaced once

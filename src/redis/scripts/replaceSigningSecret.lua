@@ -1,6 +1,6 @@
 -- Stores another signing secret and ends every earlier one now.
 -- include: client, endpoint, notice
--- KEYS: the client's base, or that of a recipient of notices
+-- KEYS: the client's base
 -- Arguments: sealed
 -- Answer: 1
 -- Repeat: safe: the same secret is stored again

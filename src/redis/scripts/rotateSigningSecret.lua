@@ -1,6 +1,6 @@
 -- Stores another signing secret; the former one still signs for a while. Refused while the most previous ones still sign.
 -- include: client, table, endpoint, notice
--- KEYS: the client's base, or that of a recipient of notices
+-- KEYS: the client's base
 -- Arguments, in q:
 --   sealed: the new secret
 --   along_ms: how long the former one still signs

@@ -4,7 +4,7 @@ import type { Body, Operation } from '../../../src/api/reference/call.js';
 import { exampleNotice, noticeWebhooks } from '../../../src/api/reference/noticeWebhooks.js';
 import { openapi } from '../../../src/api/reference/openapi.js';
 import { exampleNotification, exampleSecret } from '../../../src/api/reference/webhook.js';
-import { noticeKinds } from '../../../src/redis/records/owedNotices.js';
+import { noticeKinds } from '../../../src/redis/records/notices.js';
 import { forgetSends } from '../forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../runningApi.js';
 import { assertFits } from './described.js';

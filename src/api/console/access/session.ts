@@ -1,6 +1,7 @@
 /** The first steps of each page of the console, and the check of every form. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Client } from '../../../redis/records/clients.js';
 import { type ConsoleSession, findConsoleSession } from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
 import type { Step } from '../../composeSteps.js';
@@ -12,6 +13,7 @@ import { sessionSecretOf } from './cookie.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 
 export interface SessionState extends PublisherState {
+  client: Client;
   session: ConsoleSession;
   /** The token that every form of the session contains. */
   formToken: string;

@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa';
-import { clientTokenPattern } from '../../../ids.js';
+import { clientTokenPattern, isClientToken } from '../../../ids.js';
 import { type Client, getClient, pageOfClients } from '../../../redis/records/clients.js';
 import { type Endpoint, getEndpoints } from '../../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
@@ -54,7 +54,7 @@ async function leadTo(
   ctx: Parameters<Step<SessionState>>[0],
   site: string,
 ): Promise<boolean> {
-  const client = await getClient(db, site);
+  const client = isClientToken(site) ? await getClient(db, site) : undefined;
   if (client?.accountId !== ctx.state.session.accountId) return false;
   ctx.status = 303;
   ctx.set('Location', `/console/sites/${client.clientToken}`);

@@ -15,7 +15,8 @@ const url = 'https://cms.example.com/hooks/assets';
 const consoleLink = 'https://notifications.example.com/console/open#dG9rZW4';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 
-const health = object({
+/** A registration with the state of its endpoint. */
+export const registration = object({
   url: text(url),
   state: endpointState,
   state_since: orNull(time()),
@@ -96,7 +97,7 @@ export const endpointCalls = {
       summary: 'Show the registration and the state of its endpoint',
       description: anyScope,
       success: {
-        '200': answer('The registration.', health, {
+        '200': answer('The registration.', registration, {
           ...{
             url,
             state: 'active',

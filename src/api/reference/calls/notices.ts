@@ -1,22 +1,19 @@
-import { noticesBody } from '../../endpoints/notices/url.js';
+import { noticesBody } from '../../endpoints/notices.js';
 import type { ErrorCode } from '../../errors.js';
 import { answer, type CallDescription, call, jsonBody, rateHeaders, secretScope, urlCodes } from '../call.js';
 import { object, orNull, schemaOf, text, time } from '../schema.js';
 import { secretText } from '../schemas.js';
+import { registration } from './endpoint.js';
 
 const at = '2026-01-31T12:00:00.000Z';
 const url = 'https://ops.example.com/hooks/notices';
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const scope = 'A token with any scope of the account is accepted.';
 
-const notices = object({
-  url: text(url),
-  set_at: time(),
-  last_success_at: orNull(time('When the receiver last accepted a notice.')),
-  last_failure_at: orNull(time()),
-  last_error: orNull(text('timeout')),
-});
-const example = { url, set_at: at, last_success_at: null, last_failure_at: null, last_error: null };
+const example = {
+  ...{ url, state: 'active', state_since: at, state_reason: 'registered', registered_at: at, owed: 0 },
+  ...{ last_success_at: null, last_failure_at: null, last_error: null, next_attempt_at: null },
+};
 
 const usual: ErrorCode[] = ['invalid_request', 'too_many_parameters', 'invalid_token'];
 const ofAccount = (of: Omit<CallDescription, 'tag' | 'security'>) =>
@@ -56,16 +53,16 @@ export const noticeCalls = {
     put: ofAccount({
       operationId: 'setNoticesUrl',
       summary: 'Set the URL for notices',
-      description: `Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. The call counts towards the account’s rate \`names\` if a name is looked up. ${scope}`,
+      description: `Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. The call counts towards the account’s rate \`names\` if a name is looked up. ${scope}`,
       body: jsonBody(schemaOf(noticesBody), { url: { summary: 'Your receiver', value: { url } } }),
-      success: { '200': answer('The URL is set.', notices, example, rateHeaders) },
+      success: { '200': answer('The URL is set.', registration, example, rateHeaders) },
       codes: [...urlCodes, 'body_too_long', 'unsupported_media_type', 'too_many_requests'],
     }),
     get: ofAccount({
       operationId: 'getNoticesUrl',
       summary: 'Show the URL for notices',
-      description: `Shows the URL, and whether its receiver accepts notices. ${scope}`,
-      success: { '200': answer('The URL.', notices, { ...example, last_success_at: at }) },
+      description: `Shows the URL, and the state of its endpoint. ${scope}`,
+      success: { '200': answer('The URL.', registration, { ...example, last_success_at: at }) },
       codes: ['no_notices_url'],
     }),
     delete: ofAccount({

@@ -1,4 +1,4 @@
--- Writes an owed notice to the endpoint's hash, where src/redis/records/owedNotices.ts reads it.
+-- Writes a notice to the endpoint's hash, where src/redis/records/notices.ts reads it.
 -- include: client, endpoint
 
 -- Returns the time of the endpoint's first failure since its last success (`otherwise` if there is none), and the number of
@@ -12,8 +12,7 @@ local function owe_notice(name, kind, reason, since, attempts_failed)
     kind = kind, at = now, reason = reason, since = since, attempts_failed = attempts_failed,
   }))
 end
--- Writes the notice of a rotated secret, unless the secret is that of a recipient of notices.
+-- Writes the notice of a rotated secret.
 local function owe_secret_notice(reason)
-  if redis.call('EXISTS', base .. 'client') == 0 then return end
   owe_notice('secret_notice', 'secret.rotated', reason, failed_so_far(now))
 end
