@@ -1,6 +1,6 @@
 /** Finds the notification of an event by the event's id alone. */
 import type { Db } from '../connection/db.js';
-import { pageOfListed } from './listed.js';
+import { type ListedPage, pageOfListed } from './listed.js';
 import { getNotification, type NotificationRecord } from './notifications.js';
 import { type Place, startOf } from './place.js';
 
@@ -18,7 +18,7 @@ export async function notificationOfEvent(
 ): Promise<NotificationRecord | undefined> {
   let place: Place | undefined = startOf('falling');
   while (place !== undefined) {
-    const page: { found: Place[]; end?: Place } = await pageOfListed(
+    const page: ListedPage = await pageOfListed(
       db,
       clientToken,
       { eventId },

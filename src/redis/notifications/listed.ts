@@ -5,18 +5,22 @@ import { script } from '../connection/script.js';
 import type { NotificationState } from './notificationStates.js';
 import { type Place, placeArguments, placesOf } from './place.js';
 
+export interface ListedPage {
+  /** The time of acceptance (ms) and the id of each match, the newest first. */
+  found: Place[];
+  /** The last one read, if there may be more. */
+  end?: Place;
+}
+
 const page = script('listedPage');
 
-/**
- * Reads `count` notifications of the list after a place, newest first, and returns those that match and have a record.
- * The place of each is its time of acceptance (ms) and its id. `end`: the last one read, if there may be more.
- */
+/** Reads `count` notifications of the list after a place, newest first; returns those that match and have a record. */
 export async function pageOfListed(
   db: Db,
   clientToken: string,
   match: { state?: NotificationState; platformId?: string; eventId?: string },
   { place, count }: { place: Place; count: number },
-): Promise<{ found: Place[]; end?: Place }> {
+): Promise<ListedPage> {
   const [score, member] = placeArguments(place);
   const { state = '', platformId: asset = '', eventId: event = '' } = match;
   const q = { score, member, count, state, asset, event };

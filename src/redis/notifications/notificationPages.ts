@@ -3,7 +3,7 @@ import { assetSlot, idOfAnswer } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { pageOfWaiting } from '../owed/waiting.js';
-import { pageOfListed } from './listed.js';
+import { type ListedPage, pageOfListed } from './listed.js';
 import type { NotificationState } from './notificationStates.js';
 import { type NotificationRecord, readRecords } from './notifications.js';
 import { isBehind, type Place, startOf } from './place.js';
@@ -103,7 +103,7 @@ async function* listedEntries(
 ): AsyncGenerator<Entries> {
   let place: Place | undefined = beginningOf(filter);
   while (place !== undefined) {
-    const { found, end }: { found: Place[]; end?: Place } = await pageOfListed(db, clientToken, filter, {
+    const { found, end }: ListedPage = await pageOfListed(db, clientToken, filter, {
       place,
       count: entriesPerStep,
     });

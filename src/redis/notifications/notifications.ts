@@ -7,7 +7,9 @@ import { runScript, runTable, text } from '../connection/runScript.js';
 import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owedClients.js';
 import type { AttemptRecord } from '../owed/settle.js';
+import { type ListedPage, pageOfListed } from './listed.js';
 import type { NotificationState } from './notificationStates.js';
+import { type Place, startOf } from './place.js';
 
 /**
  * `due`: now, in its turn; `in_flight`: its attempt runs; `retry`: at its own time; the others apply to the
@@ -113,22 +115,18 @@ export async function recoverFailed(
   let count = 0;
   // From here on the sweep knows this client, even if the rest fails.
   if (!range.dryRun) await announceClaims(db, [clientToken]);
-  const ids = await db.redis.zrange(db.client(clientToken).notifications, '0', '-1');
-  for (let i = 0; i < ids.length; i += 200) {
-    const failed = await failedAmong(db, clientToken, ids.slice(i, i + 200));
-    for (const found of await readRecords(db, clientToken, failed)) {
-      if (found?.state !== 'failed' || found.endedAt === undefined) continue;
+  let place: Place | undefined = startOf('falling');
+  while (place !== undefined) {
+    const match = { state: 'failed' } as const;
+    const page: ListedPage = await pageOfListed(db, clientToken, match, { place, count: 200 });
+    place = page.end;
+    const ids = page.found.map(({ member }) => member);
+    for (const found of await readRecords(db, clientToken, ids)) {
+      if (found?.endedAt === undefined) continue;
       if (found.endedAt < range.since || found.endedAt > range.until) continue;
-      const slot = assetSlot(found.platformId);
-      count += Number(
-        await runTable(
-          db,
-          recover,
-          clientToken,
-          { id: found.notificationId, dry_run: range.dryRun, bucket: slot.bucket },
-          [slot.field, idToBytes(found.notificationId)],
-        ),
-      );
+      const { bucket, field } = assetSlot(found.platformId);
+      const q = { id: found.notificationId, dry_run: range.dryRun, bucket };
+      count += Number(await runTable(db, recover, clientToken, q, [field, idToBytes(found.notificationId)]));
     }
   }
   return { count };
@@ -151,14 +149,6 @@ export async function readRecords(
     records.filter((record): record is NotificationRecord => record?.state === 'waiting'),
   );
   return records;
-}
-
-/** Returns the ids of those that have failed. It reads only their states, as a record may hold many attempts. */
-async function failedAmong(db: Db, clientToken: string, ids: readonly string[]): Promise<string[]> {
-  const commands = db.redis.pipeline();
-  for (const id of ids) commands.hget(db.client(clientToken).notification(id), 'state');
-  const states = await runPipeline(commands);
-  return ids.filter((_, i) => states[i] === 'failed');
 }
 
 /** Adds to waiting records when they are attempted next, and why then. */
