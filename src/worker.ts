@@ -67,7 +67,7 @@ export interface Running {
 }
 
 /**
- * Starts three workers in one process. Retries to a hanging receiver hold slots of the first, so the sweep and catch-up
+ * Starts two workers in one process. Retries to a hanging receiver hold slots of the first, so the sweep and catch-up
  * must not wait there ({@link upkeepQueueOf}).
  */
 export async function startWorkers(
