@@ -24,9 +24,8 @@ const faults = 'test/faults/**/*.test.ts';
 const fuzz = 'test/fuzz/**/*.test.ts';
 /** Most tests wait more than they compute: more files than cores at a time. */
 const sideBySide = ['--parallel', '--jobs', '3'];
-const stack = 'test/stack/**/*.test.ts';
-/** The files of the fault suite that run on any servers, because they know parts only by name. */
-const stackFaults = ['kill', 'outage', 'soak', 'deploy'].map((name) => `test/faults/${name}.test.ts`);
+/** The files of the fault suite that also run on Temporal's production server. */
+const stackFaults = ['kill', 'outage', 'deploy'].map((name) => `test/faults/${name}.test.ts`);
 
 checkNode();
 switch (task) {
@@ -65,17 +64,12 @@ switch (task) {
     break;
   case 'faults':
     prepare();
-    if (takesStack()) mocha(...stackFaults);
-    else mocha(faults);
-    break;
-  case 'stack':
-    if (args[0] === 'up' || !existsSync(join(projectDir, 'dist/local/stack/main.js'))) prepare();
-    await become('dist/local/stack/main.js');
+    mocha(faults);
     break;
   case 'test:stack':
     prepare();
     process.env.FAULT_STACK = '1';
-    mocha(stack);
+    mocha(...stackFaults);
     break;
   case 'fuzz':
     prepare();
@@ -87,15 +81,6 @@ switch (task) {
     break;
   default:
     fail(`launch.mjs: no task ${task}`);
-}
-
-/** Takes `--stack` from the arguments: the suite then runs on the servers of the production stack. */
-function takesStack() {
-  const at = args.indexOf('--stack');
-  if (at < 0) return false;
-  args.splice(at, 1);
-  process.env.FAULT_STACK = '1';
-  return true;
 }
 
 /** The named files, or the task's own: without any, mocha would take the whole of `test`. */

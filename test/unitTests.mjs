@@ -14,7 +14,6 @@ export const otherTests = {
   'test/local/install.test.ts': 'runs npm',
   'test/local/start.test.ts': 'runs npm start',
   'test/local/dev.test.ts': 'runs npm run dev',
-  'test/local/stack.test.ts': 'runs npm run stack',
   'test/outgoing/hostileReceivers.test.ts': 'waits until receivers are given up: 7 s',
   'test/outgoing/ours.test.ts': 'waits until names are given up: 4 s',
   'test/outgoing/places.test.ts': 'waits until idle connections are closed: 13 s',

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
-import { balancerConfig } from '../../local/stack/balancer.js';
 import { until } from '../delivery/harness.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
@@ -37,7 +36,7 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     const [one, other] = [await startProcess(servers), await startProcess(servers)];
     const port = await freePort();
     const healthPort = await freePort();
-    const text = balancerConfig({ port, healthPort, services: [one.port, other.port] });
+    const text = await configFor(port, healthPort, [one.port, other.port]);
     const file = join(dir, 'haproxy.cfg');
     await writeFile(file, text);
     const balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });
@@ -66,6 +65,19 @@ describe('deploy/haproxy/haproxy.cfg', () => {
     }
   });
 });
+
+/** Returns the configuration with processes of this machine instead of Docker's names. */
+async function configFor(port: number, healthPort: number, services: readonly number[]): Promise<string> {
+  const servers = services.map((one, i) => `server service-${i + 1} 127.0.0.1:${one}`).join('\n    ');
+  return (await readFile(config, 'utf8'))
+    .replace('maxconn 16000', 'maxconn 400')
+    .replace(/^resolvers docker\n( .*\n)*/m, '')
+    .replace(' resolvers docker init-addr none', '')
+    .replace('bind :3000', `bind 127.0.0.1:${port}`)
+    .replace('bind :8404', `bind 127.0.0.1:${healthPort}`)
+    .replace(/server-template all .*/, servers)
+    .replace(/ *server-template api .*\n?/, '');
+}
 
 interface Process {
   server: Server;

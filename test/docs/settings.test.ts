@@ -38,14 +38,7 @@ describe('docs/reference/settings.md', () => {
 
   it('names for local servers each variable that they read', () => {
     const named = rowsOf(section(page, 'Local servers')).map(([name]) => codeOf(name));
-    assert.deepEqual(named.sort(), [...portsAndPrograms('local'), 'DATA_DIR'].sort());
-  });
-
-  it('names for the stack each variable that only the stack reads', () => {
-    const named = rowsOf(section(page, 'Production stack')).map(([name]) => codeOf(name));
-    const ofStart = ['REDIS_PORT', 'TEMPORAL_PORT'];
-    const alone = portsAndPrograms('local/stack').filter((name) => !ofStart.includes(name));
-    assert.deepEqual(named.sort(), [...alone, 'NAMESPACE_RETENTION', 'POSTGRESQL_BIN'].sort());
+    assert.deepEqual(named.sort(), [...portsAndPrograms(), 'DATA_DIR'].sort());
   });
 
   it('names for the Compose stack each variable that it alone reads', () => {
@@ -56,11 +49,10 @@ describe('docs/reference/settings.md', () => {
   });
 });
 
-/** Returns the variables that the files of a folder read beside the service's settings. */
-function portsAndPrograms(folder: string): string[] {
-  const code = readdirSync(join(root, folder), { withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map(({ name }) => readFileSync(join(root, folder, name), 'utf8'))
+/** Returns the variables that local servers read beside the service's settings. */
+function portsAndPrograms(): string[] {
+  const code = readdirSync(join(root, 'local'))
+    .map((name) => readFileSync(join(root, 'local', name), 'utf8'))
     .join('\n');
   const read = [...code.matchAll(/(?:preferably|named)\('([A-Z0-9_]+)'/g)].map(([, name = '']) => name);
   return [...new Set(read)].filter((name) => !(name in environmentSchema.shape));

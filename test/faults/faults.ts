@@ -8,28 +8,17 @@ export interface Fault {
   inject(system: System): Promise<number>;
 }
 
-/** Kills of every part of the production stack. */
-const killsOfStack: readonly Fault[] = [
-  killOf('one of two services', ['api']),
-  killOf('both services', ['api', 'api2']),
-  killOf('the balancer', ['balancer']),
-  killOf('Temporal, the owner of all shards', ['temporal']),
-  killOf('PostgreSQL', ['postgresql']),
-  killOf('PostgreSQL and Temporal', ['postgresql', 'temporal']),
-  killOf('Redis', ['redis']),
-  killOf("Redis' replica", ['replica']),
-];
-
-const killsOfServices: readonly Fault[] = [
-  killOf('API', ['api']),
-  killOf('worker', ['worker']),
-  killOf('Temporal', ['temporal']),
-  killOf('Redis', ['redis']),
-];
+const killsOfStore: readonly Fault[] = onStack
+  ? [killOf('PostgreSQL', ['postgresql']), killOf('PostgreSQL and Temporal', ['postgresql', 'temporal'])]
+  : [];
 
 /** What is killed at random moments, in the order of the report. */
 export const kills: readonly Fault[] = [
-  ...(onStack ? killsOfStack : killsOfServices),
+  killOf('API', ['api']),
+  killOf('worker', ['worker']),
+  killOf('Temporal', ['temporal']),
+  ...killsOfStore,
+  killOf('Redis', ['redis']),
   {
     name: 'receiver broken off',
     async inject({ receiver }) {
@@ -43,19 +32,12 @@ export const kills: readonly Fault[] = [
 ];
 
 /** The same where API and worker are one process. */
-export const killsTogether: readonly Fault[] = onStack
-  ? [...killsOfStack.map(heavy), killOfAll('all at once, heavy load', parts)]
-  : [
-      killOf('API with worker, in one process', ['api']),
-      killOf('Temporal, in one process', ['temporal']),
-      killOf('Redis, in one process', ['redis']),
-      killOfAll('all at once, in one process', partsTogether),
-    ];
-
-/** Returns the same fault for the load of the suite's second part. */
-function heavy(fault: Fault): Fault {
-  return { ...fault, name: `${fault.name}, heavy load` };
-}
+export const killsTogether: readonly Fault[] = [
+  killOf('API with worker, in one process', ['api']),
+  killOf('Temporal, in one process', ['temporal']),
+  killOf('Redis, in one process', ['redis']),
+  killOfAll('all at once, in one process', partsTogether),
+];
 
 function killOfAll(name: string, all: readonly Part[]): Fault {
   return {

@@ -17,8 +17,8 @@ import { onStack } from './system.js';
 
 const badForMs = 3000;
 const drainPerSecond = 20;
-/** Parts of the stack without a connection to the service that can be disturbed. */
-const awayOnly = onStack ? (['postgresql', 'balancer'] as const) : [];
+/** The service has no connection to it that can be disturbed. */
+const awayOnly = onStack ? (['postgresql'] as const) : [];
 
 describe('outages', function () {
   this.timeout((form.outagesSeconds.reduce((sum, s) => sum + s, 0) * 3 + 900) * 1000);
@@ -38,8 +38,7 @@ describe('outages', function () {
 
   for (const part of ['redis', 'temporal', 'receiver', ...awayOnly] as const) {
     const outages = form.outagesSeconds.map((seconds) => away(part, seconds));
-    const isLine = part !== 'postgresql' && part !== 'balancer';
-    for (const fault of [...outages, ...(isLine ? badLines(part, badForMs) : [])]) {
+    for (const fault of [...outages, ...(part === 'postgresql' ? [] : badLines(part, badForMs))]) {
       it(`${fault.name}: recovers by itself`, async () => {
         await pause(500);
         const back = await run.inject(fault);

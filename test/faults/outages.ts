@@ -4,10 +4,10 @@ import type { System } from './system.js';
 
 /** Parts that the service reaches through a proxy. */
 type Line = keyof NonNullable<System['proxies']>;
-type Away = Line | 'postgresql' | 'balancer';
+type Away = Line | 'postgresql';
 const titles: Record<Away, string> = {
   ...{ redis: 'Redis', temporal: 'Temporal', receiver: 'receiver' },
-  ...{ postgresql: 'PostgreSQL', balancer: 'balancer' },
+  postgresql: 'PostgreSQL',
 };
 
 /** Away for a time: the process is gone, and comes back. */

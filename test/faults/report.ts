@@ -1,10 +1,4 @@
-/**
- * The one table of all that was broken: printed at the end of the run, with FAULT_REPORT=1 also docs/reliability.md.
- * FAULT_KEEP names a file to keep the run in, FAULT_WITH the files (with commas) of runs whose rows come first.
- */
-import { readFile, writeFile } from 'node:fs/promises';
-import { onStack } from './system.js';
-import { writeReport } from './writeReport.js';
+/** The one table of all that was broken, printed at the end of the run; docs/reliability.md has that of the long form. */
 
 export interface Row {
   fault: string;
@@ -38,52 +32,11 @@ export function reportFigure(figure: string): void {
   figures.push(figure);
 }
 
-/** The findings of one run. */
-interface Run {
-  command: string;
-  rows: Row[];
-  figures: string[];
-}
-
-after('the table', async () => {
+after('the table', () => {
   if (rows.length === 0) return;
-  const took = `${command()} took ${((Date.now() - from) / 60_000).toFixed(1)} minutes.`;
-  const run: Run = { command: command(), rows, figures: [...figures, took] };
-  if (process.env.FAULT_KEEP) await writeFile(process.env.FAULT_KEEP, JSON.stringify(run));
-  const runs = [...(await keptRuns()), run];
-  const text = [
-    table(runs.flatMap((one) => one.rows)),
-    '',
-    ...runs.flatMap((one) => one.figures.map((figure) => `- ${figure}`)),
-  ].join('\n');
-  console.log(`\n${text}\n`);
-  // The page covers the servers of development; docs/guides/stack.md has its own table.
-  if (process.env.FAULT_REPORT === '1' && !onStack)
-    await writeReport(
-      runs.map((one) => one.command),
-      text,
-    );
+  const took = `The run took ${((Date.now() - from) / 60_000).toFixed(1)} minutes.`;
+  console.log(`\n${table()}\n\n${[...figures, took].map((figure) => `- ${figure}`).join('\n')}\n`);
 });
-
-async function keptRuns(): Promise<Run[]> {
-  const files = (process.env.FAULT_WITH ?? '').split(',').filter((file) => file !== '');
-  return Promise.all(files.map(async (file) => JSON.parse(await readFile(file, 'utf8')) as Run));
-}
-
-/** How to make this run again. */
-function command(): string {
-  const settings = Object.entries(process.env).filter(([name]) =>
-    /^FAULT_(FORM|KILLS|OUTAGE_SECONDS|SOAK_MINUTES|OLD_DIST)$/.test(name),
-  );
-  const files = process.argv.filter((argument) => argument.endsWith('.test.ts') && !argument.includes('*'));
-  return [
-    ...settings.map(([name, value]) => `${name}=${value}`),
-    'npm run test:faults',
-    ...(onStack || files.length > 0 ? ['--'] : []),
-    ...(onStack ? ['--stack'] : []),
-    ...files,
-  ].join(' ');
-}
 
 const columns: { heading: string; cell: (row: Row) => string | number }[] = [
   { heading: 'fault', cell: (r) => r.fault },
@@ -104,9 +57,9 @@ const columns: { heading: string; cell: (row: Row) => string | number }[] = [
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
 
 /** The rows and their sum as a Markdown table. */
-export function table(all: readonly Row[]): string {
-  const sum = (of: (row: Row) => number) => all.reduce((total, row) => total + of(row), 0);
-  const most = (of: (row: Row) => number) => Math.max(0, ...all.map(of));
+function table(): string {
+  const sum = (of: (row: Row) => number) => rows.reduce((total, row) => total + of(row), 0);
+  const most = (of: (row: Row) => number) => Math.max(0, ...rows.map(of));
   const total: Row = {
     fault: '**all**',
     injected: sum((r) => r.injected),
@@ -125,7 +78,7 @@ export function table(all: readonly Row[]): string {
   return [
     columns.map(({ heading }) => heading),
     ['---', ...columns.slice(1).map(() => '--:')],
-    ...[...all, total].map((row) => columns.map(({ cell }) => String(cell(row)))),
+    ...[...rows, total].map((row) => columns.map(({ cell }) => String(cell(row)))),
   ]
     .map((line) => `| ${line.join(' | ')} |`)
     .join('\n');

@@ -8,7 +8,6 @@ import { form } from './form.js';
 import { pause } from './pause.js';
 import { figuresOf, slopeOf } from './processFigures.js';
 import { report, reportFigure } from './report.js';
-import { onStack } from './system.js';
 
 const clients = 2;
 /** As many notifications of a client are kept; with them Redis holds what it will hold. */
@@ -16,9 +15,7 @@ const keptPerClient = 10_000;
 const sampleEveryMs = 1000;
 /** A leak shows as growth; what garbage collection leaves lying in a short run does not count as one. */
 const growthAtMost = 0.25;
-const watched = onStack
-  ? (['api', 'api2', 'redis', 'temporal'] as const)
-  : (['api', 'worker', 'redis'] as const);
+const watched = ['api', 'worker', 'redis'] as const;
 
 describe(`${form.soakMinutes} minutes of mixed load`, function () {
   this.timeout(form.soakMinutes * 60_000 + 600_000);

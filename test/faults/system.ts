@@ -6,32 +6,22 @@ import { type Child, logTail, startChild, waitUntilReady } from '../../local/chi
 import { nodeFlags } from '../../local/nodeFlags.js';
 import { freePort } from '../../local/ports.js';
 import { startRedis } from '../../local/redis.js';
-import { partsOf } from '../../local/stack/parts.js';
-import { chooseStackPorts, type PartName } from '../../local/stack/ports.js';
-import { takesConnections } from '../../local/stack/postgresql.js';
-import { findPostgresql, findPrograms } from '../../local/stack/programs.js';
 import { startTemporal } from '../../local/temporal.js';
 import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
-import { pause } from './pause.js';
+import { prepareProductionServers } from '../stack/productionServers.js';
 import { createReceiver, type Receiver } from './receiver.js';
 
-/** Parts of the production stack only: Temporal's store, Redis' replica, and the balancer that callers reach. */
-type StackPart = 'postgresql' | 'replica' | 'balancer';
-export type Part = 'redis' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2' | StackPart;
+/** PostgreSQL only with `FAULT_STACK=1`. */
+export type Part = 'redis' | 'postgresql' | 'temporal' | 'api' | 'api2' | 'worker' | 'worker2';
 
-/**
- * With `npm run test:faults -- --stack` a system has the parts of `npm run stack`: Temporal's production server on PostgreSQL,
- * Redis with a replica, two processes of API and worker in one behind HAProxy.
- */
+/** With `npm run test:stack` Temporal is the production server on PostgreSQL instead of the server of development. */
 export const onStack = process.env.FAULT_STACK === '1';
-const partsOfStack: readonly Part[] = [
-  ...(['redis', 'replica', 'postgresql', 'temporal', 'api', 'api2', 'balancer'] as const),
-];
+export const servers: readonly Part[] = onStack ? ['redis', 'postgresql', 'temporal'] : ['redis', 'temporal'];
 /** The usual parts of a system. */
-export const parts: readonly Part[] = onStack ? partsOfStack : ['redis', 'temporal', 'api', 'worker'];
+export const parts: readonly Part[] = [...servers, 'api', 'worker'];
 /** Of one whose API and worker are one process. */
-export const partsTogether: readonly Part[] = onStack ? partsOfStack : ['redis', 'temporal', 'api'];
+export const partsTogether: readonly Part[] = [...servers, 'api'];
 
 /** The service as it ships, in separate processes, each of which can be killed and started again. */
 export interface System {
@@ -75,9 +65,6 @@ export interface SystemOptions {
   builds?: Partial<Record<Part, string>>;
 }
 
-/** Returns the folder of a server of development, else nothing. */
-const ofServer = (part: Part): string => (part === 'redis' || part === 'temporal' ? part : '');
-
 /** The longest a killed worker's attempt keeps its asset is this and 5 s. */
 const attemptTimeoutSeconds = 2;
 
@@ -87,10 +74,10 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
   const dir = await mkdtemp(join(projectDir, '.data', 'faults-'));
   // A copy: a build that is made meanwhile changes nothing here.
   await cp(join(projectDir, 'dist'), join(dir, 'dist'), { recursive: true });
-  const stackPorts = await chooseStackPorts({ preferably: freePort, any: freePort }, dir);
-  const ports: Record<Part | 'receiver', number> = {
-    ...stackPorts.ports,
-    temporal: stackPorts.temporal.FRONTEND_GRPC_PORT,
+  const production = onStack ? await prepareProductionServers(dir) : undefined;
+  const ports = {
+    redis: await freePort(),
+    temporal: production?.temporalPort ?? (await freePort()),
     api: await freePort(),
     api2: await freePort(),
     worker: await freePort(),
@@ -127,7 +114,6 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
     OWN_PORTS: [ports.redis, ports.temporal, ports.api, ports.api2, ...Object.values(adminPorts)].join(','),
     ACCESS_TOKEN_TTL_SECONDS: '86400',
-    ...(onStack ? { TRUSTED_PROXIES: '127.0.0.0/8' } : {}),
     RETRY_SCHEDULE_SECONDS: '0.5,1,2,4',
     PROBE_SCHEDULE_SECONDS: '0.5,1,2',
     // The registrar's clients are all of one account.
@@ -152,9 +138,9 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       args: [
         ...nodeFlags,
         join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'),
-        options.together || onStack ? 'all' : role,
+        options.together ? 'all' : role,
       ],
-      logFile: join(dir, `${part}.log`),
+      logFile: logOf(part),
       env: {
         ...environment,
         ...options.envOf?.[part],
@@ -171,32 +157,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     await waitUntilReady(child, () => answersOk(url), 120_000);
   }
 
-  const stack = onStack
-    ? partsOf({
-        dir,
-        config: { TEMPORAL_NAMESPACE: 'default' },
-        programs: await findPrograms((line) => console.log(line)),
-        ports: {
-          ...stackPorts,
-          ports: { ...stackPorts.ports, 'service-1': ports.api, 'service-2': ports.api2 },
-        },
-        onStart: (child) => onStart(child.name as Part)(child),
-        redisArgs: options.redisArgs ?? [],
-        say: (line) => console.log(line),
-      })
-    : undefined;
-
-  /** As in docker-compose.yml, the first start of the service waits until the namespace exists. */
-  let namespaceMade: () => void = () => undefined;
-  const hasNamespace = new Promise<void>((resolve) => {
-    namespaceMade = resolve;
-  });
-
-  /** Waits for PostgreSQL, because both may be started at the same time. */
-  async function postgresqlAnswers(): Promise<void> {
-    const bin = findPostgresql() ?? '';
-    while (!(await takesConnections(bin, ports.postgresql))) await pause(100);
-  }
+  const logOf = (part: Part) => join(dir, `${part}.log`);
 
   function running(part: Part): Child | undefined {
     const child = children.get(part);
@@ -205,7 +166,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
 
   return {
     dir,
-    apiUrl: `http://127.0.0.1:${onStack ? ports.balancer : ports.api}`,
+    apiUrl: `http://127.0.0.1:${ports.api}`,
     apiUrlOf: (part) => `http://127.0.0.1:${ports[part]}`,
     adminUrlOf: (part) => `http://127.0.0.1:${adminPorts[part]}`,
     redisUrl,
@@ -216,34 +177,29 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     proxies,
     brokenOff,
     async start(part) {
-      if (stack && part in stack) {
-        if (part === 'temporal') await postgresqlAnswers();
-        await stack[part as PartName]();
-        if (part === 'temporal') namespaceMade();
-        return;
-      }
       switch (part) {
-        case 'redis': {
-          const redisDir = join(dir, 'redis');
-          const args = options.redisArgs ?? [];
-          await startRedis({ dir: redisDir, port: ports.redis, args, onStart: onStart(part) });
+        case 'redis':
+          await startRedis({
+            ...{ dir: join(dir, 'redis'), port: ports.redis, args: options.redisArgs ?? [] },
+            ...{ logFile: logOf(part), onStart: onStart(part) },
+          });
           return;
-        }
+        case 'postgresql':
+          return production?.startPostgresql(logOf(part), onStart(part));
         case 'temporal':
+          if (production) return production.startTemporal(logOf(part), onStart(part));
           await startTemporal({
-            ...{ dir: join(dir, 'temporal'), port: ports.temporal, onStart: onStart(part) },
-            args: options.temporalArgs ?? [],
+            ...{ dir: join(dir, 'temporal'), port: ports.temporal, args: options.temporalArgs ?? [] },
+            ...{ logFile: logOf(part), onStart: onStart(part) },
           });
           return;
         case 'api':
         case 'api2':
-          if (stack) await hasNamespace;
-          return startService(part);
         case 'worker':
         case 'worker2':
+          // As in docker-compose.yml, the first start of the service waits until the namespace exists.
+          await production?.hasNamespace;
           return startService(part);
-        default:
-          throw new Error(`${part} exists only on the stack`);
       }
     },
     async kill(part) {
@@ -262,7 +218,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     },
     useThisBuild: (part) => void builds.delete(part),
     pidOf: (part) => running(part)?.pid,
-    logOf: (part) => join(dir, onStack && !part.startsWith('api') ? 'logs' : ofServer(part), `${part}.log`),
+    logOf,
     async stop() {
       for (const part of [...children.keys()].reverse()) {
         const child = running(part);
@@ -273,6 +229,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       await receiver.breakOff();
       if (proxies) await Promise.all(Object.values(proxies).map((proxy) => proxy.close()));
       await rm(dir, { recursive: true, force: true });
+      await production?.remove();
     },
   };
 }

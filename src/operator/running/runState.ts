@@ -1,7 +1,4 @@
-/**
- * `.data/run.json`: information of a running `npm start` for the operator's commands and the next start.
- * `.data/stack/run.json` is the same for `npm run stack`.
- */
+/** `.data/run.json`: information of a running `npm start` for the operator's commands and the next start. */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSameProcess, type ProcessMark } from './processMark.js';
@@ -15,27 +12,14 @@ export interface RunState {
   /** Absent when TEMPORAL_ADDRESS names the server. */
   temporalUiUrl?: string;
   apiUrl?: string;
-  /** Ports of the running parts, by name. */
-  ports?: Record<string, number>;
   /** The settings of the running service, without those that the operator has given: input for readConfig. */
   environment?: Record<string, string>;
 }
 
 /** Returns the `npm start` that runs now for this clone, if any. */
 export function readRunState(projectDir?: string): RunState | undefined {
-  return readRunStateIn(dataDir(projectDir));
-}
-
-/** Returns the supervisor that runs now for this data folder, if any. */
-export function readRunStateIn(dir: string): RunState | undefined {
-  const state = read(dir);
+  const state = read(dataDir(projectDir));
   return state && isSameProcess(state.supervisor) ? state : undefined;
-}
-
-/** Returns the processes that a dead supervisor of this data folder left running: only its own. */
-export function readLeftBehind(dir: string): RunState['children'] {
-  const state = read(dir);
-  return state && !isSameProcess(state.supervisor) ? state.children.filter(isSameProcess) : [];
 }
 
 /**

@@ -8,8 +8,9 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../../local/cached.js';
-import { goTools } from '../../../local/goTools.js';
+
 import { projectDir } from '../../../src/operator/running/projectDir.js';
+import { goTools } from '../../goTools.js';
 
 const run = promisify(execFile);
 const cache = join(projectDir, '.cache');

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { cached } from './cached.js';
+import { cached } from '../local/cached.js';
 
 /**
  * Builds programs of a Go module at first use with `go install`, which takes minutes of CPU for large ones.
