@@ -1,9 +1,10 @@
 import { Context } from '@temporalio/activity';
 import type { ActivityDeps } from '../src/upkeep/deps.js';
-import { runSweep, type Swept } from '../src/upkeep/sweep.js';
+import type { Supervised } from '../src/upkeep/supervise.js';
+import { runSweep } from '../src/upkeep/sweep.js';
 
-/** Finds owed assets that nothing works on, and checks a sample of the records. */
-export async function sweepOwedClients(deps: ActivityDeps): Promise<Swept> {
+/** Finds owed assets that nothing works on. */
+export async function sweepOwedClients(deps: ActivityDeps): Promise<Supervised> {
   const context = Context.current();
   return await runSweep(deps, (progress) => context.heartbeat(progress));
 }

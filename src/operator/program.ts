@@ -11,7 +11,6 @@ import { addExplainCommand } from './commands/explain.js';
 import { addExportCommands } from './commands/exportImport.js';
 import { addNoticesCommands } from './commands/notices.js';
 import { addNotificationCommands } from './commands/notification.js';
-import { addReconcileCommand } from './commands/reconcile.js';
 import { addRegistrationCommands } from './commands/registration.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
@@ -57,7 +56,6 @@ export function createProgram(open: () => Promise<Operator>): Command {
   addStatusCommand(program, inSession);
   addWatchCommand(program, inSession);
   addDoctorCommand(program, inSession);
-  addReconcileCommand(program, inSession);
   addAuditCommand(program, inSession);
   addConsoleCommand(program, inSession);
   addExportCommands(program, inSession);

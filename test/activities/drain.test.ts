@@ -3,7 +3,7 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { drain } from '../../activities/drain.js';
 import { sweepOwedClients } from '../../activities/sweep.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
-import type { Swept } from '../../src/upkeep/sweep.js';
+import type { Supervised } from '../../src/upkeep/supervise.js';
 import {
   type Harness,
   type Receiver,
@@ -54,8 +54,8 @@ describe('Activities of upkeep', () => {
   });
 
   it('a sweep reports its progress to Temporal, client by client', async () => {
-    const heartbeats: Partial<Swept>[] = [];
-    env.on('heartbeat', (counts: Partial<Swept>) => heartbeats.push({ ...counts }));
+    const heartbeats: Partial<Supervised>[] = [];
+    env.on('heartbeat', (counts: Partial<Supervised>) => heartbeats.push({ ...counts }));
     for (let i = 0; i < 3; i++) {
       const client = await h.newClient(receiver.url);
       await pauseEndpoint(h.db, client);

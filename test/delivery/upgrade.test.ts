@@ -4,11 +4,10 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
 import { notificationId } from '../../src/ids.js';
-import { createPace } from '../../src/operator/pace.js';
 import { checkLayout } from '../../src/redis/connection/layout.js';
 import { getClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, resumeEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { reconcile } from '../../src/upkeep/reconcile.js';
+import { walk } from '../faults/walk.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 type Value = string | { base64: string };
@@ -133,11 +132,9 @@ describe('A store that the first release wrote', () => {
   });
 
   it('every event is accounted for', async () => {
-    const { db, temporal, taskQueue } = h;
-    const pace = createPace(2000);
-    const found = await reconcile({ db, temporal, taskQueue, settings: h.deps.settings, since: 0, pace });
-    assert.deepEqual(found.unaccounted, []);
-    assert.equal(found.counts.owed, 0);
+    const { found, states } = await walk(h);
+    assert.deepEqual(found, []);
+    assert.equal(states.waiting, undefined);
   });
 });
 

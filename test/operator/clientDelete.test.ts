@@ -87,14 +87,6 @@ describe('operator: client delete T', () => {
     assert.deepEqual(await staying(client), ['client']);
   });
 
-  it('leaves every event accepted for it accounted for', async () => {
-    const { client } = await busyClient();
-    await cli.json('client', 'delete', client);
-    const { events, unaccounted } = await cli.json('reconcile');
-    assert.deepEqual(unaccounted, []);
-    assert.ok(events.delivered >= 1 && events.cancelled >= 2);
-  });
-
   it('is finished by the sweep, or by repeating its steps, after a failure', async () => {
     const { client, owed } = await busyClient();
     await deleteClient(h.db, client);
@@ -116,15 +108,6 @@ describe('operator: client delete T', () => {
     await h.sweep();
     assert.deepEqual(await staying(client), ['client']);
     assert.equal(await isUnderWay(), false);
-  });
-
-  it('leaves keys that an earlier release kept of a deleted client to the sweep', async () => {
-    const { client } = await busyClient();
-    await h.db.redis.hset(h.db.client(client).client, 'deleted', 1);
-    await until('the sweep has come to it', async () => {
-      await h.sweep();
-      return (await staying(client)).join() === 'client';
-    });
   });
 
   it('is not undone by an attempt under way or a running workflow', async () => {

@@ -3,17 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, readConfig } from '../../src/config.js';
-import { notificationId } from '../../src/ids.js';
-import { createPace } from '../../src/operator/pace.js';
-import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
-import { clientOf } from '../../src/temporal/connection.js';
-import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
 import { loadDataConverter } from '../../src/temporal/payloadCodecs.js';
-import { reclaimEvents } from '../../src/upkeep/reclaim.js';
-import { type Reconciliation, reconcile } from '../../src/upkeep/reconcile.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { decodedPayloads } from '../e2e/decodedPayloads.js';
-import { openCli } from '../operator/cli.js';
+import { walk } from '../faults/walk.js';
 
 const codec = { TEMPORAL_PAYLOAD_CODEC: join(import.meta.dirname, 'encryptingCodec.mjs') };
 
@@ -28,65 +21,6 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
   after(async () => {
     await h.close();
     await receiver.close();
-  });
-
-  const walk = (temporal = h.temporal): Promise<Reconciliation> =>
-    reconcile({
-      ...{ db: h.db, temporal, taskQueue: h.taskQueue, settings: h.deps.settings },
-      ...{ since: 0, pace: createPace(1000) },
-    });
-
-  /** A workflow that closed before its event was claimed. */
-  async function terminated(platformId: string): Promise<{ client: string; event: ClaimedEvent }> {
-    const client = await h.newClient(receiver.url);
-    const named = { clientToken: client, platformId, eventId: 'an-1', segments: ['iab:17'] };
-    const event: ClaimedEvent = {
-      ...{ ...named, notificationId: notificationId(named), priority: 'live' },
-      ...{ acceptedAt: Date.now(), claim: 1 },
-    };
-    const handle = await h.temporal.workflow.start('enrichment', {
-      workflowId: h.ids.enrichment(client, event.notificationId),
-      taskQueue: h.taskQueue,
-      args: [{ events: [event] }],
-    });
-    await handle.terminate();
-    await until('it is listed', async () => {
-      for await (const page of enrichmentRuns(h.temporal, h.taskQueue, "ExecutionStatus = 'Terminated'")) {
-        if (page.some(({ workflowId }) => workflowId === handle.workflowId)) return true;
-      }
-      return false;
-    });
-    return { client, event };
-  }
-
-  it('reconcile and reclaim read the events of a workflow that closed before its claim', async () => {
-    const { client, event } = await terminated('lost');
-    const found = await walk();
-    assert.deepEqual(found.unaccounted, []);
-    assert.deepEqual([found.counts.in_progress, found.looked.histories], [1, 1]);
-
-    const { events, failed } = await reclaimEvents(h.deps, () => undefined);
-    assert.deepEqual({ events, failed }, { events: 1, failed: 0 });
-    const record = await h.notification(client, event.notificationId);
-    assert.equal(record?.state, 'waiting');
-  });
-
-  it('a reader without the codec is told what is missing', async () => {
-    await terminated('unread');
-    const config = readConfig({});
-    const without = clientOf(h.temporal.connection as never, config, await loadDataConverter(config));
-    await assert.rejects(walk(without), /cannot be decoded: is TEMPORAL_PAYLOAD_CODEC the service's\?/);
-    const cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
-    try {
-      const refused = await cli.run(['reconcile']);
-      assert.equal(refused.status, 1);
-      assert.match(refused.stderr, /TEMPORAL_PAYLOAD_CODEC/);
-      const done = await cli.run(['reconcile'], { env: codec });
-      assert.equal(done.status, 0, done.stderr);
-    } finally {
-      cli.close();
-    }
-    await reclaimEvents(h.deps, () => undefined);
   });
 
   it('are delivered, retried and caught up; a history shows no asset and no segment, a search attribute still does', async () => {
@@ -127,13 +61,8 @@ describe('Payloads that a codec encrypts (TEMPORAL_PAYLOAD_CODEC)', () => {
       const findable = decodedPayloads(started?.searchAttributes).join();
       if (handle !== catchUp) assert.match(findable, /asset-(good|bad)/);
     }
-    const events: string[] = [];
-    for await (const page of enrichmentRuns(h.temporal, h.taskQueue)) {
-      for (const run of page)
-        events.push(...((await eventsOf(h.temporal, run)) ?? []).map(({ platformId }) => platformId));
-    }
-    assert.ok(events.includes('asset-good') && events.includes('asset-bad'), events.join());
-    assert.deepEqual((await walk()).unaccounted, []);
+    const { events, found } = await walk(h);
+    assert.deepEqual({ events, found }, { events: 2, found: [] });
   });
 
   describe('a wrong setting is refused at the start', () => {

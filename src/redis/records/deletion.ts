@@ -23,13 +23,6 @@ export async function announceDeletion(db: Db, clientToken: string): Promise<voi
   await db.redis.zadd(db.global.deletedClients, nowOf(db), clientToken);
 }
 
-/** Makes the sweep clear the keys of a client that an earlier release deleted. */
-export async function announceOldDeletion(db: Db, clientToken: string): Promise<void> {
-  const [deleted, cleared] = await db.redis.hmget(db.client(clientToken).client, 'deleted', 'cleared');
-  if (!deleted || cleared) return;
-  await db.redis.zadd(db.global.deletedClients, 'NX', nowOf(db), clientToken);
-}
-
 /** Lists the first clients whose deletion is under way; `at`: ms. */
 export async function deletionsUnderWay(
   db: Db,
@@ -39,10 +32,8 @@ export async function deletionsUnderWay(
   return flat.flatMap((clientToken, i) => (i % 2 === 0 ? { clientToken, at: Number(flat[i + 1]) } : []));
 }
 
-/** Marks a client as cleared: no more keys are written for it. */
+/** Forgets a cleared client: no more keys are written for it. */
 export async function endDeletion(db: Db, clientToken: string): Promise<void> {
-  const { client } = db.client(clientToken);
-  if (await db.redis.hexists(client, 'deleted')) await db.redis.hset(client, 'cleared', 1);
   await db.redis.zrem(db.global.deletedClients, clientToken);
 }
 
