@@ -30,7 +30,6 @@ describe('operator: usage', () => {
       'status',
       'watch',
       'doctor',
-      'reconcile',
       'audit',
       'export',
       'import',
