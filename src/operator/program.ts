@@ -8,7 +8,6 @@ import { addConsoleCommand } from './commands/console.js';
 import { addDemoCommand } from './commands/demo.js';
 import { addDoctorCommand } from './commands/doctor.js';
 import { addExplainCommand } from './commands/explain.js';
-import { addExportCommands } from './commands/exportImport.js';
 import { addNoticesCommands } from './commands/notices.js';
 import { addNotificationCommands } from './commands/notification.js';
 import { addRegistrationCommands } from './commands/registration.js';
@@ -58,7 +57,6 @@ export function createProgram(open: () => Promise<Operator>): Command {
   addDoctorCommand(program, inSession);
   addAuditCommand(program, inSession);
   addConsoleCommand(program, inSession);
-  addExportCommands(program, inSession);
   addSecretsCommands(program, inSession);
   addDemoCommand(program, inSession);
   addCompletionCommand(program, inSession);

@@ -1,6 +1,5 @@
 /** What survives when Redis and Temporal are killed, cut off or lost, and how the rest is restored (docs/guides/operations.md). */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
@@ -268,35 +267,6 @@ describe('durability', function () {
     await received(scene, [await publishSoon(scene, client, 'a')]);
   });
 
-  it('all of Redis lost: the export restores accounts and URLs, running workflows claim their events again', async () => {
-    scene = await setScene();
-    const { system, db, cast } = scene;
-    const [client = ''] = cast.clientTokens;
-    const facts = await operator(scene, ['export']);
-    await delivered(scene, client, await publish(scene, client, 'delivered'));
-    await system.receiver.breakOff();
-    const owed = await publish(scene, client, 'owed');
-    await until(async () => (await isOwed(scene, client)) === 1);
-
-    await system.kill('redis');
-    await rm(join(system.dir, 'redis'), { recursive: true });
-    await system.start('redis');
-    await waitForRedis(db, 10_000);
-    await operator(scene, ['import'], facts);
-
-    const withOldToken = await fetch(`${system.apiUrl}/clients`, {
-      headers: { authorization: `Bearer ${cast.publisherToken}` },
-    });
-    assert.equal(withOldToken.status, 401);
-    assert.ok(await mint(system.apiUrl, cast.publisher, cast.publisher.scopes.join(' ')));
-    assert.equal((await getRegistration(db, client))?.url, `${system.receiverUrl}/${client}`);
-    await system.receiver.open();
-    await received(scene, [owed]);
-    cast.platformToken = await mint(system.apiUrl, cast.platform, cast.platform.scopes.join(' '));
-    // Nothing is known any more: an asset that was delivered counts as new.
-    await received(scene, [await publishSoon(scene, client, 'delivered', 'again')]);
-  });
-
   it('all of Temporal’s store lost: owed assets are in Redis, and restarted workers send them', async () => {
     scene = await setScene();
     const { system, cast } = scene;
@@ -461,29 +431,3 @@ async function unaccounted({ db, system }: Scene): Promise<string[]> {
 }
 
 const portOf = (url: string): number => Number(new URL(url).port);
-
-/** The operator's command line; what it printed. @throws where it ended otherwise than expected */
-async function operator(
-  { system }: Scene,
-  args: readonly string[],
-  input = '',
-  statuses: readonly number[] = [0],
-): Promise<string> {
-  const child = spawn(process.execPath, [join(system.dir, 'dist/src/operator/main.js'), ...args], {
-    env: {
-      ...process.env,
-      REDIS_URL: system.redisUrl,
-      TEMPORAL_ADDRESS: system.temporalAddress,
-      SECRETS_KEY: system.secretsKey,
-    },
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
-  let printed = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    printed += text;
-  });
-  child.stdin.end(input);
-  const status = await new Promise<number>((resolve) => child.once('close', resolve));
-  assert.ok(statuses.includes(status), `operator ${args.join(' ')} ended with ${status}`);
-  return printed;
-}

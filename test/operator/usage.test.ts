@@ -31,8 +31,6 @@ describe('operator: usage', () => {
       'watch',
       'doctor',
       'audit',
-      'export',
-      'import',
       'demo',
       'completion',
     ]) {
