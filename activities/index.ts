@@ -4,7 +4,6 @@ import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { awaitDelivery } from './awaitDelivery.js';
 import { deliver, handOver } from './deliver.js';
 import { drain } from './drain.js';
-import { firstReleaseActivities } from './firstRelease.js';
 import { attemptRedelivery, type Redelivery } from './redelivery.js';
 import { sweepOwedClients } from './sweep.js';
 
@@ -21,7 +20,6 @@ export function createActivities(
   let drains = 0;
   const isCrowded = () => drains > slots / 2;
   return {
-    ...firstReleaseActivities(deps),
     deliver: (events: ClaimedEvent[]) => deliver(deps, events),
     awaitDelivery: (events: ClaimedEvent[], known: Waiting[]) => awaitDelivery(deps, events, known),
     handOver: (clientTokens: string[]) => handOver(deps, clientTokens),

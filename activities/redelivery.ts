@@ -7,7 +7,6 @@ export interface Redelivery {
   notificationId: string;
 }
 
-/** An outcome in the form that the workflow `redeliver` has read since the first release. */
 export type RedeliveryOutcome =
   | { kind: 'ended'; state: string; status?: number }
   | { kind: 'owed'; reason: string; inMs: number; status?: number; error?: string };

@@ -30,8 +30,6 @@ export interface DeliveryOptions {
   secretBox: SecretBox;
   log: Logger;
   metrics: DeliveryMetrics & OutboxMetrics;
-  /** Whether new workflows go to the version of this process's workers. Without it they always do. */
-  isCurrentVersion?: () => boolean;
   /** Undefined: tracing is off. */
   tracing?: Tracing | undefined;
 }
@@ -54,7 +52,7 @@ export interface Delivering {
 
 /** Builds the parts of a process that accept and deliver, each after the parts that it needs. @throws errors of Redis */
 export async function startDelivering(options: DeliveryOptions): Promise<Delivering> {
-  const { role, config, db, temporal, log, metrics, isCurrentVersion = () => true } = options;
+  const { role, config, db, temporal, log, metrics } = options;
   const taskQueue = config.TASK_QUEUE;
   const settings = deliveryOf(config);
   const durability = await openDurability(db, {
@@ -74,8 +72,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     taskQueue,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
     processes: () => processes?.count() ?? 1,
-    // An eager start runs on this process's version, whichever version is current.
-    eager: () => role === 'all' && isCurrentVersion(),
+    // An eager start would run on this process's version, whichever version the operator has chosen.
+    eager: role === 'all' && config.TEMPORAL_WORKER_BUILD_ID === undefined,
     log,
     metrics,
     tracing: options.tracing,

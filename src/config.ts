@@ -96,12 +96,10 @@ export const environmentSchema = z.object({
   TEMPORAL_TLS_SERVER_CA_CERT_PATH: z.string().optional(),
   TEMPORAL_TLS_SERVER_CA_CERT_DATA: z.string().optional(),
   TEMPORAL_TLS_SERVER_NAME: z.string().optional(),
-  /** A module with payload codecs (`temporal/payloadCodecs.ts`). */
-  TEMPORAL_PAYLOAD_CODEC: z.string().optional(),
   /** Address of the Temporal UI, to which the operator's commands link. */
   TEMPORAL_UI_URL: webUrl.optional(),
   TASK_QUEUE: z.string().default('notifications'),
-  /** Worker versioning (`temporal/workerVersion.ts`), on if a build id is set. Temporal's Worker Controller sets the same names. */
+  /** The version of the workers, if a build id is set. Temporal's Worker Controller sets the same names. */
   TEMPORAL_DEPLOYMENT_NAME: versionPart.regex(/^[^.:]*$/, 'must be without "." and ":"').optional(),
   TEMPORAL_WORKER_BUILD_ID: versionPart.optional(),
   ACCESS_TOKEN_TTL_SECONDS: seconds.default(3600),

@@ -18,13 +18,10 @@ import { readCounts } from './redis/sweep/counts.js';
 import { keepSegmentsSeconds } from './retentionSettings.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
-import { createCurrentVersion } from './temporal/currentVersion.js';
-import { loadDataConverter } from './temporal/payloadCodecs.js';
 import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
 import { untilAvailable } from './temporal/untilAvailable.js';
-import { workerVersionOf } from './temporal/workerVersion.js';
 import type { Tracing } from './tracing.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 import { watchCounts } from './upkeep/watchCounts.js';
@@ -38,7 +35,6 @@ export async function run(role: Role, config: Config): Promise<void> {
   const sdkPort = role === 'api' ? undefined : await freeSdkPort();
   installRuntime(log, sdkPort);
   const stop = stopSignal(log);
-  const dataConverter = await loadDataConverter(config);
   const tracing = await openTracing(config, log);
   const metrics = createMetrics();
   const db = openDb({
@@ -54,7 +50,7 @@ export async function run(role: Role, config: Config): Promise<void> {
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
   const connection = native ?? connect(config);
-  const temporal = clientOf(connection, config, dataConverter, metrics.temporalAnswered);
+  const temporal = clientOf(connection, config, metrics.temporalAnswered);
   const targetPolicy = targetPolicyOf(config, sdkPort);
   const sender = createSender({
     policy: targetPolicy,
@@ -71,12 +67,8 @@ export async function run(role: Role, config: Config): Promise<void> {
     );
   }
 
-  const version = role === 'api' ? undefined : workerVersionOf(config);
-  const currentVersion =
-    version && createCurrentVersion({ temporal, taskQueue: config.TASK_QUEUE, version, log });
   const delivering = await startDelivering({
     ...{ role, config, db, temporal, sender, secretBox, log, metrics, tracing },
-    ...(currentVersion && { isCurrentVersion: currentVersion.isOurs }),
   });
   const { accepting, activityDeps, catchUps, durability, engine, notices, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
@@ -84,7 +76,6 @@ export async function run(role: Role, config: Config): Promise<void> {
     native === undefined || activityDeps === undefined
       ? undefined
       : await startWorkersAndSweep(config, native, activityDeps, schedule);
-  currentVersion?.watch();
 
   let ending = false;
   const readiness = createReadiness({
@@ -139,7 +130,6 @@ export async function run(role: Role, config: Config): Promise<void> {
   closing.abort();
   await api?.close();
   await delivering.endStarts();
-  await currentVersion?.close();
   workers?.shutdown();
   // Activities wait for works in the engine's queues: the workers end once catch-up has these. A failure is thrown below.
   engine?.close().catch(() => undefined);

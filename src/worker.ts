@@ -1,11 +1,10 @@
-import { type NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { type NativeConnection, Runtime, Worker, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
 import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/upkeepQueue.js';
-import { deploymentOptionsOf } from './temporal/workerVersion.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
 /**
@@ -80,9 +79,7 @@ export async function startWorkers(
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
-    ...deploymentOptionsOf(config),
-    dataConverter: deps.temporal.options.dataConverter,
-    // Each runs every activity: workflows of an earlier release use one queue for all activities.
+    ...versionOf(config),
     activities: createActivities(deps, slots.upkeep, (underWay) => {
       drains = underWay;
     }),
@@ -118,5 +115,20 @@ export async function startWorkers(
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,
     }),
     drains: () => drains,
+  };
+}
+
+/** Makes the workers a version of their deployment if the operator names one. Every workflow moves on to the current version. */
+function versionOf(config: Config): { workerDeploymentOptions?: WorkerDeploymentOptions } {
+  const buildId = config.TEMPORAL_WORKER_BUILD_ID;
+  if (buildId === undefined) return {};
+  // Temporal refuses both characters in a name.
+  const deploymentName = config.TEMPORAL_DEPLOYMENT_NAME ?? config.TASK_QUEUE.replaceAll(/[.:]/g, '-');
+  return {
+    workerDeploymentOptions: {
+      version: { deploymentName, buildId },
+      useWorkerVersioning: true,
+      defaultVersioningBehavior: 'AUTO_UPGRADE',
+    },
   };
 }

@@ -2,7 +2,6 @@ import {
   condition,
   defineSignal,
   makeContinueAsNewFunc,
-  patched,
   proxyActivities,
   setCurrentDetails,
   setHandler,
@@ -34,8 +33,6 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
     summary: 'probe, or drain owed assets',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
   });
-  // Runs begun by the first release write no memo.
-  const keepsMemo = patched('memo');
   let woken = false;
   setHandler(wakeSignal, () => {
     woken = true;
@@ -45,7 +42,7 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
     woken = false;
     const result = await drain(clientToken);
     setCurrentDetails(detailsOf(result));
-    if (keepsMemo) upsertMemo(memoOf(clientToken, result));
+    upsertMemo(memoOf(clientToken, result));
     if (result.reason !== state) {
       state = result.reason;
       upsertSearchAttributes([{ key: notificationStateKey, value: result.owed === 0 ? 'delivered' : state }]);

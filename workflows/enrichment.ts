@@ -4,19 +4,16 @@ import {
   proxyActivities,
   proxyLocalActivities,
   setCurrentDetails,
-  setWorkflowOptions,
   upsertMemo,
   upsertSearchAttributes,
-  workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
+import type { EnrichmentInput } from '../src/delivery/outbox/workflowStarts.js';
 import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
 import type { Report } from '../src/delivery/report.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
-import type { EnrichmentInput, FirstReleaseInput } from '../src/temporal/enrichmentInput.js';
 import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';
-import { enrichmentOfFirstRelease, isOfFirstRelease } from './firstRelease.js';
 
 const { deliver } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
@@ -32,25 +29,11 @@ const { awaitDelivery, handOver } = proxyActivities<Activities>({
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
 });
 
-// It ends within minutes on the version that began it; catch-up delivers the rest. Only a worker with a version may name a
-// behaviour: Temporal refuses the tasks of others that do.
-setWorkflowOptions(
-  () => (workflowInfo().currentDeploymentVersion?.deploymentName ? { versioningBehavior: 'PINNED' } : {}),
-  enrichment,
-);
-
 /**
  * Delivers one claimed event, or a group of them: first attempts, retries for some minutes, then handed over to catch-up.
  * Cancelling or terminating it loses nothing: claimed events are owed, and the sweep picks up what is owed.
  */
-export async function enrichment(
-  input: EnrichmentInput | FirstReleaseInput,
-): Promise<EnrichmentResult | undefined> {
-  if (isOfFirstRelease(input)) {
-    await enrichmentOfFirstRelease(input);
-    return undefined;
-  }
-  const { events } = input;
+export async function enrichment({ events }: EnrichmentInput): Promise<EnrichmentResult> {
   const first = await CancellationScope.nonCancellable(() => deliver(events));
   const unfinished: number[] = [];
   const known: Waiting[] = [];

@@ -6,8 +6,6 @@ import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
 export async function sweep(): Promise<void> {
   const { sweepOwedClients } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    // Workers of an earlier release do not poll this queue: if only they are left, they run the next sweep.
-    scheduleToStartTimeout: '3m',
     startToCloseTimeout: '5m',
     heartbeatTimeout: '30s',
     summary: 'find clients that are owed something while nothing works on it',

@@ -58,7 +58,7 @@ export function outcomeOfAttempt({ result, target }: Answered, settled: Settled)
 export async function claimLost({ db, log }: DeliveryDeps, { event }: Delivery): Promise<Outcome> {
   if (event === undefined) return { state: 'unknown' };
   try {
-    const claim = await claimAgain(db, { ...event, lookedUpClaim: event.claim - 1 });
+    const claim = await claimAgain(db, event);
     switch (claim.kind) {
       case 'claimed':
         return { state: 'waiting', reason: 'not_due', inMs: 0, failures: 0 };

@@ -7,7 +7,6 @@ import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { keepSegmentsSeconds } from '../retentionSettings.js';
-import { loadDataConverter } from '../temporal/payloadCodecs.js';
 import { waitForReads } from './health/redisWrites.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
@@ -52,7 +51,6 @@ export function openSession(options: GlobalOptions): Session {
   const temporal = onceDone(async () => {
     // Loaded only when needed, because it takes half of a command's start time.
     const { Client, Connection } = await import('@temporalio/client');
-    const dataConverter = await loadDataConverter(config());
     const given = isTemporalGiven() && config().TEMPORAL_ADDRESS;
     const address = addressOf('TEMPORAL_ADDRESS', given, running()?.temporalAddress);
     connection = Connection.connect({
@@ -62,7 +60,7 @@ export function openSession(options: GlobalOptions): Session {
     });
     try {
       const namespace = config().TEMPORAL_NAMESPACE;
-      return new Client({ connection: await connection, namespace, dataConverter });
+      return new Client({ connection: await connection, namespace });
     } catch {
       connection = undefined;
       throw new Refused(`Temporal does not answer at ${address}.`);

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
-import type { DataConverter } from '@temporalio/common';
 import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
@@ -47,13 +46,11 @@ export function connect(config: Config): Connection {
   });
 }
 
-/** Makes the client. @param dataConverter of {@link loadDataConverter}; workers and readers of payloads take it from the client */
 export function clientOf(
   connection: Connection | NativeConnection,
   config: Config,
-  dataConverter: DataConverter,
   observe?: CallObserver,
 ): Client {
   const interceptors = observe === undefined ? {} : { workflow: [observeCalls(observe)] };
-  return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, dataConverter, interceptors });
+  return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
 }

@@ -18,7 +18,6 @@ export function workflowIds(taskQueue: string): WorkflowIds {
     group: (name) => `${scope}enrichment/group/${name}`,
     catchUp: (clientToken) => `${scope}catch-up/${clientToken}`,
     redeliver: (clientToken, notificationId) => `${scope}redeliver/${clientToken}/${notificationId}`,
-    // A schedule with this id may exist from the first release.
     sweep: `sweep/${taskQueue}`,
   };
 }

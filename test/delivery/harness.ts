@@ -18,10 +18,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import { clientOf } from '../../src/temporal/connection.js';
-import { type CurrentVersion, createCurrentVersion } from '../../src/temporal/currentVersion.js';
-import { loadDataConverter } from '../../src/temporal/payloadCodecs.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
-import { workerVersionOf } from '../../src/temporal/workerVersion.js';
 import { type WorkflowIds, workflowIds } from '../../src/temporal/workflowIds.js';
 import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { type Running, type Slots, startWorkers } from '../../src/worker.js';
@@ -97,8 +94,6 @@ export interface Harness {
   delivering: Delivering;
   deps: ActivityDeps;
   taskQueue: string;
-  /** Set if the environment has a build id; it looks while the worker runs. */
-  currentVersion: CurrentVersion | undefined;
   ids: WorkflowIds;
   /** Moves Redis' clock, as the scripts see it, ahead. */
   skip(ms: number): void;
@@ -171,7 +166,7 @@ export async function startHarness(
   await waitForRedis(db, 5000);
   const connection = await NativeConnection.connect(config.temporalConnection);
   await ensureSearchAttributes(connection, config.TEMPORAL_NAMESPACE, log);
-  const temporal = clientOf(connection, config, await loadDataConverter(config));
+  const temporal = clientOf(connection, config);
   const plain = createSecretBox(undefined);
   const secretBox = given.secretBox ?? plain;
   const real = createSender({
@@ -192,12 +187,7 @@ export async function startHarness(
     ...given.metrics,
   };
   const parts = { config, db, temporal, sender, secretBox, log, metrics };
-  const version = workerVersionOf(config);
-  const currentVersion =
-    version &&
-    createCurrentVersion({ temporal, taskQueue: config.TASK_QUEUE, version, log, lookEveryMs: 100 });
-  const isCurrentVersion = currentVersion && { isCurrentVersion: currentVersion.isOurs };
-  const delivering = await startDelivering({ ...parts, role, ...isCurrentVersion });
+  const delivering = await startDelivering({ ...parts, role });
   const apart = role === 'all' ? undefined : await startDelivering({ ...parts, role: 'api' });
   const { accepting } = apart ?? delivering;
   const deps = delivering.activityDeps as ActivityDeps;
@@ -210,7 +200,6 @@ export async function startHarness(
     delivering,
     deps,
     taskQueue: config.TASK_QUEUE,
-    currentVersion,
     ids: workflowIds(config.TASK_QUEUE),
     skip(ms) {
       offsetMs += ms;
@@ -264,10 +253,8 @@ export async function startHarness(
     },
     async startWorker(slots) {
       running = await startWorkers(config, connection, deps, slots);
-      currentVersion?.watch();
     },
     async stopWorker() {
-      await currentVersion?.close();
       running?.shutdown();
       await running?.ended;
       running = undefined;

@@ -12,8 +12,8 @@ import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/connection/processes.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
+import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
 import { uniquePrefix } from '../servers.js';
-import { enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
 interface Published {
@@ -192,7 +192,7 @@ describe('The budget of starts', () => {
     const started: number[] = [];
     const outbox = new Outbox({
       // No worker has this queue: the workflows stay as they were started.
-      ...{ temporal: h.temporal, taskQueue: `${h.taskQueue}-unused`, log: h.deps.log, eager: () => false },
+      ...{ temporal: h.temporal, taskQueue: `${h.taskQueue}-unused`, log: h.deps.log, eager: false },
       ...{ workflowsPerSecond: 0.001, processes: () => 1 },
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
     });
@@ -319,7 +319,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     const { engine } = h.deps;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, eager: () => true, maxQueuedEvents: 5 },
+      ...{ workflowsPerSecond: 10, processes: () => 1, eager: true, maxQueuedEvents: 5 },
       metrics: {
         started() {},
         withoutWorkflow(events) {

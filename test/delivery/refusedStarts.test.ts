@@ -6,9 +6,9 @@ import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { createLogger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
+import { enrichmentRuns } from '../../src/temporal/enrichmentRuns.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { servers, uniquePrefix } from '../servers.js';
-import { enrichmentRuns } from '../temporal/enrichmentRuns.js';
 import { until } from './harness.js';
 
 describe('While Temporal refuses to start workflows', () => {
@@ -30,12 +30,12 @@ describe('While Temporal refuses to start workflows', () => {
       path.endsWith('/StartWorkflowExecution') ? (answers.shift() ?? status.ok) : status.ok;
     const config = readConfig({ TEMPORAL_ADDRESS: proxy.address });
     connection = connect(config);
-    temporal = clientOf(connection, config, {});
+    temporal = clientOf(connection, config);
   });
   beforeEach(() => {
     [answers, started, without, looks] = [[], 0, 0, 0];
     outbox = new Outbox({
-      ...{ temporal, taskQueue, eager: () => false },
+      ...{ temporal, taskQueue, eager: false },
       ...{ workflowsPerSecond: 1000, log: createLogger('silent', 'test') },
       processes: () => {
         looks++;

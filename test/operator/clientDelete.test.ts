@@ -87,6 +87,14 @@ describe('operator: client delete T', () => {
     assert.deepEqual(await staying(client), ['client']);
   });
 
+  it('leaves every event accepted for it accounted for', async () => {
+    const { client } = await busyClient();
+    await cli.json('client', 'delete', client);
+    const { events, unaccounted } = await cli.json('reconcile');
+    assert.deepEqual(unaccounted, []);
+    assert.ok(events.delivered >= 1 && events.cancelled >= 2);
+  });
+
   it('is finished by the sweep, or by repeating its steps, after a failure', async () => {
     const { client, owed } = await busyClient();
     await deleteClient(h.db, client);
@@ -141,7 +149,7 @@ describe('operator: client delete T', () => {
       notificationId: id,
       priority: 'live' as const,
       acceptedAt: Date.now(),
-      lookedUpClaim: 0,
+      claim: 1,
     };
     assert.deepEqual(await claimAgain(h.db, again), { kind: 'ended', state: 'cancelled' });
     assert.deepEqual(await staying(client), ['client']);

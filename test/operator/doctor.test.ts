@@ -13,9 +13,9 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { type Harness, startHarness, until } from '../delivery/harness.js';
+import { type Harness, startHarness } from '../delivery/harness.js';
 import { startOwnCluster } from '../ownCluster.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { servers } from '../servers.js';
 import { type Cli, openCli, type Ran } from './cli.js';
 
 interface Examined {
@@ -60,7 +60,7 @@ describe('operator doctor', () => {
       ...{ 'redis layout': 'ok', 'redis signing secrets': 'ok' },
       ...{ 'temporal version': 'ok', 'temporal namespace': 'ok', 'temporal retention': 'ok' },
       ...{ 'temporal clock': 'ok', 'temporal search attributes': 'ok', 'temporal sweep': 'ok' },
-      ...{ 'temporal workers': 'ok', 'temporal versions': 'ok', service: 'warn' },
+      ...{ 'temporal workers': 'ok', service: 'warn' },
     });
     assert.equal(examined.level, 'warn', 'no API runs here');
   });
@@ -126,69 +126,6 @@ describe('operator doctor', () => {
       assert.equal(ran.status, 1);
       assert.match(finding('temporal sweep')?.do ?? '', /toggle --unpause/);
     });
-  });
-
-  describe('Worker versions', () => {
-    let one: Harness;
-    let env: Record<string, string>;
-    before(async () => {
-      const prefix = uniquePrefix();
-      env = { KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, TEMPORAL_WORKER_BUILD_ID: '1.0' };
-      one = await startHarness(env);
-      await createSweepSchedule(one.temporal, one.taskQueue, createLogger('silent', 'test')).ensure();
-      await one.startWorker();
-    });
-    after(async () => {
-      await one.temporal.schedule.getHandle(`sweep/${one.taskQueue}`).delete();
-      await one.close();
-    });
-
-    it('names the current version and the number of its workers', async () => {
-      await until('it is current', () => one.currentVersion?.isOurs());
-      const { finding } = await found(/:1\.0 is current \(1 workers\)/);
-      assert.equal(finding('temporal workers')?.level, 'ok');
-    });
-
-    it('fails and names the command if no version is current', async () => {
-      await setCurrent('');
-      const { ran, finding } = await found(/^No version is current/);
-      assert.equal(ran.status, 1);
-      assert.match(
-        finding('temporal versions')?.do ?? '',
-        new RegExp(`set-current-version --deployment-name ${one.taskQueue} --build-id 1\\.0`),
-      );
-    });
-
-    it('fails if the current version has no workers, and names one that has', async () => {
-      await setCurrent('2.0');
-      const { ran, finding } = await found(/:2\.0 is current, and no worker/);
-      assert.equal(ran.status, 1);
-      assert.match(finding('temporal versions')?.do ?? '', /--build-id 1\.0/);
-    });
-
-    /** Examines until it finds that: Temporal tells its task queues of a change one by one, later. */
-    async function found(versions: RegExp) {
-      let last = '';
-      const what = `the versions: ${versions}`;
-      return await until(what, async () => {
-        const examined = await examine(env);
-        last = examined.finding('temporal versions')?.found ?? '';
-        return versions.test(last) && examined;
-      }).catch((err: Error) => assert.fail(`${err.message}; found: ${last}`));
-    }
-
-    async function setCurrent(buildId: string): Promise<void> {
-      const deployment = { namespace: 'default', deploymentName: one.taskQueue };
-      const anyway = { allowNoPollers: true, ignoreMissingTaskQueues: true };
-      await until('Temporal takes it', () =>
-        one.temporal.workflowService
-          .setWorkerDeploymentCurrentVersion({ ...deployment, buildId, ...anyway })
-          .then(
-            () => true,
-            () => false,
-          ),
-      );
-    }
   });
 
   describe('Redis with wrong settings', () => {

@@ -34,7 +34,7 @@ describe('operator: notification, explain, status', () => {
         ...event,
         notificationId: id,
         priority: 'live',
-        lookedUpClaim: 0,
+        claim: 1,
         acceptedAt: Date.now(),
       });
       ids.push(id);

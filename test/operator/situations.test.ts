@@ -270,7 +270,7 @@ describe('operator status: us or them', () => {
       ...{
         notificationId: notificationId(event),
         priority: 'live',
-        lookedUpClaim: 0,
+        claim: 1,
         acceptedAt: Date.now(),
       },
     });

@@ -30,7 +30,10 @@ describe('operator: usage', () => {
       'status',
       'watch',
       'doctor',
+      'reconcile',
       'audit',
+      'export',
+      'import',
       'demo',
       'completion',
     ]) {

@@ -61,7 +61,7 @@ export interface DeliveryClient {
   /** Claims an event that has arrived. */
   claim(event: ArrivedEvent): Promise<Claim>;
   /** Claims again an event whose claim may be lost. */
-  claimAgain(event: ArrivedEvent, lookedUpClaim: number): Promise<Claim>;
+  claimAgain(event: ArrivedEvent, claim: number): Promise<Claim>;
   claimAndTake(events: readonly ArrivedEvent[], call?: Call): Promise<Claims>;
   /** Claims a new event of an asset. @throws where it makes no notification */
   owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Owed>;
@@ -121,7 +121,7 @@ export async function newDeliveryClient(
       const { claims } = await claimEvents(db, clientToken, [event]);
       return claims[0] as Claim;
     },
-    claimAgain: ({ notify: _, ...event }, lookedUpClaim) => claimAgain(db, { ...event, lookedUpClaim }),
+    claimAgain: ({ notify: _, ...event }, claim) => claimAgain(db, { ...event, claim }),
     claimAndTake: (events, call) =>
       claimEvents(db, clientToken, events, { ...bounds, nonce: newNonce(), ...call }),
     async owe(platformId, given) {

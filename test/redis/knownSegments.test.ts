@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { assetSlot, idToBytes, segmentFingerprints } from '../../src/ids.js';
+import { assetSlot, segmentFingerprints } from '../../src/ids.js';
 import { explainAsset } from '../../src/redis/owed/decisions.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
@@ -45,21 +45,6 @@ describe('The known segments of an asset with many', () => {
       assert.equal(await decided(names(at, at + 200)), 'no_new_segments');
     assert.equal(await decided(['s0', 's255', 's256', 's4999', 'another']), 'claimed');
     assert.equal(await decided(['another']), 'no_new_segments');
-  });
-
-  it('include those stored by an earlier release, which are split at the next new segment', async () => {
-    const fingerprints = segmentFingerprints(names(0, 3000));
-    const value = Buffer.concat([
-      Buffer.from([0, 0, 0, 7]),
-      idToBytes(`msg_${'A'.repeat(22)}`),
-      fingerprints,
-    ]);
-    await client.db.redis.hset(keys().known(slot.bucket), slot.field, value);
-    assert.equal(await decided(names(0, 200)), 'no_new_segments');
-    assert.equal(await decided(['s2999', 'another']), 'claimed');
-    assert.deepEqual([await bytesWithTheAsset(), await sizeBeside()], [20 + packed * 6, 3001 - packed]);
-    for (let at = 0; at < 3000; at += 200)
-      assert.equal(await decided(names(at, at + 200)), 'no_new_segments');
   });
 
   it('are forgotten at random beyond 100,000: new ones are notified, and forgotten ones once more', async () => {

@@ -44,7 +44,7 @@ describe('Redis that lost its last second', () => {
     await lose();
     const owed = { ...event, claim: 1 };
     assert.deepEqual(await client.take(owed), { kind: 'reclaim' });
-    assert.deepEqual(await client.claimAgain(event, 0), { kind: 'claimed', claim: 1, again: false });
+    assert.deepEqual(await client.claimAgain(event, 1), { kind: 'claimed', claim: 1, again: false });
     assert.equal(await isOwed(client, 'vid'), event.notificationId);
     assert.equal((await client.attempt(owed, { ok: true })).outcome, 'delivered');
     assert.equal(await isOwed(client, 'vid'), undefined);
@@ -87,7 +87,7 @@ describe('Redis that lost its last second', () => {
       await lose();
       assert.equal(await isOwed(client, 'vid'), older.notificationId);
       assert.deepEqual(await client.take({ ...event, claim: 2 }), { kind: 'reclaim' });
-      assert.deepEqual(await client.claimAgain(event, 1), {
+      assert.deepEqual(await client.claimAgain(event, 2), {
         kind: 'claimed',
         claim: 2,
         again: false,
@@ -100,13 +100,13 @@ describe('Redis that lost its last second', () => {
     }
   });
 
-  it('claims an event whose looked-up number is higher than the stored one, although nothing is new', async () => {
+  it('claims an event whose number is higher than the stored one, although nothing is new', async () => {
     const client = await newDeliveryClient();
     const segments = ['iab:17'];
     const before = await client.owe('vid', { segments });
     await client.attempt(before, { ok: true });
     const event = client.event({ platformId: 'vid', segments });
-    assert.deepEqual(await client.claimAgain(event, 7), { kind: 'claimed', claim: 2, again: false });
+    assert.deepEqual(await client.claimAgain(event, 8), { kind: 'claimed', claim: 2, again: false });
     assert.equal(await isOwed(client, 'vid'), event.notificationId);
   });
 
@@ -133,7 +133,7 @@ describe('Redis that lost its last second', () => {
     await lose();
     assert.equal((await client.settle(event, take, { ok: false })).outcome, 'gone');
     assert.deepEqual(await client.take({ ...event, claim: 1 }), { kind: 'reclaim' });
-    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
+    assert.equal((await client.claimAgain(event, 1)).kind, 'claimed');
     assert.equal((await client.take({ ...event, claim: 1 })).kind, 'taken');
   });
 
@@ -152,13 +152,13 @@ describe('Redis that lost its last second', () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     await client.claim({ ...client.event({ ...event, eventId: 'import' }), notify: false });
-    assert.equal((await client.claimAgain(event, 0)).kind, 'claimed');
+    assert.equal((await client.claimAgain(event, 1)).kind, 'claimed');
   });
 
   it('ends the lost notification as not needed, with the name of the other, if an equal event was claimed after', async () => {
     const client = await newDeliveryClient();
     const event = client.event({ platformId: 'vid' });
     const other = await client.owe('vid', { segments: event.segments });
-    assert.deepEqual(await client.claimAgain(event, 0), { kind: 'not_needed', by: other.notificationId });
+    assert.deepEqual(await client.claimAgain(event, 1), { kind: 'not_needed', by: other.notificationId });
   });
 });

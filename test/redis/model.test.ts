@@ -80,8 +80,8 @@ class Model {
   owed = new Map<string, OwedAsset>();
   /** The attempt that holds an asset, until it is settled or somebody finds its lease ended. */
   holders = new Map<string, Attempt>();
-  /** Events that were published, claimed or not, with the claim number of their asset before. */
-  accepted: { event: ArrivedEvent; lookedUpClaim: number }[] = [];
+  /** Events that were published, claimed or not, with the number of the claim that may be lost. */
+  accepted: { event: ArrivedEvent; claim: number }[] = [];
   attempts: Attempt[] = [];
   /** Assets with new segments since the last read of the feed, which every step reads; and the place of that read. */
   untold = new Set<string>();
@@ -136,7 +136,7 @@ function arrives(model: Model, event: ArrivedEvent, now: number): (answer: Claim
   const news = event.segments.filter((one) => !known.segments.has(one));
   if (event.notify && known.last === id) return isFound(model, id, known.claim);
   if (event.notify && model.registered && news.length > 0) {
-    model.accepted.push({ event, lookedUpClaim: known.claim });
+    model.accepted.push({ event, claim: known.claim + 1 });
     return becomesOwed(model, event, now);
   }
   const reason = !event.notify ? 'silent' : model.registered ? 'no_new_segments' : 'not_registered';
@@ -226,7 +226,7 @@ const lose = (events: Events, name: string) =>
     for (const event of events(model, client)) {
       const known = model.knownOf(event.platformId);
       const isNew = event.segments.some((one) => !known.segments.has(one));
-      if (event.notify && isNew) model.accepted.push({ event, lookedUpClaim: known.claim });
+      if (event.notify && isNew) model.accepted.push({ event, claim: known.claim + 1 });
     }
   });
 
@@ -234,15 +234,15 @@ const claimAgain = (n: number) =>
   step(`claim again ${n}`, async (model, client) => {
     const accepted = pick(model.accepted.slice(-5), n);
     if (accepted === undefined) return;
-    const { event, lookedUpClaim } = accepted;
+    const { event, claim } = accepted;
     const { platformId: asset, notificationId: id } = event;
     const known = model.knownOf(asset);
     const state = model.notifications.get(id)?.state;
     const now = client.now();
-    const answer = await client.claimAgain(event, lookedUpClaim);
+    const answer = await client.claimAgain(event, claim);
     if (state !== undefined) {
       isFound(model, id, known.claim)(answer);
-    } else if (event.segments.every((one) => known.segments.has(one)) && known.claim > lookedUpClaim) {
+    } else if (event.segments.every((one) => known.segments.has(one)) && known.claim >= claim) {
       assert.deepEqual(answer, { kind: 'not_needed', by: known.last });
       model.notifications.set(id, { asset, state: 'not_needed', claim: 0, live: false, by: known.last });
     } else {

@@ -153,8 +153,8 @@ describe('A limit of the namespace is reached (RESOURCE_EXHAUSTED)', () => {
     const connection = connect(config);
     const started: number[] = [];
     const outbox = new Outbox({
-      ...{ temporal: clientOf(connection, config, {}), taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, eager: () => false },
+      ...{ temporal: clientOf(connection, config), taskQueue: h.taskQueue, log: h.deps.log },
+      ...{ workflowsPerSecond: 10, processes: () => 1, eager: false },
       metrics: { started: (events) => started.push(events), withoutWorkflow() {} },
     });
     try {

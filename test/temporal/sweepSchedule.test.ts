@@ -17,7 +17,7 @@ describe('The schedule of the sweep', () => {
 
   before(async () => {
     connection = await Connection.connect({ address: servers().temporalAddress });
-    temporal = clientOf(connection, readConfig({}), {});
+    temporal = clientOf(connection, readConfig({}));
   });
   after(() => connection.close());
   beforeEach(() => {

@@ -11,7 +11,7 @@ interface RecordedHistory {
   }[];
 }
 
-describe('Workflows of earlier releases continue', () => {
+describe('Workflows that run continue on this code', () => {
   const dir = join(import.meta.dirname, '../histories');
   const shipped = { workflowBundle: { codePath: workflowBundlePath() } };
 
@@ -33,7 +33,7 @@ describe('Workflows of earlier releases continue', () => {
   });
 
   it('a history that the code could not have made is a determinism violation', async () => {
-    const history = await read('catch-up-probes-then-drains.json');
+    const history = await read('catch-up-says-why-then-drains.json');
     const scheduled = history.events.find((e) => e.activityTaskScheduledEventAttributes !== undefined);
     assert.ok(scheduled?.activityTaskScheduledEventAttributes);
     scheduled.activityTaskScheduledEventAttributes.activityType.name = 'somethingElse';
@@ -48,7 +48,7 @@ describe('Workflows of earlier releases continue', () => {
     await assert.rejects(
       Worker.runReplayHistory(
         { workflowBundle: { code: changed } },
-        await read('catch-up-probes-then-drains.json'),
+        await read('catch-up-says-why-then-drains.json'),
       ),
       DeterminismViolationError,
     );

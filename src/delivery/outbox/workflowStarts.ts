@@ -1,7 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../../log.js';
 import type { ClaimedEvent } from '../../redis/owed/claim.js';
-import type { EnrichmentInput } from '../../temporal/enrichmentInput.js';
 import { listsOf, notificationStateKey } from '../../temporal/searchAttributeKeys.js';
 import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.js';
 import { spanFor, type Tracing } from '../../tracing.js';
@@ -10,7 +9,7 @@ export interface StartDeps {
   temporal: Client;
   taskQueue: string;
   /** Whether the worker of this process takes the first workflow task, which the answer to a start then brings. */
-  eager: () => boolean;
+  eager: boolean;
   log: Logger;
   metrics: OutboxMetrics;
   /** Undefined: tracing is off. */
@@ -22,6 +21,11 @@ export interface OutboxMetrics {
   started(events: number): void;
   /** Counts accepted events that get no workflow. */
   withoutWorkflow(events: number): void;
+}
+
+/** The input of the workflow `enrichment`. */
+export interface EnrichmentInput {
+  events: ClaimedEvent[];
 }
 
 export interface WorkflowStart {
@@ -129,7 +133,7 @@ async function startEnrichment(
     args: [input],
     // The same id means the same input: a repeat joins the running workflow.
     workflowIdConflictPolicy: 'USE_EXISTING',
-    requestEagerStart: eager(),
+    requestEagerStart: eager,
     staticSummary: summaryOf(events),
     typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
   });

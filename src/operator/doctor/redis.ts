@@ -138,7 +138,7 @@ function ofLayout(found: string | null): Finding {
   const check = 'redis layout';
   if (found === null) return ok(check, 'Nothing has been written with this KEY_PREFIX yet.');
   if (Number(found) === layoutVersion) return ok(check, `The keys have layout ${found}.`);
-  const todo = 'Use the release that wrote them, or see docs/upgrading.md.';
+  const todo = 'Use the release that wrote them.';
   return fail(check, `The keys have layout ${found}, this release writes ${layoutVersion}.`, todo);
 }
 

@@ -8,13 +8,12 @@ import { readSweepState, sweepInWords } from '../health/sweepState.js';
 import { span } from '../terminal/moment.js';
 import { clockFinding, readTemporalClock } from './clocks.js';
 import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
-import { checkVersions } from './versions.js';
 
 const notFound = 5;
 
 export async function checkTemporal(temporal: Client, config: Config): Promise<Finding[]> {
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: taskQueue } = config;
-  const server = [await ofVersion(temporal, config)];
+  const server = [await ofVersion(temporal)];
   try {
     server.push(...(await ofNamespace(temporal, namespace)));
   } catch (err) {
@@ -28,17 +27,11 @@ export async function checkTemporal(temporal: Client, config: Config): Promise<F
     await ofSearchAttributes(temporal, namespace),
     await ofSweep(temporal, taskQueue),
     await ofWorkers(temporal, config),
-    ...(await checkVersions(temporal, config)),
   ];
 }
 
-async function ofVersion({ workflowService }: Client, config: Config): Promise<Finding> {
+async function ofVersion({ workflowService }: Client): Promise<Finding> {
   const { serverVersion } = await workflowService.getSystemInfo({});
-  // Before 1.29, the calls of worker deployments were a preview.
-  if (config.TEMPORAL_WORKER_BUILD_ID !== undefined && !isAtLeast(serverVersion, [1, 29])) {
-    const found = `Temporal ${serverVersion} is too old for TEMPORAL_WORKER_BUILD_ID.`;
-    return fail('temporal version', found, 'Use Temporal server 1.29 or newer, or unset the build id.');
-  }
   // The sweep replaces a catch-up with TERMINATE_EXISTING, which came with 1.24.
   if (isAtLeast(serverVersion, [1, 24])) return ok('temporal version', `Temporal ${serverVersion}.`);
   return fail(

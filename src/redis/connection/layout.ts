@@ -1,27 +1,17 @@
 import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
 
-/**
- * The layout of the keys that this release writes. The first release wrote 1, and stops at a layout two ahead of its own.
- * It must stop, because it would not see this release's attempts in flight; so there is no layout 2.
- */
-export const layoutVersion = 3;
+/** The layout of the keys that this release reads and writes. */
+export const layoutVersion = 1;
 
-/** Layouts that this release understands and continues. */
-const understood = [1, layoutVersion];
-
-/**
- * Marks a store with this layout, if it is empty or has a layout that this release understands.
- * @throws with a message for the operator
- */
+/** Marks an empty store with this layout. @throws with a message for the operator if the store has another one */
 export async function checkLayout(db: Db): Promise<void> {
-  const found = Number((await db.redis.get(db.global.layout)) ?? layoutVersion);
-  if (!understood.includes(found)) {
-    throw new Error(
-      `the store has layout ${found}; this release knows ${understood.join(' and ')}. Use the release that wrote it.`,
-    );
-  }
-  await db.redis.set(db.global.layout, layoutVersion);
+  await db.redis.setnx(db.global.layout, layoutVersion);
+  const found = Number(await db.redis.get(db.global.layout));
+  if (found === layoutVersion) return;
+  throw new Error(
+    `the store has layout ${found}; this release knows layout ${layoutVersion}. Use the release that wrote it.`,
+  );
 }
 
 /**

@@ -35,11 +35,6 @@ export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group' | 'b
   claim: number;
 }
 
-/** An event that is claimed again, with the asset's claim number before the claim that may be lost. */
-export interface ClaimableEvent extends Omit<ArrivedEvent, 'notify' | 'group' | 'body'> {
-  lookedUpClaim: number;
-}
-
 export type Held = 'paused' | 'suspended';
 
 export type Claim =
@@ -71,7 +66,7 @@ export interface Claims {
 export async function claimEvents(
   db: Db,
   clientToken: string,
-  events: readonly (ArrivedEvent | ClaimableEvent)[],
+  events: readonly (ArrivedEvent | ClaimedEvent)[],
   take?: Bounds & { nonce: string },
 ): Promise<Claims> {
   const bytes: Buffer[] = [];
@@ -90,14 +85,14 @@ export async function claimEvents(
   return { claims: answers.map((one) => claimOf(one, url, secrets)), wakeCatchUp: wake === 1 };
 }
 
-/** Announces an event that may have been claimed before, because Redis may have lost that too, and claims it again. */
-export async function claimAgain(db: Db, event: ClaimableEvent): Promise<Claim> {
+/** Claims again an event whose claim Redis may have lost; announces it first, because Redis may have lost that too. */
+export async function claimAgain(db: Db, event: ClaimedEvent): Promise<Claim> {
   await announceClaims(db, [event.clientToken]);
   const { claims } = await claimEvents(db, event.clientToken, [event]);
   return claims[0] as Claim;
 }
 
-function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): unknown[] {
+function claimArguments(event: ArrivedEvent | ClaimedEvent, bytes: Buffer[]): unknown[] {
   const { bucket, field } = assetSlot(event.platformId);
   const fingerprints = segmentFingerprints(event.segments);
   bytes.push(field, idToBytes(event.notificationId), fingerprints);
@@ -112,7 +107,7 @@ function claimArguments(event: ArrivedEvent | ClaimableEvent, bytes: Buffer[]): 
     String(event.acceptedAt),
     'notify' in event && !event.notify,
     ('group' in event && event.group) || '',
-    'lookedUpClaim' in event ? event.lookedUpClaim : -1,
+    'claim' in event ? event.claim : 0,
     ...('body' in event && event.body !== undefined ? [event.body] : []),
   ];
 }

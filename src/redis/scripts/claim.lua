@@ -7,7 +7,7 @@
 --   take: whether to take the claimed assets
 --   keep: after how long without an event an asset's known segments are forgotten (s); 0: never
 --   events: lists of bucket, length of the fingerprints, id, asset, event id, lane, accepted at (ms), silent, group ('':
---     none), looked-up claim number (-1: not claimed before), body (absent: that of an asset update)
+--     none), number of its claim that may be lost (0: not claimed before), body (absent: that of an asset update)
 -- Bytes: of each event its asset's field in the bucket (8), its id (16), its fingerprints (6 each)
 -- Answer: {url, signing secrets, wake catch-up, {answer of each event}}, an answer being one of {'unknown_client'},
 --   {'none', reason}, {'claimed' or 'mine', claim number, held, take, 1 if it superseded another}, {'ended', state, held},
@@ -39,7 +39,7 @@ local function write_claim(e, claimed, segments, new)
   return {'claimed', claimed, held(), false, replaces and 1}
 end
 local function claim_again(e, claimed, last, segments, new)
-  local _, _, id, asset, event, _, accepted_at, _, _, looked_up = unpack(e)
+  local _, _, id, asset, event, _, accepted_at, _, _, lost = unpack(e)
   local state = state_of(id)
   if state and state ~= 'waiting' then return {'ended', state, held()} end
   local function end_unclaimed(as, by, reason)
@@ -51,7 +51,7 @@ local function claim_again(e, claimed, last, segments, new)
     return {'ended', 'cancelled', ''}
   end
   if last == e.id_bytes then return {'mine', claimed, held()} end
-  if new ~= '' or claimed <= looked_up then return write_claim(e, claimed + 1, segments, new) end
+  if new ~= '' or claimed < lost then return write_claim(e, claimed + 1, segments, new) end
   end_unclaimed('not_needed', id_text(last))
   list(id, accepted_at)
   has_listed = true
@@ -59,11 +59,11 @@ local function claim_again(e, claimed, last, segments, new)
   return {'not_needed', id_text(last) or false}
 end
 local function claim_event(e)
-  local bucket, length, id, asset, event, _, _, is_silent, _, looked_up = unpack(e)
+  local bucket, length, id, asset, event, _, _, is_silent, _, lost = unpack(e)
   e.slot, e.id_bytes = bytes(8), bytes(16)
   local claimed, last, segments = read_known(bucket, e.slot)
   local new = missing(bucket, e.slot, segments, bytes(length))
-  if looked_up >= 0 then return claim_again(e, claimed, last, segments, new) end
+  if lost > 0 then return claim_again(e, claimed, last, segments, new) end
   local c = common()
   if not c.is_known then return {'unknown_client'} end
   if last == e.id_bytes and not is_silent then

@@ -6,8 +6,6 @@
 -- Repeat: safe: a lease ends once
 
 local retention_ms = tonumber(ARGV[2])
--- The first release kept its leases there.
-redis.call('UNLINK', base .. 'in-flight')
 land_expired()
 write_waiting()
 local owed = owed_count()

@@ -19,6 +19,7 @@ export interface Counted {
 
 /** Known once a sweep has completed. */
 export interface SweepEnd {
+  unaccounted: number;
   brokenClients: number;
 }
 

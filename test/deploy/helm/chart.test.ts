@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { environmentSchema, readConfig } from '../../../src/config.js';
 import { deliveryOf } from '../../../src/delivery/settings.js';
-import { deploymentNameOf } from '../../../src/temporal/workerVersion.js';
 import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
 import { chartDir, helm, kubeconform, kubernetesVersions } from './tools.js';
@@ -188,43 +187,5 @@ describe('the Helm chart', function () {
       'PrometheusRule',
     );
     assert.deepEqual(rule?.spec, parse(readFileSync('deploy/prometheus/alerts.yml', 'utf8')));
-  });
-
-  it('runs the workers as the version of its image only if that is enabled', async () => {
-    const versionOf = async (...args: string[]) => {
-      const set = args.flatMap((value) => ['--set', value]);
-      const pods = podsOf(await rendered('--set', 'shape=apart', ...set));
-      const environment = environmentOf(pods.get('worker')?.containers[0] ?? assert.fail(), {});
-      return [environment.TEMPORAL_WORKER_BUILD_ID, environment.TEMPORAL_DEPLOYMENT_NAME];
-    };
-    const on = 'workerVersions.enabled=true';
-    assert.deepEqual(await versionOf('image.tag=1.1.0'), [undefined, undefined]);
-    assert.deepEqual(await versionOf(on, 'image.tag=1.1.0'), ['1.1.0', undefined]);
-    assert.deepEqual(await versionOf(on, `image.digest=sha256:${'ab'.repeat(32)}`), [
-      'abababababab',
-      undefined,
-    ]);
-    const named = ['workerVersions.buildId=b', 'workerVersions.deploymentName=d'];
-    assert.deepEqual(await versionOf(on, ...named), ['b', 'd']);
-    await assert.rejects(versionOf(on, 'config.TEMPORAL_WORKER_BUILD_ID=c'), /workerVersions sets it/);
-  });
-
-  it('scales the workers of a version only by the tasks of that version', async () => {
-    const versionsOf = async (...args: string[]) => {
-      const set = ['shape=apart', 'keda.enabled=true', ...args].flatMap((value) => ['--set', value]);
-      const [scaled] = ofKind(await rendered(...set), 'ScaledObject');
-      return scaled?.spec.triggers.map(({ metadata }) => [
-        metadata.workerDeploymentName,
-        metadata.workerDeploymentBuildId,
-      ]);
-    };
-    const none = [undefined, undefined];
-    assert.deepEqual(await versionsOf('image.tag=1.1.0'), [none, none]);
-    const on = ['workerVersions.enabled=true', 'image.tag=1.1.0', 'config.TASK_QUEUE=news.eu'];
-    const environment = { TASK_QUEUE: 'news.eu', TEMPORAL_WORKER_BUILD_ID: '1.1.0' };
-    const own = [deploymentNameOf(readConfig(environment)), '1.1.0'];
-    assert.deepEqual(await versionsOf(...on), [own, own]);
-    const named = ['d', '1.1.0'];
-    assert.deepEqual(await versionsOf(...on, 'workerVersions.deploymentName=d'), [named, named]);
   });
 });

@@ -3,40 +3,11 @@
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}
 {{- end }}
 
-{{/* The build id of the workers. If the digest selects the image, the tag does not identify it. */}}
-{{- define "asset-update.buildId" -}}
-{{- if .Values.workerVersions.buildId }}
-{{- .Values.workerVersions.buildId }}
-{{- else if .Values.image.digest }}
-{{- .Values.image.digest | trimPrefix "sha256:" | trunc 12 }}
-{{- else }}
-{{- default .Chart.AppVersion .Values.image.tag }}
-{{- end }}
-{{- end }}
-
-{{/* The name of the worker deployment, as the service derives it (src/temporal/workerVersion.ts). */}}
-{{- define "asset-update.deploymentName" -}}
-{{- default (regexReplaceAll "[.:]" (include "asset-update.taskQueue" .) "-") .Values.workerVersions.deploymentName }}
-{{- end }}
-
 {{- define "asset-update.taskQueue" -}}
 {{- default "notifications" .Values.config.TASK_QUEUE }}
 {{- end }}
 
 {{- define "asset-update.env" -}}
-{{- with .Values.workerVersions }}
-{{- range $name := list "TEMPORAL_WORKER_BUILD_ID" "TEMPORAL_DEPLOYMENT_NAME" }}
-{{- if and $.Values.workerVersions.enabled (hasKey $.Values.config $name) }}{{ fail (printf "%s is in config, and workerVersions sets it" $name) }}{{ end }}
-{{- end }}
-{{- if .enabled }}
-- name: TEMPORAL_WORKER_BUILD_ID
-  value: {{ include "asset-update.buildId" $ | quote }}
-{{- with .deploymentName }}
-- name: TEMPORAL_DEPLOYMENT_NAME
-  value: {{ . | quote }}
-{{- end }}
-{{- end }}
-{{- end }}
 {{- range $name, $value := .Values.config }}
 {{- if hasKey $.Values.secretEnv $name }}{{ fail (printf "%s is in config and in secretEnv" $name) }}{{ end }}
 {{- if not (kindIs "invalid" $value) }}
