@@ -25,7 +25,7 @@ export interface Operator {
   readonly warn: (line: string) => void;
   /** @throws Refused if the given operator's name is not valid */
   readonly checkName: () => void;
-  /** Records a change, or an export, under the operator's name. */
+  /** Records a change under the operator's name. */
   readonly record: (change: {
     what: string;
     target: string;

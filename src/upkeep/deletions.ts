@@ -1,7 +1,6 @@
 import { nowOf } from '../redis/connection/db.js';
 import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
-import { besideOthers } from './brokenClients.js';
-import type { ActivityDeps } from './deps.js';
+import { besideOthers, type SweepDeps } from './brokenClients.js';
 
 /** By then a registration or an attempt that began before its client's deletion has ended. */
 const clearedAgainMs = 600_000;
@@ -9,7 +8,7 @@ const clearedAgainMs = 600_000;
 const maxClients = 50;
 
 /** Continues interrupted deletions, and clears keys that others wrote during a deletion. */
-export async function clearDeletedClients(deps: ActivityDeps, heartbeat: () => void): Promise<void> {
+export async function clearDeletedClients(deps: SweepDeps, heartbeat: () => void): Promise<void> {
   const { db, log } = deps;
   for (const { clientToken, at } of await deletionsUnderWay(db, maxClients)) {
     await besideOthers(deps, clientToken, async () => {

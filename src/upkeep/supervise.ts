@@ -6,22 +6,18 @@ import { getClient } from '../redis/records/clients.js';
 import { setHeld } from '../redis/records/endpoint.js';
 import { noteCounted } from '../redis/sweep/counts.js';
 import { countEndpoints } from '../redis/sweep/endpointCounts.js';
-import { accountForClient } from './account.js';
-import { besideOthers, keepAsBroken } from './brokenClients.js';
-import type { ActivityDeps } from './deps.js';
-import { pickedUpWithinMs } from './judge.js';
-import { readWhatItIs } from './ofClient.js';
+import { besideOthers, noteBroken, type SweepDeps } from './brokenClients.js';
 
 /** The sweep handles only clients with something overdue, or owed, for this long: an engine may have queued the rest. */
 const overdueMs = 60_000;
 /** A working catch-up has planned within this time, however long its attempts take. */
 const idleMs = 45_000;
+/** The sweep picks up overdue assets within 2 minutes (contract, section 3). */
+const pickedUpWithinMs = 120_000;
 /** Clients handled at the same time: one after the other, a busy server took 0.2 s for each started catch-up. */
 const concurrency = 20;
 /** Clients whose notices one sweep claims; the next sweep claims the rest. */
 const maxWithNotices = 2000;
-/** Notifications checked of a client whose keys were broken. */
-const maxCheckedOfBroken = 1000;
 
 export interface Supervised {
   /** Clients that are owed something. */
@@ -37,7 +33,7 @@ export interface Supervised {
  * partly disabled or enabled, and claims notices that are left from processes that ended early, or operators' commands.
  */
 export async function superviseCatchUps(
-  deps: ActivityDeps,
+  deps: SweepDeps,
   heartbeat: (progress: Supervised) => void,
 ): Promise<Supervised> {
   const running = await deps.catchUps.running();
@@ -63,7 +59,7 @@ export async function superviseCatchUps(
   const withNotices: string[] = [];
   const endpoints = await countEndpoints(deps.db, {
     page: () => heartbeat(counts),
-    broken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
+    broken: (clientToken, err) => noteBroken(deps, clientToken, { err }),
     notice: (clientToken) => withNotices.push(clientToken),
   });
   await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
@@ -74,18 +70,18 @@ export async function superviseCatchUps(
   return counts;
 }
 
-async function lookAt(deps: ActivityDeps, clientToken: string): Promise<OwedOverview> {
+async function lookAt(deps: SweepDeps, clientToken: string): Promise<OwedOverview> {
   await mendHold(deps, clientToken);
   const overview = await owedOverview(deps.db, clientToken, deps.settings.retentionMs);
   if (!overview.isConsistent) {
     const problem = 'the keys owed, owed-since and due contradict each other';
-    await keepAsBroken(deps, clientToken, { problem });
+    noteBroken(deps, clientToken, { problem });
   }
   if (overview.owed === 0) await forgetOwedClient(deps.db, clientToken);
   return overview;
 }
 
-async function mendHold(deps: ActivityDeps, clientToken: string): Promise<void> {
+async function mendHold(deps: SweepDeps, clientToken: string): Promise<void> {
   const client = await getClient(deps.db, clientToken);
   if (client === undefined) return;
   const account = await getAccount(deps.db, client.accountId);
@@ -93,7 +89,7 @@ async function mendHold(deps: ActivityDeps, clientToken: string): Promise<void> 
 }
 
 async function startIfMissing(
-  { catchUps, log }: ActivityDeps,
+  { catchUps, log }: SweepDeps,
   clientToken: string,
   overview: OwedOverview,
   isRunning: boolean,
@@ -116,12 +112,4 @@ async function startIfMissing(
     );
     return undefined;
   }
-}
-
-/** Reads everything that a sweep reads of a client. @returns whether its keys agree @throws if one of them is broken */
-export async function isInOrder(deps: ActivityDeps, clientToken: string): Promise<boolean> {
-  const { isConsistent } = await lookAt(deps, clientToken);
-  await readWhatItIs(deps.db, clientToken);
-  await accountForClient(deps, clientToken, maxCheckedOfBroken);
-  return isConsistent;
 }

@@ -1,14 +1,13 @@
 import { changesSince, tellUntil, toldUntil, writtenAtMs } from '../redis/records/audit.js';
 import { listStateChanges } from '../redis/records/stateChanges.js';
 import { tellStateChange } from '../tellStateChange.js';
-import { keepAsBroken } from './brokenClients.js';
-import type { ActivityDeps } from './deps.js';
+import { noteBroken, type SweepDeps } from './brokenClients.js';
 
 /**
  * Logs operators' changes since its last run, and counts the states that registrations entered
  * and the notifications that were cancelled. The commands run in processes whose log and counters are not kept.
  */
-export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
+export async function tellOperatorsChanges(deps: SweepDeps): Promise<void> {
   const { db, log, metrics } = deps;
   const from = await toldUntil(db);
   const changes = await changesSince(db, from);
@@ -20,7 +19,7 @@ export async function tellOperatorsChanges(deps: ActivityDeps): Promise<void> {
   }
   const states = await listStateChanges(db, {
     since: writtenAtMs(from) + 1,
-    onBroken: (clientToken, err) => keepAsBroken(deps, clientToken, { err }),
+    onBroken: (clientToken, err) => noteBroken(deps, clientToken, { err }),
   });
   for (const change of states) {
     if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);

@@ -28,10 +28,6 @@ const gauges: Record<string, { help: string; of: (counts: Counts) => number | un
     help: 'How long ago the sweep counted owed notifications, endpoints and catch-ups',
     of: ({ counted }) => counted && counted.ageMs / 1000,
   },
-  asset_update_unaccounted: {
-    help: 'Accepted events that are neither ended nor owed nor in progress; must stay 0',
-    of: ({ ended }) => ended?.unaccounted,
-  },
   asset_update_broken_clients: {
     help: 'Clients whose keys cannot be read or contradict each other; must stay 0',
     of: ({ ended }) => ended?.brokenClients,

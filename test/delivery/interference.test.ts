@@ -6,7 +6,6 @@ import {
   resumeEndpoint,
   unpauseEndpoint,
 } from '../../src/redis/records/endpoint.js';
-import { keysMatching } from '../keysMatching.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Terminating, cancelling or resetting any workflow loses nothing', () => {
@@ -103,36 +102,6 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     const deliveredApart = (client: string, id: string) =>
       until(`${id} is delivered`, async () => (await apart.notification(client, id))?.state === 'delivered');
 
-    it('enrichment terminated, and its claim lost with Redis’ last second: the sweep claims its events again, once', async () => {
-      const clients = [await apart.newClient(receiver.url), await apart.newClient(receiver.url)];
-      const published = await Promise.all(
-        clients.flatMap((client) =>
-          (['live', 'backfill'] as const).map(async (priority) => ({
-            client,
-            ...(await apart.publish({ client, asset: priority, priority })),
-          })),
-        ),
-      );
-      for (const { client, id } of published) {
-        await (await apart.workflowOf(client, id)).terminate('by a test');
-      }
-      const lost = ['owed*', 'due:*', 'known:*', 'notification*', 'endpoint'];
-      for (const client of clients) await forget(apart, client, lost);
-      const query = `TaskQueue = '${apart.taskQueue}' AND WorkflowType = 'enrichment' AND ExecutionStatus = 'Terminated'`;
-      await until(
-        'they are listed as terminated',
-        async () => (await apart.temporal.workflow.count(query)).count === published.length,
-      );
-      await apart.startWorker();
-      await apart.sweep();
-      for (const { client, id } of published) await deliveredApart(client, id);
-      const received = receiver.received.length;
-      assert.equal(received, 4);
-      await apart.sweep();
-      for (const client of clients) assert.equal((await getEndpoint(apart.db, client)).owed, 0);
-      assert.equal(receiver.received.length, received);
-    });
-
     it('enrichment cancelled before its first task: it still delivers', async () => {
       const client = await apart.newClient(receiver.url);
       const { id } = await apart.publish({ client, asset: 'a' });
@@ -179,11 +148,3 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     assert.equal(await resumeEndpoint(h.db, client), false);
   });
 });
-
-/** As a Redis that has gone back to a moment before them. */
-async function forget({ db }: Harness, client: string, patterns: string[]): Promise<void> {
-  for (const pattern of patterns) {
-    const keys = await keysMatching(db, `${db.client(client).base}${pattern}`);
-    if (keys.length > 0) await db.redis.del(keys);
-  }
-}

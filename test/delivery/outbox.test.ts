@@ -12,8 +12,8 @@ import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/connection/processes.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
-import { enrichmentRuns, eventsOf } from '../../src/temporal/enrichmentRuns.js';
 import { uniquePrefix } from '../servers.js';
+import { enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
 import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
 interface Published {

@@ -6,9 +6,9 @@ import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { createLogger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
-import { enrichmentRuns } from '../../src/temporal/enrichmentRuns.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { servers, uniquePrefix } from '../servers.js';
+import { enrichmentRuns } from '../temporal/enrichmentRuns.js';
 import { until } from './harness.js';
 
 describe('While Temporal refuses to start workflows', () => {

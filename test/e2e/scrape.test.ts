@@ -65,7 +65,7 @@ describe('GET /metrics of every role reads one key of Redis, for any amount owed
       for (const name of [
         'owed_notifications',
         'catch_ups_running',
-        'unaccounted',
+        'broken_clients',
         'sweep_schedule_paused',
       ]) {
         assert.match(text, new RegExp(`^asset_update_${name} 0$`, 'm'));

@@ -49,7 +49,7 @@ describe('operator: status says that it is us when', () => {
       paused: null,
     });
     h.skip(-240_000);
-    await noteSweepEnd(h.db, { unaccounted: 0, brokenClients: 0 });
+    await noteSweepEnd(h.db, { brokenClients: 0 });
     h.skip(240_000);
     const status = await cli.json('status');
     assert.equal(status.verdict, 'us');

@@ -30,10 +30,7 @@ describe('operator: usage', () => {
       'status',
       'watch',
       'doctor',
-      'reconcile',
       'audit',
-      'export',
-      'import',
       'demo',
       'completion',
     ]) {

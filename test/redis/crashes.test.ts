@@ -3,7 +3,6 @@ import { cancelNotification, getNotification } from '../../src/redis/notificatio
 import { replayDelivered } from '../../src/redis/notifications/replay.js';
 import { announceClaims, owedOverview } from '../../src/redis/owed/owedClients.js';
 import { planCatchUp } from '../../src/redis/owed/plan.js';
-import { standingsOf } from '../../src/redis/owed/standing.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import {
   closeDeliveryClients,
@@ -133,19 +132,6 @@ describe('after a crash', () => {
     assert.deepEqual([end.owed, end.expired], [0, 1]);
     const record = await getNotification(client.db, client.clientToken, owed.notificationId);
     assert.deepEqual([record?.state, record?.reason], ['failed', 'expired']);
-  });
-
-  it('accounting finds an asset in flight owed since its claim and due at the end of its lease', async () => {
-    const client = await newDeliveryClient();
-    const owed = await client.owe('vid');
-    const since = client.now();
-    client.pass(minute);
-    await client.take(owed);
-    const { standings } = await standingsOf(client.db, client.clientToken, [owed]);
-    const [standing] = standings;
-    assert.ok(standing?.owed && standing.lastClaim && standing.claim === 1);
-    assert.ok(Math.abs((standing.owedSince ?? 0) - since) < second, `${standing.owedSince}`);
-    assert.ok(Math.abs((standing.due ?? 0) - client.now() - leaseMs) < second, `${standing.due}`);
   });
 
   it('an asset claimed after a cancellation in flight is owed since its own claim', async () => {

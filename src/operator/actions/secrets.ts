@@ -5,21 +5,13 @@ import type { Operator } from '../operator.js';
 import { Refused } from '../refused.js';
 import { requireClient } from '../requireClient.js';
 import { rotateOrRefuse } from '../rotateOrRefuse.js';
-import { counted, withProgress } from '../terminal/progress.js';
 
 export async function secretsReencrypt(operator: Operator): Promise<void> {
   const keys = operator.config().SECRETS_KEY;
   const [newest] = keys ?? [];
   if (newest === undefined) throw new Refused('SECRETS_KEY is not set: there is no key to encrypt with.');
   const db = await operator.db();
-  let progress = '';
-  const counts = await withProgress(
-    () => `Reencrypting: ${progress}`,
-    () =>
-      reencryptSigningSecrets(db, createSecretBox(keys), (done, all) => {
-        progress = `${counted(done)} of ${counted(all)} clients`;
-      }),
-  );
+  const counts = await reencryptSigningSecrets(db, createSecretBox(keys));
   await operator.record({
     what: 'secrets reencrypt',
     target: newest.id,

@@ -28,7 +28,7 @@ function ofSecretsKey({ SECRETS_KEY }: Config): Finding {
   }
   return warn(
     check,
-    'There is no SECRETS_KEY: signing secrets are readable in Redis and in every export.',
+    'There is no SECRETS_KEY: signing secrets are readable in Redis and in its backups.',
     'Set SECRETS_KEY to <id>:<base64 of 32 bytes>, for the service and for this command, then run: secrets reencrypt',
   );
 }

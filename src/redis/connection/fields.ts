@@ -14,8 +14,7 @@ export const fields = {
     'disabled',
     'created_at',
   ],
-  /** cleared: only keys that expire are left of a deleted client. */
-  client: ['account_id', 'name', 'created_at', 'max_in_flight', 'max_per_second', 'deleted', 'cleared'],
+  client: ['account_id', 'name', 'created_at', 'max_in_flight', 'max_per_second', 'deleted'],
   /** nonce: of the call that stored the URL; answered: '1' once a caller was answered 200. */
   registration: ['url', 'generation', 'registered_at', 'nonce', 'account_id', 'answered', 'pending_since'],
   /**

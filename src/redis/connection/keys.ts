@@ -24,9 +24,6 @@ import { recordKeptDays } from '../../retentionSettings.js';
  *                                 runs (ms) (redis/connection/processes.ts)
  *   audit                         stream of operators' changes
  *   audit-told                    id of the last audit entry that is in the service's log
- *   unaccounted                   hash: client token and notification id -> JSON of the inconsistency found
- *   accounting-cursor             string: the clients that the sweep reads next
- *   broken-clients                set: client tokens whose keys the sweep could not read (brokenClients.ts)
  *   token-failures:<id and address>  number: failed token calls in the window that ends with the key (tokenLimits.ts)
  *   disk-mark                     string: written to learn whether a write reaches the disk (nodeDurability.ts)
  *   counts                        hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
@@ -79,9 +76,6 @@ export function globalKeys(prefix: string) {
     processes: `${prefix}processes`,
     audit: `${prefix}audit`,
     auditTold: `${prefix}audit-told`,
-    unaccounted: `${prefix}unaccounted`,
-    accountingCursor: `${prefix}accounting-cursor`,
-    brokenClients: `${prefix}broken-clients`,
     counts: `${prefix}counts`,
     /** Prefix of the keys that count an account's expensive calls. */
     accountRate: `${prefix}account-rate`,

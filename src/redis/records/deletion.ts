@@ -32,10 +32,8 @@ export async function deletionsUnderWay(
   return flat.flatMap((clientToken, i) => (i % 2 === 0 ? { clientToken, at: Number(flat[i + 1]) } : []));
 }
 
-/** Marks a client as cleared: no more keys are written for it. */
+/** Forgets a cleared client: no more keys are written for it. */
 export async function endDeletion(db: Db, clientToken: string): Promise<void> {
-  const { client } = db.client(clientToken);
-  if (await db.redis.hexists(client, 'deleted')) await db.redis.hset(client, 'cleared', 1);
   await db.redis.zrem(db.global.deletedClients, clientToken);
 }
 

@@ -17,17 +17,11 @@ const replace = script('reencrypt');
 /**
  * Encrypts every signing secret, also previous ones, and every request header with the newest key of `SECRETS_KEY`. Safe to
  * repeat.
- * @param told called before each client with the number done and the number of all
  */
-export async function reencryptSigningSecrets(
-  db: Db,
-  box: SecretBox,
-  told: (done: number, all: number) => void = () => undefined,
-): Promise<Reencrypted> {
+export async function reencryptSigningSecrets(db: Db, box: SecretBox): Promise<Reencrypted> {
   const counts: Reencrypted = { reencrypted: 0, unchanged: 0, unreadable: [] };
   const clientTokens = (await db.redis.smembers(db.global.clients)).sort();
-  for (const [done, clientToken] of clientTokens.entries()) {
-    told(done, clientTokens.length);
+  for (const clientToken of clientTokens) {
     try {
       await reencryptClient(db, box, clientToken, counts);
     } catch (err) {

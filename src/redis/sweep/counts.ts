@@ -19,7 +19,6 @@ export interface Counted {
 
 /** Known once a sweep has completed. */
 export interface SweepEnd {
-  unaccounted: number;
   brokenClients: number;
 }
 

@@ -13,7 +13,7 @@ export async function countEndpoints(
   db: Db,
   told: {
     page(): void;
-    broken(clientToken: string, err: unknown): Promise<void>;
+    broken(clientToken: string, err: unknown): void;
     notice(clientToken: string): void;
   },
 ): Promise<Record<EndpointState, number>> {
@@ -33,7 +33,7 @@ export async function countEndpoints(
       const broken = err ?? fieldsErr;
       if (broken !== null) {
         if (isRedisUnavailable(broken)) throw broken;
-        await told.broken(clientToken, broken);
+        told.broken(clientToken, broken);
         continue;
       }
       if (isRegistered === 1) counts[stateOf(fields)]++;

@@ -1,17 +1,14 @@
 /**
- * Processes killed and workflows terminated at random, under load: `operator reconcile` then finds nothing missing,
- * and neither does the receiver.
+ * Processes killed and workflows terminated at random, under load: a walk through Redis and Temporal then finds nothing
+ * missing, and neither does the receiver.
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
-import { projectDir } from '../../src/operator/running/projectDir.js';
 import { type FaultRun, startFaultRun } from './faultRun.js';
 import { drawFaults, kills } from './faults.js';
 import { form } from './form.js';
 import { pause } from './pause.js';
+import { walk } from './walk.js';
 
 describe(`${form.kills} faults, and workflows terminated all the time: every event is accounted for`, function () {
   this.timeout(form.kills * 60_000 + 600_000);
@@ -29,7 +26,7 @@ describe(`${form.kills} faults, and workflows terminated all the time: every eve
     await run?.stop();
   });
 
-  it('by operator reconcile and by the receiver', async () => {
+  it('by the receiver and by a walk through Redis and Temporal', async () => {
     let going = true;
     let terminated = 0;
     const terminating = (async () => {
@@ -46,15 +43,13 @@ describe(`${form.kills} faults, and workflows terminated all the time: every eve
     await terminating;
     assert.ok(terminated > 0);
     const { lost, withTwoIds, wrong } = await run.account();
-    const found = await reconciled();
-    console.log(
-      `${terminated} workflows terminated; ${JSON.stringify({ ...found.events, ...found.looked_at })}`,
-    );
-    assert.deepEqual({ lost, withTwoIds, wrong, unaccounted: found.unaccounted }, nothing);
-    assert.ok(found.events.delivered > 0);
+    const { found, states, events } = await walk({ db: run.db, temporal, taskQueue: 'notifications' });
+    console.log(`${terminated} workflows terminated; ${events} events in workflows`, states);
+    assert.deepEqual({ lost, withTwoIds, wrong, found }, nothing);
+    assert.ok((states.delivered ?? 0) > 0);
   });
 
-  const nothing = { lost: [], withTwoIds: [], wrong: [], unaccounted: [] };
+  const nothing = { lost: [], withTwoIds: [], wrong: [], found: [] };
 
   async function terminateSome(): Promise<number> {
     let count = 0;
@@ -69,20 +64,5 @@ describe(`${form.kills} faults, and workflows terminated all the time: every eve
         .catch(() => undefined);
     }
     return count;
-  }
-
-  // biome-ignore lint/suspicious/noExplicitAny: what the command prints
-  async function reconciled(): Promise<any> {
-    const { redisUrl, temporalAddress, dir } = run.system;
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      [join(dir, 'dist/src/operator/main.js'), 'reconcile', '--json', '--per-second', '1000'],
-      {
-        env: { PATH: process.env.PATH, REDIS_URL: redisUrl, TEMPORAL_ADDRESS: temporalAddress },
-        cwd: projectDir,
-        maxBuffer: 64 * 1024 * 1024,
-      },
-    ).catch((err: { stdout: string }) => err);
-    return JSON.parse(stdout);
   }
 });

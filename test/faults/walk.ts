@@ -1,0 +1,99 @@
+/** Reads all that Redis and Temporal have, and names what does not agree: an oracle beside publishers and receivers. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
+import type { Db } from '../../src/redis/connection/db.js';
+import { runPipeline } from '../../src/redis/connection/pipeline.js';
+import { isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { clientTokens } from '../../src/redis/records/clients.js';
+import { enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
+
+export interface Walked {
+  /** Notifications by their state. */
+  states: Record<string, number>;
+  /** Events in the workflows that Temporal has. */
+  events: number;
+  /** `client token, id, what is wrong`, sorted. */
+  found: string[];
+}
+
+export interface Walk {
+  db: Db;
+  temporal: Client;
+  taskQueue: string;
+}
+
+/** Walks until nothing is found, three times at most: something may change while it is read. */
+export async function walk(over: Walk): Promise<Walked> {
+  for (let tries = 1; ; tries++) {
+    const walked = await walkOnce(over);
+    if (walked.found.length === 0 || tries === 3) return walked;
+    await sleep(1000);
+  }
+}
+
+async function walkOnce({ db, temporal, taskQueue }: Walk): Promise<Walked> {
+  const walked: Walked = { states: {}, events: 0, found: [] };
+  for await (const page of clientTokens(db)) {
+    for (const clientToken of page) await walkClient(db, clientToken, walked);
+  }
+  for await (const page of enrichmentRuns(temporal, taskQueue)) {
+    for (const run of page) {
+      const events = (await eventsOf(temporal, run)) ?? [];
+      walked.events += events.length;
+      for (const { clientToken, notificationId } of events) {
+        const exists = await db.redis.exists(db.client(clientToken).notification(notificationId));
+        if (exists === 0)
+          walked.found.push(`${clientToken} ${notificationId} is in a workflow, not in Redis`);
+      }
+    }
+  }
+  walked.found.sort();
+  return walked;
+}
+
+async function walkClient(db: Db, clientToken: string, { states, found }: Walked): Promise<void> {
+  const blame = (what: string, is: string) => found.push(`${clientToken} ${what} ${is}`);
+  const keys = db.client(clientToken);
+  const [listed, waiting, flight, since, live, backfill] = (await runPipeline(
+    db.redis
+      .multi()
+      .zrange(keys.notifications, '0', '-1')
+      .hgetall(keys.owed)
+      .hgetall(keys.flight)
+      .zrange(keys.owedSince, '0', '-1')
+      .zrange(keys.dueLive, '0', '-1')
+      .zrange(keys.dueBackfill, '0', '-1'),
+  )) as [string[], Record<string, string>, Record<string, string>, string[], string[], string[]];
+  const due = [...live, ...backfill];
+  for (const asset of Object.keys(waiting)) {
+    if (!since.includes(asset)) blame(asset, 'is owed and has no "owed since"');
+    if (due.filter((one) => one === asset).length !== 1) blame(asset, 'is owed and has no due time, or two');
+    if (asset in flight) blame(asset, 'waits and is in flight');
+  }
+  for (const asset of new Set([...since, ...due])) {
+    if (!(asset in waiting)) blame(asset, 'is due and not owed');
+  }
+  const owed = new Map(Object.entries(waiting));
+  for (const [asset, packed] of Object.entries(flight)) {
+    // The id of the attempt, and what waits for its end (redis/scripts/shared/notification.lua).
+    const [, , , , id = '', newer = id] = packed.split(' ');
+    if (newer !== '!') owed.set(asset, newer);
+  }
+  if (owed.size > 0 && !(await isIndexed(db, clientToken)))
+    blame('', 'is owed something, unknown to the sweep');
+
+  const ids = [...new Set([...listed, ...owed.values()])];
+  const records = db.redis.multi();
+  for (const id of ids) records.hmget(keys.notification(id), 'asset', 'state');
+  const answers = (await runPipeline(records)) as [string | null, string | null][];
+  for (const [i, [asset, state]] of answers.entries()) {
+    const id = ids[i] ?? '';
+    if (asset === null) {
+      blame(id, 'has no record');
+      continue;
+    }
+    const isOwed = owed.get(asset) === id;
+    if (isOwed !== (state === null)) blame(id, isOwed ? `is owed and ${state}` : 'waits and is not owed');
+    states[state ?? 'waiting'] = (states[state ?? 'waiting'] ?? 0) + 1;
+  }
+}
