@@ -24,14 +24,38 @@ const platformId = plainText(256);
 export const isPlatformId = (value: string): boolean => platformId.safeParse(value).success;
 
 /** The schema of an event; the API's description is generated from it. */
-export const enrichmentEvent = z.strictObject({
-  event_id: z.string().regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -').optional(),
-  client_token: z.string().regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -'),
-  platform_id: platformId,
-  segments: z.array(plainText(128)).max(200),
-  priority: z.enum(['live', 'backfill']).optional(),
-  notify: z.boolean().optional(),
-});
+export const enrichmentEvent = z
+  .strictObject({
+    event_id: z
+      .string()
+      .regex(eventIdPattern, 'must be 1 to 128 of A-Z a-z 0-9 . _ : -')
+      .meta({
+        description: 'For tracing and safe repeats; made by the service when absent.',
+        examples: ['an-7731'],
+      })
+      .optional(),
+    client_token: z
+      .string()
+      .regex(clientTokenPattern, 'must be 1 to 64 of A-Z a-z 0-9 _ -')
+      .meta({ examples: ['SITE0042'] }),
+    platform_id: platformId.meta({
+      description: 'The asset, as its publisher names it.',
+      examples: ['vid-9'],
+    }),
+    segments: z
+      .array(plainText(128))
+      .max(200)
+      .meta({ examples: [['iab:17', 'mood:calm']] }),
+    priority: z
+      .enum(['live', 'backfill'])
+      .meta({ default: 'live', description: '`backfill` waits behind live events.' })
+      .optional(),
+    notify: z
+      .boolean()
+      .meta({ default: true, description: 'False records the segments without a notification.' })
+      .optional(),
+  })
+  .meta({ id: 'EnrichmentEvent' });
 
 /**
  * Checks an enrichment event as the platform sends it (contract, section 4).

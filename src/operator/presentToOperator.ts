@@ -1,4 +1,4 @@
-import { presentWithAttempts } from '../api/endpoints/presentNotification.js';
+import { presentWithAttempts } from '../api/endpoints/present.js';
 import type { NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { workflowIds } from '../temporal/workflowIds.js';

@@ -109,9 +109,10 @@ describe('errors', () => {
   });
 
   it('are all listed in the OpenAPI description, also those under /oauth', () => {
-    const { ErrorCode: code, OAuthProblem: oauth } = openapi.components.schemas;
+    const { ErrorCode: code = {}, OAuthProblem: oauth = {} } = openapi.components.schemas;
     assert.deepEqual(code.enum, errorCodes);
-    for (const one of errorCodes) assert.ok(code.description.includes(`${one}: ${errors[one].status}`));
+    for (const one of errorCodes)
+      assert.ok(String(code.description).includes(`${one}: ${errors[one].status}`));
     const { error } = oauth.properties as { error: { enum: string[] } };
     for (const one of errorCodes) assert.ok(error.enum.includes(oauthErrorOf(one)));
   });

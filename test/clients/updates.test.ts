@@ -131,7 +131,7 @@ describe('clients/node: updates', () => {
     const { value } = await open().updates(asked()).next();
     const page = value as UpdatePage;
     const [media] = Object.values(
-      openapi.paths['/updates'].get.responses['200']?.content as Record<
+      openapi.paths['/updates']?.get?.responses['200']?.content as Record<
         string,
         { schema: { properties: { updates: { items: { properties: object } } } } }
       >,

@@ -22,7 +22,8 @@ describe('docs/reference/delivery.md', () => {
 
   it('names the states of a notification that the code has, and so does the OpenAPI description', () => {
     assert.deepEqual(statesUnder('States of a notification'), sorted(notificationStates));
-    const { state } = openapi.components.schemas.Notification.properties as { state: { enum: string[] } };
+    const { Notification: described = {} } = openapi.components.schemas;
+    const { state } = described.properties as { state: { enum: string[] } };
     assert.deepEqual(sorted(state.enum), sorted(notificationStates));
   });
 

@@ -2,7 +2,6 @@ import type Router from '@koa/router';
 import { ApiError } from '../apiError.js';
 import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import { createLinkEndpoint } from './access/createLink.js';
 import { openEndpoint, openPage, signOutEndpoint } from './access/open.js';
 import { answerErrorsAsPages } from './answerErrors.js';
 import { assetEndpoint } from './assets.js';
@@ -30,9 +29,8 @@ const nowherePage = composeSteps(consoleHeaders, answerErrorsAsPages, () => {
   throw new ApiError('not_found', 'There is nothing at this address');
 });
 
-/** The console's addresses: POST /console_sessions for programs, everything under /console for browsers. */
+/** The console's pages, everything under /console. */
 export function mountConsole(router: Router, deps: ApiDeps): void {
-  router.post('/console_sessions', ...createLinkEndpoint(deps));
   router.get('/console/assets/:name', ...assetEndpoint);
   router.get('/console/open', ...openPage);
   router.post('/console/open', ...openEndpoint(deps));

@@ -1,27 +1,69 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { mintAccessToken } from '../../redis/records/accessTokens.js';
 import { isClientId } from '../../redis/records/accounts.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { clientAddress } from '../clientAddress.js';
-import { composeSteps, type Step } from '../composeSteps.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
+import { endpoint } from '../endpoint.js';
+import { exampleOf, text, whole } from '../reference/schema.js';
 import type { Form } from '../steps/body/form.js';
 import { readForm } from '../steps/body/readForm.js';
 import { createTokenLimits, type TokenLimits } from '../steps/tokenLimits.js';
 
-/** POST /oauth/access_token: mints a token for an account's credentials (contract, section 1). */
-export function accessTokenEndpoint(deps: ApiDeps): Middleware[] {
-  const limits = createTokenLimits(deps.db, deps.config.TOKEN_RATE_PER_SECOND);
-  return composeSteps<TokenState>(
-    noStore,
-    logRefusal(deps),
-    readForm,
-    readFields,
-    checkGrantType,
-    refuseTooMany(deps, limits),
-    answerToken(deps, limits),
-  );
-}
+const form = z.object({
+  grant_type: z.literal('none'),
+  client_id: text('cid_7Qd2mVx0').min(1),
+  client_secret: text('cs_4f0Zc1Yt8mJr6Kq2').min(1),
+  scope: text('push_notifications', 'One or more scopes, separated by spaces.').min(1),
+});
+const mintedToken = z.object({
+  access_token: text('tok_4nV0'),
+  token_type: z.literal('Bearer'),
+  expires_in: whole(3600, 'Seconds.'),
+  scope: text('push_notifications'),
+});
+
+/** Mints a token for an account's credentials (contract, section 1). */
+export const accessTokenEndpoint = endpoint<TokenState>({
+  method: 'post',
+  path: '/oauth/access_token',
+  operationId: 'createAccessToken',
+  tag: 'Tokens',
+  summary: 'Create an access token',
+  description:
+    'Exchanges the credentials of an account for an access token. A new token ends no earlier one. Ask for `push_notifications`; a platform asks for `enrichments`; an account that has `signing_secrets` needs it to read and rotate signing secrets.',
+  body: {
+    schema: form,
+    types: ['application/x-www-form-urlencoded', 'multipart/form-data'],
+    examples: { 'A token for a publisher’s server': exampleOf(form) },
+  },
+  answers: {
+    200: {
+      what: 'The token.',
+      schema: mintedToken,
+      headers: { 'Cache-Control': { required: true, schema: { type: 'string', pattern: '^no-store$' } } },
+    },
+  },
+  codes: [
+    ...(['invalid_request', 'too_many_parameters', 'unsupported_grant_type', 'invalid_scope'] as const),
+    ...(['invalid_client', 'body_too_long', 'unsupported_media_type'] as const),
+    ...(['too_many_requests', 'temporarily_unavailable'] as const),
+  ],
+  under: 'oauth',
+  steps: (deps) => {
+    const limits = createTokenLimits(deps.db, deps.config.TOKEN_RATE_PER_SECOND);
+    return [
+      noStore,
+      logRefusal(deps),
+      readForm,
+      readFields,
+      checkGrantType,
+      refuseTooMany(deps, limits),
+      answerToken(deps, limits),
+    ];
+  },
+});
 
 interface TokenState {
   form: Form;

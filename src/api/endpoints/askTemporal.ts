@@ -1,6 +1,7 @@
 import type { Logger } from '../../log.js';
 import { withTimeout } from '../../withTimeout.js';
 import { unavailable } from '../apiError.js';
+import type { ApiDeps } from '../deps.js';
 
 const answerWithinMs = 1800;
 
@@ -14,4 +15,9 @@ export async function askTemporal<T>(log: Logger, call: Promise<T>): Promise<T> 
     log.warn({ reason: err instanceof Error ? err.message : 'unknown' }, 'a call to Temporal failed');
     throw unavailable();
   }
+}
+
+/** Wakes the client's catch-up. @throws ApiError 503 */
+export async function wakeClient({ catchUps, log }: ApiDeps, clientToken: string): Promise<void> {
+  await askTemporal(log, catchUps.wakeNow(clientToken));
 }

@@ -1,31 +1,55 @@
-import type { Middleware } from 'koa';
-import { explainAsset } from '../../redis/owed/decisions.js';
+import { z } from 'zod';
+import { decisions, explainAsset } from '../../redis/owed/decisions.js';
 import { ApiError } from '../apiError.js';
-import { composeSteps } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
-import { type PublisherState, publisherSteps } from '../steps/publisher.js';
-import { presentNotification } from './presentNotification.js';
-import { presentTime } from './presentTime.js';
+import { clientEndpoint } from '../endpoint.js';
+import { text, time, whole } from '../reference/schema.js';
+import { notification, platformIdText } from '../reference/schemas.js';
+import type { PublisherState } from '../steps/publisher.js';
+import { presentNotification, presentTime } from './present.js';
 
-/** GET /assets/{platform_id}: explains why something was or was not sent about an asset. */
-export function assetEndpoint({ db }: ApiDeps): Middleware[] {
-  return composeSteps<PublisherState>(...publisherSteps(db, { orPlatform: true }), async (ctx) => {
-    const { platformId = '' } = ctx.params;
-    const found = await explainAsset(db, ctx.state.client.clientToken, platformId);
-    if (!found.lastEvent && found.knownSegments === 0) {
-      throw new ApiError('unknown_asset', 'There is no record of this asset for this client');
-    }
-    ctx.body = {
-      platform_id: platformId,
-      known_segments: found.knownSegments,
-      ...(found.lastEvent && {
-        last_event: {
-          event_id: found.lastEvent.eventId,
-          at: presentTime(found.lastEvent.at),
-          decision: found.lastEvent.decision,
-        },
+export const assetEndpoint = clientEndpoint<PublisherState>({
+  method: 'get',
+  path: '/assets/{platform_id}',
+  operationId: 'explainAsset',
+  tag: 'Notifications',
+  summary: 'Explain what was sent about an asset',
+  description:
+    'Says why something was or was not sent: the last event, the decision about it, the last notification.',
+  by: 'orPlatform',
+  inPath: z.object({ platform_id: platformIdText.describe('The asset.') }),
+  answers: {
+    200: {
+      what: 'The record of the asset.',
+      schema: z.object({
+        platform_id: platformIdText,
+        known_segments: whole(2),
+        last_event: z
+          .object({ event_id: text('an-7731'), at: time(), decision: z.enum(decisions) })
+          .optional(),
+        last_notification: notification.optional(),
       }),
-      ...(found.lastNotification && { last_notification: presentNotification(found.lastNotification) }),
-    };
-  });
-}
+    },
+  },
+  codes: ['unknown_asset'],
+  steps: ({ db }) => [
+    async (ctx) => {
+      const { platform_id: platformId = '' } = ctx.params;
+      const found = await explainAsset(db, ctx.state.client.clientToken, platformId);
+      if (!found.lastEvent && found.knownSegments === 0) {
+        throw new ApiError('unknown_asset', 'There is no record of this asset for this client');
+      }
+      ctx.body = {
+        platform_id: platformId,
+        known_segments: found.knownSegments,
+        ...(found.lastEvent && {
+          last_event: {
+            event_id: found.lastEvent.eventId,
+            at: presentTime(found.lastEvent.at),
+            decision: found.lastEvent.decision,
+          },
+        }),
+        ...(found.lastNotification && { last_notification: presentNotification(found.lastNotification) }),
+      };
+    },
+  ],
+});

@@ -1,33 +1,54 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { unavailable } from '../apiError.js';
-import { composeSteps, type Step } from '../composeSteps.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
+import { clientEndpoint } from '../endpoint.js';
 import { type Exchange, type Sent, sendChecks } from '../receiverCheck/checks.js';
 import { type Judged, judgeRefused, judgeRepeat, judgeSlow, judgeTaken } from '../receiverCheck/verdicts.js';
+import { text } from '../reference/schema.js';
+import { urlText } from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
-import { publisherSteps } from '../steps/publisher.js';
+import { urlCodes } from '../steps/checkUrl.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { chooseUrl, type TestState } from './testNotification.js';
+import { answeredRequest, chooseUrl, sentRequest, type TestState } from './testNotification.js';
 
-/** POST /push_notifications/check: sends good and bad notifications and shows the receiver's answers. Changes no state. */
-export function checkReceiverEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<TestState>(...publisherSteps(deps.db), ...checkSteps(deps));
-}
+const oneCheck = z.object({
+  name: z.enum(['good', 'wrong_signature', 'old_timestamp', 'twice', 'slow']),
+  sent: z.array(sentRequest),
+  answered: z.array(answeredRequest),
+  verdict: z.enum(['ok', 'warn', 'fail']),
+  advice: text('Nothing to do.', 'What to change in the receiver.'),
+});
 
-/** Returns the steps after the caller and the client are known. */
-export function checkSteps(deps: ApiDeps): Step<TestState>[] {
-  return [
+/** Changes no state. */
+export const checkReceiverEndpoint = clientEndpoint<TestState>({
+  method: 'post',
+  path: '/push_notifications/check',
+  operationId: 'checkReceiver',
+  tag: 'Endpoint',
+  summary: 'Check a receiver',
+  description:
+    'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something.',
+  query: z.object({
+    url: urlText.describe('Where to send them; only before a URL is registered.').optional(),
+  }),
+  answers: {
+    200: { what: 'The result of each check.', schema: z.object({ checks: z.array(oneCheck) }) },
+  },
+  codes: urlCodes,
+  rate: 'names',
+  steps: (deps) => [
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db, 5),
     auditCall<TestState>(deps, { what: 'check', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
     check(deps),
-  ];
-}
+  ],
+});
 
 /** A connection without traffic for 60 s is closed (docs/reference/limits.md). */
 const answerWithinMs = 50_000;

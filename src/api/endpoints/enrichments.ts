@@ -1,25 +1,67 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { TooBusy } from '../../delivery/accept.js';
-import { readEnrichmentEvent } from '../../delivery/event.js';
+import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
-import type { EventResult } from '../../metrics.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
-import type { Claim, Held } from '../../redis/owed/claim.js';
-import type { SpanAttributes } from '../../tracing.js';
-import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
-import { composeSteps, type Step } from '../composeSteps.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
-import type { ErrorCode } from '../errors.js';
-import { requireToken, type TokenState } from '../steps/bearer.js';
+import { endpoint } from '../endpoint.js';
+import { accepted, notAccepted } from '../reference/schemas.js';
+import { insufficientScope, requireToken, type TokenState } from '../steps/bearer.js';
 import { readBody } from '../steps/body/readBody.js';
 import { readJson } from '../steps/body/readJson.js';
-import { insufficientScope } from '../steps/insufficientScope.js';
 import { type TraceState, traceRequest } from '../steps/traceRequest.js';
+import { type ItemAnswer, takeInTime } from './takeEvent.js';
 
-/** POST /enrichments: accepts enrichment events from the platform (contract, section 4). */
-export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<EnrichmentState>(
+const example = {
+  event_id: 'an-7731',
+  client_token: 'SITE0042',
+  platform_id: 'vid-9',
+  segments: ['iab:17', 'mood:calm'],
+};
+const reEnriched = {
+  client_token: 'SITE0042',
+  platform_id: 'vid-10',
+  segments: ['iab:9'],
+  priority: 'backfill',
+};
+const bodyAtMostBytes = 1024 * 1024;
+const eventsAtMost = 500;
+
+/** Accepts enrichment events from the platform (contract, section 4). */
+export const enrichmentsEndpoint = endpoint<EnrichmentState>({
+  method: 'post',
+  path: '/enrichments',
+  operationId: 'publishEnrichments',
+  tag: 'Publishing',
+  summary: 'Publish enrichment events',
+  description:
+    'Accepts one event, or a batch of 1 to 500, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification: after 503 or no answer send the same event again.',
+  security: { scope: 'enrichments' },
+  body: {
+    schema: z.union([
+      enrichmentEvent,
+      z.strictObject({ events: z.array(enrichmentEvent).min(1).max(eventsAtMost) }),
+    ]),
+    examples: {
+      'One event': example,
+      'Several, one from a re-enriched catalogue': { events: [example, reEnriched] },
+      'Recorded without a notification': { ...example, notify: false },
+    },
+  },
+  answers: {
+    202: {
+      what: 'Accepted. Check every item of a batch: some may not have been accepted.',
+      schema: z.union([accepted, z.object({ results: z.array(z.union([accepted, notAccepted])) })]),
+    },
+  },
+  codes: [
+    ...(['invalid_request', 'too_many_parameters', 'invalid_token', 'insufficient_scope'] as const),
+    ...(['unknown_client', 'body_too_long', 'unsupported_media_type'] as const),
+    'temporarily_unavailable',
+  ],
+  steps: (deps) => [
     traceRequest(deps.tracing, '/enrichments'),
     requireToken(deps.db),
     requireEnrichmentsScope,
@@ -28,20 +70,15 @@ export function enrichmentsEndpoint(deps: ApiDeps): Middleware[] {
     readJson,
     answerOne(deps),
     answerBatch(deps),
-  );
-}
+  ],
+});
 
 interface EnrichmentState extends TokenState, TraceState {
   body: Buffer;
   json: unknown;
 }
 
-const bodyAtMostBytes = 1024 * 1024;
-export const eventsAtMost = 500;
-/** The time for all that an answer needs from Redis; then the answer is 503: unknown. */
-const answerWithinMs = 1900;
-
-export const requireEnrichmentsScope: Step<TokenState> = async (ctx, next) => {
+const requireEnrichmentsScope: Step<TokenState> = async (ctx, next) => {
   if (!ctx.state.token.scopes.includes('enrichments')) {
     throw insufficientScope('enrichments');
   }
@@ -54,11 +91,6 @@ const requireJson: Step<EnrichmentState> = async (ctx, next) => {
   }
   await next();
 };
-
-type ItemAnswer =
-  | { event_id: string; notification: 'queued'; notification_id: string; held?: Held }
-  | { event_id: string; notification: 'none'; reason: string }
-  | { event_id: string | null; code: ErrorCode; msg: string };
 
 const answerOne =
   (deps: ApiDeps): Step<EnrichmentState> =>
@@ -121,85 +153,6 @@ function bodyOf(body: unknown): Record<string, unknown> {
 function givenEventId(raw: unknown): string | null {
   const given = typeof raw === 'object' && raw !== null && 'event_id' in raw ? raw.event_id : undefined;
   return typeof given === 'string' && eventIdPattern.test(given) ? given : null;
-}
-
-type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
-
-/**
- * Answers once the decision is durable.
- * @param parent the traceparent of the request
- * @throws ApiError 503 if that takes too long
- */
-async function takeInTime(
-  { accepting, db, metrics, tracing }: ApiDeps,
-  event: GivenEvent,
-  parent: string | undefined,
-): Promise<ItemAnswer> {
-  const span = tracing?.begin('accept', { parent, attributes: attributesOf(event) });
-  const accepted = accepting.accept({
-    ...event,
-    acceptedAt: Date.now() + db.clockOffsetMs(),
-    ...(span && { trace: span.traceparent }),
-  });
-  let claim: Claim;
-  try {
-    claim = await withTimeout(accepted, answerWithinMs, () => {
-      throw unavailable();
-    });
-  } catch (err) {
-    metrics.eventAnswered('unknown');
-    span?.end({}, 'unknown');
-    throw err;
-  }
-  const result = resultOf(claim);
-  metrics.eventAnswered(result);
-  span?.end({ 'asset_update.result': result });
-  return answerOf(event, claim);
-}
-
-function attributesOf({ clientToken, platformId, eventId, notificationId }: GivenEvent): SpanAttributes {
-  return {
-    'asset_update.client_token': clientToken,
-    'asset_update.platform_id': platformId,
-    'asset_update.event_id': eventId,
-    'asset_update.notification_id': notificationId,
-  };
-}
-
-function resultOf(claim: Claim): EventResult {
-  switch (claim.kind) {
-    case 'none':
-      return claim.reason;
-    case 'claimed':
-      return claim.again ? 'repeated' : 'queued';
-    case 'ended':
-      return 'repeated';
-    case 'unknown_client':
-      return claim.kind;
-    case 'not_needed':
-      return 'no_new_segments';
-  }
-}
-
-function answerOf(
-  { eventId: event_id, notificationId: notification_id }: GivenEvent,
-  claim: Claim,
-): ItemAnswer {
-  switch (claim.kind) {
-    case 'unknown_client':
-      return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
-    case 'none':
-      return { event_id, notification: 'none', reason: claim.reason };
-    case 'claimed':
-    case 'ended':
-      return { event_id, notification: 'queued', notification_id, ...heldOf(claim.held) };
-    case 'not_needed':
-      throw new Error('a new event cannot be claimed again');
-  }
-}
-
-function heldOf(held: Held | undefined): { held?: Held } {
-  return held === undefined ? {} : { held };
 }
 
 function isUnknown(err: unknown): boolean {

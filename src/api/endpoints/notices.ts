@@ -1,5 +1,4 @@
 /** The one URL of an account for notices: the registration of the client that gets them (contract, section 5b). */
-import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { needsLookup } from '../../outgoing/target.js';
 import type { Db } from '../../redis/connection/db.js';
@@ -8,25 +7,38 @@ import { noticesClientOf, removeNoticesUrl, setNoticesUrl } from '../../redis/re
 import { getRegistration } from '../../redis/records/registrations.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { ApiError } from '../apiError.js';
-import { composeSteps, type Step } from '../composeSteps.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
+import { accountEndpoint } from '../endpoint.js';
+import { urlText } from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
-import { requireToken } from '../steps/bearer.js';
-import { checkedBody } from '../steps/body/checkedBody.js';
 import { readBody } from '../steps/body/readBody.js';
-import { readJson } from '../steps/body/readJson.js';
-import { checkUrl } from '../steps/checkUrl.js';
-import { noStore, type PublisherState, type RegistrationState } from '../steps/publisher.js';
+import { checkedBody, readJson } from '../steps/body/readJson.js';
+import { checkUrl, urlCodes } from '../steps/checkUrl.js';
+import type { PublisherState, RegistrationState } from '../steps/publisher.js';
 import { refuseUnknownParameters } from '../steps/readQuery.js';
-import { presentRegistration } from './pushNotifications.js';
-import { rotateSigningSecretSteps, signingSecretSteps } from './signingSecret.js';
+import { presentRegistration, registeredUrl } from './pushNotifications.js';
+import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './signingSecret.js';
 
-/** PUT /notices: sets or replaces the URL. */
-export function setNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<PutState>(
-    ...noticesSteps(deps.db),
-    readBody(bodyAtMostBytes),
+const body = z.strictObject({ url: z.string().min(1) });
+
+/** Sets or replaces the URL. */
+export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
+  method: 'put',
+  path: '/notices',
+  operationId: 'setNoticesUrl',
+  tag: 'Notices',
+  summary: 'Set the URL for notices',
+  description:
+    'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count.',
+  body: { schema: body, examples: { 'Your receiver': { url: 'https://ops.example.com/hooks/notices' } } },
+  answers: { 200: { what: 'The URL is set.', schema: registeredUrl } },
+  codes: urlCodes,
+  rate: 'names',
+  steps: (deps) => [
+    findNoticesClient(deps.db),
+    readBody(16 * 1024),
     readJson,
     readUrl,
     limitLookups(deps),
@@ -36,26 +48,8 @@ export function setNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
       about: ({ url }) => ({ url: urlWithoutQuery(url) }),
     }),
     storeUrl(deps),
-  );
-}
-
-/** Returns the first steps of each call: they find the client that gets the account's notices, as state.client. */
-function noticesSteps(db: Db): Step<PublisherState>[] {
-  return [
-    noStore,
-    requireToken(db),
-    async (ctx, next) => {
-      refuseUnknownParameters(ctx, []);
-      const { accountId } = ctx.state.token;
-      const account = await getAccount(db, accountId);
-      ctx.state.client = {
-        clientToken: noticesClientOf({ accountId, scopes: account?.scopes ?? [] }),
-        accountId,
-      };
-      await next();
-    },
-  ];
-}
+  ],
+});
 
 interface PutState extends PublisherState {
   body: Buffer;
@@ -63,13 +57,22 @@ interface PutState extends PublisherState {
   url: string;
 }
 
-const bodyAtMostBytes = 16 * 1024;
-
-/** The schema of the body; the API's description is generated from it. */
-export const noticesBody = z.strictObject({ url: z.string().min(1) });
+/** Finds the client that gets the account's notices, as state.client. */
+const findNoticesClient =
+  (db: Db): Step<PublisherState> =>
+  async (ctx, next) => {
+    refuseUnknownParameters(ctx, []);
+    const { accountId } = ctx.state.token;
+    const account = await getAccount(db, accountId);
+    ctx.state.client = {
+      clientToken: noticesClientOf({ accountId, scopes: account?.scopes ?? [] }),
+      accountId,
+    };
+    await next();
+  };
 
 const readUrl: Step<PutState> = async (ctx, next) => {
-  ctx.state.url = checkedBody(noticesBody, ctx.state.json).url;
+  ctx.state.url = checkedBody(body, ctx.state.json).url;
   await next();
 };
 
@@ -96,12 +99,23 @@ const storeUrl =
     ctx.body = await presentRegistration(db, await noticesRegistration(db, client));
   };
 
-/** GET /notices: shows the URL, and whether its receiver accepts notices. */
-export function noticesUrlEndpoint({ db }: ApiDeps): Middleware[] {
-  return composeSteps<NoticesState>(...noticesSteps(db), requireNoticesUrl(db), async (ctx) => {
-    ctx.body = await presentRegistration(db, ctx.state.registration);
-  });
-}
+export const noticesUrlEndpoint = accountEndpoint<NoticesState>({
+  method: 'get',
+  path: '/notices',
+  operationId: 'getNoticesUrl',
+  tag: 'Notices',
+  summary: 'Show the URL for notices',
+  description: 'Shows the URL, and the state of its endpoint.',
+  answers: { 200: { what: 'The URL.', schema: registeredUrl } },
+  codes: ['no_notices_url'],
+  steps: ({ db }) => [
+    findNoticesClient(db),
+    requireNoticesUrl(db),
+    async (ctx) => {
+      ctx.body = await presentRegistration(db, ctx.state.registration);
+    },
+  ],
+});
 
 type NoticesState = PublisherState & RegistrationState;
 
@@ -119,37 +133,62 @@ async function noticesRegistration(db: Db, { clientToken }: PublisherState['clie
   return found;
 }
 
-/** DELETE /notices: removes the URL with its signing secrets, and cancels notices that are not delivered yet. */
-export function removeNoticesUrlEndpoint(deps: ApiDeps): Middleware[] {
-  const { db, durability } = deps;
-  return composeSteps<NoticesState>(
-    ...noticesSteps(db),
-    requireNoticesUrl(db),
+export const removeNoticesUrlEndpoint = accountEndpoint<NoticesState>({
+  method: 'delete',
+  path: '/notices',
+  operationId: 'removeNoticesUrl',
+  tag: 'Notices',
+  summary: 'Remove the URL for notices',
+  description: 'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled.',
+  answers: { 200: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) } },
+  codes: ['no_notices_url'],
+  steps: (deps) => [
+    findNoticesClient(deps.db),
+    requireNoticesUrl(deps.db),
     auditCall<NoticesState>(deps, {
       what: 'notices url removed',
       about: ({ registration }) => ({ url: urlWithoutQuery(registration.url) }),
     }),
     async (ctx) => {
       const { registration } = ctx.state;
-      const removed = await removeNoticesUrl(db, registration.clientToken);
-      await durability.reached(registration.clientToken);
+      const removed = await removeNoticesUrl(deps.db, registration.clientToken);
+      await deps.durability.reached(registration.clientToken);
       ctx.body = { removed_url: removed ?? registration.url };
     },
-  );
-}
+  ],
+});
 
-/** GET /notices/signing_secret: shows the secret that verifies the account's notices. */
-export function noticesSecretEndpoint(deps: ApiDeps): Middleware[] {
-  const { db } = deps;
-  return composeSteps<NoticesState>(...noticesSteps(db), requireNoticesUrl(db), ...signingSecretSteps(deps));
-}
+export const noticesSecretEndpoint = accountEndpoint<NoticesState>({
+  method: 'get',
+  path: '/notices/signing_secret',
+  operationId: 'getNoticesSecret',
+  tag: 'Notices',
+  summary: 'Show the signing secret of the notices',
+  description: 'Shows the secret that verifies the account’s notices. The first PUT /notices makes it.',
+  by: 'signingSecrets',
+  answers: signingSecretEndpoint.answers,
+  codes: ['no_notices_url'],
+  steps: (deps) => [
+    findNoticesClient(deps.db),
+    requireNoticesUrl(deps.db),
+    ...signingSecretEndpoint.steps(deps),
+  ],
+});
 
-/** POST /notices/signing_secret: makes a new one; previous ones still sign for 24 h each, at most ten of them. */
-export function rotateNoticesSecretEndpoint(deps: ApiDeps): Middleware[] {
-  const { db } = deps;
-  return composeSteps<NoticesState>(
-    ...noticesSteps(db),
-    requireNoticesUrl(db),
-    ...rotateSigningSecretSteps(deps),
-  );
-}
+export const rotateNoticesSecretEndpoint = accountEndpoint<NoticesState>({
+  method: 'post',
+  path: '/notices/signing_secret',
+  operationId: 'rotateNoticesSecret',
+  tag: 'Notices',
+  summary: 'Make a new signing secret of the notices',
+  description:
+    'Makes a new secret. Previous secrets still sign for 24 h each, at most ten of them; while ten do, the answer is 429.',
+  by: 'signingSecrets',
+  answers: rotateSigningSecretEndpoint.answers,
+  codes: ['no_notices_url', 'too_many_requests'],
+  steps: (deps) => [
+    findNoticesClient(deps.db),
+    requireNoticesUrl(deps.db),
+    ...rotateSigningSecretEndpoint.steps(deps),
+  ],
+});

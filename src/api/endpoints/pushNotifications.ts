@@ -1,27 +1,42 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import type { Db } from '../../redis/connection/db.js';
 import { getEndpoint } from '../../redis/records/endpoint.js';
 import type { Registration } from '../../redis/records/registrations.js';
-import { composeSteps } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
-import {
-  type PublisherState,
-  publisherSteps,
-  type RegistrationState,
-  requireRegistration,
-} from '../steps/publisher.js';
-import { presentOptionalTime, presentTime } from './presentTime.js';
+import { clientEndpoint } from '../endpoint.js';
+import { text, time, whole } from '../reference/schema.js';
+import { endpointState, urlText } from '../reference/schemas.js';
+import { type PublisherState, type RegistrationState, requireRegistration } from '../steps/publisher.js';
+import { presentOptionalTime, presentTime } from './present.js';
 
-/** GET /push_notifications: shows the registration of a client and the state of its endpoint. */
-export function pushNotificationsEndpoint({ db }: ApiDeps): Middleware[] {
-  return composeSteps<PublisherState & RegistrationState>(
-    ...publisherSteps(db),
+/** A registration with the state of its endpoint. */
+export const registeredUrl = z.object({
+  url: urlText,
+  state: endpointState,
+  state_since: time().nullable(),
+  state_reason: text('registered').nullable(),
+  registered_at: time(),
+  owed: whole(0, 'The assets that the client is owed.'),
+  last_success_at: time().nullable(),
+  last_failure_at: time().nullable(),
+  last_error: text('timeout').nullable(),
+  next_attempt_at: time().nullable(),
+});
+
+export const pushNotificationsEndpoint = clientEndpoint<PublisherState & RegistrationState>({
+  method: 'get',
+  path: '/push_notifications',
+  operationId: 'getPushNotifications',
+  tag: 'Endpoint',
+  summary: 'Show the registration and the state of its endpoint',
+  answers: { 200: { what: 'The registration.', schema: registeredUrl } },
+  codes: ['not_registered'],
+  steps: ({ db }) => [
     requireRegistration(db),
     async (ctx) => {
       ctx.body = await presentRegistration(db, ctx.state.registration);
     },
-  );
-}
+  ],
+});
 
 /** Presents a registration with the state of its endpoint. */
 export async function presentRegistration(db: Db, registration: Registration) {

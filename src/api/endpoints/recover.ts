@@ -1,80 +1,118 @@
-import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { recoverFailed } from '../../redis/notifications/notifications.js';
-import { composeSteps, type Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
+import { replayDelivered } from '../../redis/notifications/replay.js';
+import type { Step } from '../composeSteps.js';
+import { clientEndpoint } from '../endpoint.js';
+import { flag, givenTime, time, whole } from '../reference/schema.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/body/checkedBody.js';
-import { readBody } from '../steps/body/readBody.js';
-import { readJson } from '../steps/body/readJson.js';
-import { type PublisherState, publisherSteps } from '../steps/publisher.js';
-import { readTime } from '../steps/readQuery.js';
+import { checkedBody } from '../steps/body/readJson.js';
+import type { PublisherState } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { presentTime } from './presentTime.js';
-import { wakeClient } from './wakeClient.js';
+import { wakeClient } from './askTemporal.js';
+import { presentTime } from './present.js';
 
-/** POST /notifications/recover: makes notifications owed again that ended as failed in a span of time. */
-export function recoverEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<RecoverState>(
-    ...publisherSteps(deps.db),
-    readBody(bodyAtMostBytes),
-    readJson,
-    ...recoverSteps(deps),
-  );
-}
+const failedRange = rangeOf('Failed');
 
-/** Returns the steps that follow once the caller and the client are known and the body is read. */
-export function recoverSteps(deps: ApiDeps): Step<RecoverState>[] {
-  return [
-    readRange,
+export const recoverEndpoint = clientEndpoint<RecoverState>({
+  method: 'post',
+  path: '/notifications/recover',
+  operationId: 'recoverNotifications',
+  tag: 'Notifications',
+  summary: 'Recover failed notifications',
+  description:
+    'Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one. One call in 5 s for each client, bursts of 5.',
+  body: rangeBody(failedRange),
+  answers: { 200: { what: 'The number of notifications.', schema: z.object({ count: whole(17) }) } },
+  codes: [],
+  rate: 'records',
+  steps: (deps) => [
+    readRange(failedRange),
     limitSends(deps.db),
     limitAccount(deps, 'records'),
-    auditCall<RecoverState>(deps, {
-      what: 'notification recover',
-      about: ({ range }) => (range.dryRun ? undefined : sayRange(range)),
-    }),
-    recover(deps),
-  ];
-}
+    auditCall<RecoverState>(deps, { what: 'notification recover', about: sayRange }),
+    async (ctx) => {
+      const { client, range } = ctx.state;
+      const { count } = await recoverFailed(deps.db, client.clientToken, range);
+      if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
+      ctx.body = { count };
+    },
+  ],
+});
+
+const deliveredRange = rangeOf('Delivered');
+
+export const replayEndpoint = clientEndpoint<RecoverState>({
+  method: 'post',
+  path: '/notifications/replay',
+  operationId: 'replayNotifications',
+  tag: 'Notifications',
+  summary: 'Replay delivered notifications',
+  description:
+    'Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as `backfill`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5.',
+  body: rangeBody(deliveredRange),
+  answers: {
+    200: {
+      what: 'The number of assets; `listed_since` if older deliveries of that time may be missing.',
+      schema: z.object({
+        count: whole(17),
+        listed_since: time('When the oldest kept notification was accepted.').optional(),
+      }),
+    },
+  },
+  codes: [],
+  rate: 'records',
+  steps: (deps) => [
+    readRange(deliveredRange),
+    limitSends(deps.db),
+    limitAccount(deps, 'records'),
+    auditCall<RecoverState>(deps, { what: 'notification replay', about: sayRange }),
+    async (ctx) => {
+      const { client, range } = ctx.state;
+      const { count, listedSince } = await replayDelivered(deps.db, client.clientToken, range);
+      if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
+      ctx.body = { count, ...(listedSince !== undefined && { listed_since: presentTime(listedSince) }) };
+    },
+  ],
+});
 
 export interface RecoverState extends PublisherState {
-  body: Buffer;
   json: unknown;
   range: { since: number; until: number; dryRun: boolean };
 }
 
-export const bodyAtMostBytes = 16 * 1024;
+/** Returns the schema of a span of time in which notifications ended so. */
+function rangeOf(ended: 'Failed' | 'Delivered') {
+  return z.strictObject({
+    since: givenTime(`${ended} at this time or later.`),
+    until: givenTime(`${ended} at this time or earlier; default: now.`).optional(),
+    dry_run: flag(true, 'Only counts; changes nothing.').optional(),
+  });
+}
 
-/** The schema of the body; the API's description is generated from it. */
-export const recoverBody = z.strictObject({
-  since: z.string(),
-  until: z.string().optional(),
-  dry_run: z.boolean().optional(),
-});
-
-/** Reads `{since, until?, dry_run?}`, as state.range. */
-export const readRange: Step<RecoverState> = async (ctx, next) => {
-  const { since, until, dry_run: dryRun = false } = checkedBody(recoverBody, ctx.state.json);
-  ctx.state.range = {
-    since: readTime('since', since) ?? 0,
-    until: readTime('until', until) ?? Number.MAX_SAFE_INTEGER,
-    dryRun,
+function rangeBody(schema: ReturnType<typeof rangeOf>) {
+  const since = '2026-01-30T00:00:00Z';
+  const examples = {
+    'Only count': { since, until: '2026-01-31T12:00:00.000Z', dry_run: true },
+    'All since a time': { since },
   };
-  await next();
-};
+  return { schema, examples, atMostBytes: 16 * 1024 };
+}
 
-/** Returns the span of time of a call, for the audit. */
-export const sayRange = ({ since, until }: RecoverState['range']) => ({
-  since: presentTime(since),
-  ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),
-});
-
-const recover =
-  (deps: ApiDeps): Step<RecoverState> =>
-  async (ctx) => {
-    const { client, range } = ctx.state;
-    const { count } = await recoverFailed(deps.db, client.clientToken, range);
-    if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
-    ctx.body = { count };
+/** Reads the span of time, as state.range. */
+const readRange =
+  (schema: ReturnType<typeof rangeOf>): Step<RecoverState> =>
+  async (ctx, next) => {
+    const { since, until, dry_run: dryRun = false } = checkedBody(schema, ctx.state.json);
+    ctx.state.range = { since, until: until ?? Number.MAX_SAFE_INTEGER, dryRun };
+    await next();
   };
+
+/** Returns the span of time of a call, for the audit; nothing for a dry run. */
+const sayRange = ({ range: { since, until, dryRun } }: RecoverState) =>
+  dryRun
+    ? undefined
+    : {
+        since: presentTime(since),
+        ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),
+      };

@@ -1,25 +1,35 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { makeDue } from '../../redis/notifications/notifications.js';
 import { startRedeliver } from '../../temporal/redeliver.js';
-import { composeSteps, type Step } from '../composeSteps.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
+import { clientEndpoint } from '../endpoint.js';
+import { notificationIdText } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
-import { publisherSteps, type RegistrationState, requireRegistration } from '../steps/publisher.js';
+import { type RegistrationState, requireRegistration } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { askTemporal } from './askTemporal.js';
-import { wakeClient } from './wakeClient.js';
-
-/** POST /notifications/{id}/redeliver: sends it again now. A waiting one is due immediately, an ended one gets one attempt. */
-export function redeliverEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<RedeliverState>(...publisherSteps(deps.db), ...redeliverSteps(deps));
-}
+import { askTemporal, wakeClient } from './askTemporal.js';
 
 export type RedeliverState = NotificationStepState & RegistrationState;
 
-/** Returns the steps that follow once the caller and the client are known. */
-export function redeliverSteps(deps: ApiDeps): Step<RedeliverState>[] {
-  return [
+export const redeliverEndpoint = clientEndpoint<RedeliverState>({
+  method: 'post',
+  path: '/notifications/{id}/redeliver',
+  operationId: 'redeliverNotification',
+  tag: 'Notifications',
+  summary: 'Send a notification again',
+  description:
+    'Sends it again now, under the same id: a waiting one is due immediately, an ended one gets one attempt and the short retries. One call in 5 s for each client, bursts of 5.',
+  inPath: z.object({ id: notificationIdText.describe('The notification.') }),
+  answers: {
+    202: {
+      what: 'Under way.',
+      schema: z.object({ notification_id: notificationIdText, redelivery: z.enum(['due', 'started']) }),
+    },
+  },
+  codes: ['unknown_notification', 'not_registered', 'too_many_requests'],
+  steps: (deps) => [
     requireOwnNotification(deps.db),
     requireRegistration(deps.db),
     limitSends(deps.db),
@@ -28,8 +38,8 @@ export function redeliverSteps(deps: ApiDeps): Step<RedeliverState>[] {
       about: ({ notification }) => ({ notification_id: notification.notificationId }),
     }),
     redeliver(deps),
-  ];
-}
+  ],
+});
 
 const redeliver =
   (deps: ApiDeps): Step<NotificationStepState> =>

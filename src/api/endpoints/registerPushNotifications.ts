@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { needsLookup } from '../../outgoing/target.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
@@ -14,20 +14,40 @@ import { tellStateChange } from '../../tellStateChange.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
-import { composeSteps, type Step } from '../composeSteps.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
+import { clientParameter, endpoint } from '../endpoint.js';
+import { urlText } from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from '../steps/bearer.js';
-import { checkUrl } from '../steps/checkUrl.js';
+import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { ownClientOrRefuse } from '../steps/ownClient.js';
 import type { Parameter } from '../steps/parameters.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
-import { wakeClient } from './wakeClient.js';
+import { wakeClient } from './askTemporal.js';
 
-/** POST /register_push_notifications: sets the one URL of a client (contract, section 2). */
-export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<RegistrationState>(
+/** Contract, section 2. */
+export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
+  method: 'post',
+  path: '/register_push_notifications',
+  operationId: 'registerPushNotifications',
+  tag: 'Registration',
+  summary: 'Register the URL of a client',
+  description:
+    'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Repeat a call that ended in 503 or without an answer unchanged: it then answers 200. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',
+  security: 'tokenAnywhere',
+  query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
+  answers: {
+    200: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
+  },
+  codes: [
+    ...(['invalid_request', 'too_many_parameters', 'already_registered', ...urlCodes] as const),
+    ...(['invalid_token', 'invalid_client_token', 'too_many_requests'] as const),
+    'temporarily_unavailable',
+  ],
+  rate: 'names',
+  steps: (deps) => [
     readParameters,
     checkAccessToken(deps),
     checkClientToken(deps),
@@ -39,8 +59,8 @@ export function registerPushNotificationsEndpoint(deps: ApiDeps): Middleware[] {
       about: ({ given }) => ({ url: urlWithoutQuery(given.url.value) }),
     }),
     storeUrl(deps),
-  );
-}
+  ],
+});
 
 interface RegistrationState {
   given: { accessToken: string; clientToken: string; url: Parameter };

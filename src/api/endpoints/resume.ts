@@ -1,28 +1,28 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
 import { tellStateChange } from '../../tellStateChange.js';
-import { composeSteps, type Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
+import { clientEndpoint } from '../endpoint.js';
+import { whole } from '../reference/schema.js';
+import { endpointState } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
-import {
-  type PublisherState,
-  publisherSteps,
-  type RegistrationState,
-  requireRegistration,
-} from '../steps/publisher.js';
+import { type PublisherState, type RegistrationState, requireRegistration } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { wakeClient } from './wakeClient.js';
-
-/** POST /push_notifications/resume: makes a suspended or failing endpoint be probed now, then drained. */
-export function resumeEndpointEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<ResumeState>(...publisherSteps(deps.db), ...resumeSteps(deps));
-}
+import { wakeClient } from './askTemporal.js';
 
 export type ResumeState = PublisherState & RegistrationState;
 
-/** Returns the steps that follow once the caller and the client are known. */
-export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {
-  return [
+/** Makes a suspended or failing endpoint be probed now, then drained. */
+export const resumeEndpointEndpoint = clientEndpoint<ResumeState>({
+  method: 'post',
+  path: '/push_notifications/resume',
+  operationId: 'resumePushNotifications',
+  tag: 'Endpoint',
+  summary: 'Resume a suspended or failing endpoint',
+  description:
+    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5.',
+  answers: { 202: { what: 'Under way.', schema: z.object({ state: endpointState, owed: whole(12) }) } },
+  codes: ['not_registered', 'too_many_requests'],
+  steps: (deps) => [
     requireRegistration(deps.db),
     limitSends(deps.db),
     auditCall(deps, { what: 'resume' }),
@@ -36,5 +36,5 @@ export function resumeSteps(deps: ApiDeps): Step<ResumeState>[] {
       ctx.status = 202;
       ctx.body = { state, owed };
     },
-  ];
-}
+  ],
+});

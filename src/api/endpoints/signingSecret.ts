@@ -1,4 +1,4 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import type { Db } from '../../redis/connection/db.js';
 import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
 import {
@@ -7,45 +7,67 @@ import {
   rotationWaitMs,
 } from '../../redis/records/signingSecrets.js';
 import { tooMany } from '../apiError.js';
-import { composeSteps, type Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
+import type { Step } from '../composeSteps.js';
+import { clientEndpoint } from '../endpoint.js';
+import { time } from '../reference/schema.js';
+import { secretText } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
-import type { TokenState } from '../steps/bearer.js';
-import { insufficientScope } from '../steps/insufficientScope.js';
-import { type PublisherState, publisherSteps } from '../steps/publisher.js';
-import { presentOptionalTime } from './presentTime.js';
+import { insufficientScope, type TokenState } from '../steps/bearer.js';
+import type { PublisherState } from '../steps/publisher.js';
+import { presentOptionalTime } from './present.js';
 
-/** GET /push_notifications/signing_secret: shows the client's secret, which it has with or without a URL. */
-export function signingSecretEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<PublisherState>(...publisherSteps(deps.db), ...signingSecretSteps(deps));
-}
+export const shownSecret = z.object({ signing_secret: secretText });
+export const rotatedSecret = shownSecret.extend({ previous_valid_until: time().nullable() });
 
-/** Returns the steps that follow once the caller and the client are known. */
-export function signingSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
-  const { db, secretBox } = deps;
-  return [
-    requireSigningSecretsScope(db),
+/** Shows the client's secret, which it has with or without a URL. */
+export const signingSecretEndpoint = clientEndpoint<PublisherState>({
+  method: 'get',
+  path: '/push_notifications/signing_secret',
+  operationId: 'getSigningSecret',
+  tag: 'Endpoint',
+  summary: 'Show the signing secret',
+  description:
+    'Shows the secret that verifies a client’s notifications. It exists before a URL is registered.',
+  by: 'signingSecrets',
+  answers: { 200: { what: 'The secret.', schema: shownSecret } },
+  codes: [],
+  steps: (deps) => [
+    requireSigningSecretsScope(deps.db),
     auditCall(deps, { what: 'signing secret read', isRead: true }),
     async (ctx) => {
-      ctx.body = { signing_secret: await createSigningSecret(db, secretBox, ctx.state.client.clientToken) };
+      const { clientToken } = ctx.state.client;
+      ctx.body = { signing_secret: await createSigningSecret(deps.db, deps.secretBox, clientToken) };
     },
-  ];
-}
+  ],
+});
 
-/** POST /push_notifications/signing_secret: makes a new one; at most ten previous ones still sign for 24 h each. */
-export function rotateSigningSecretEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<PublisherState>(...publisherSteps(deps.db), ...rotateSigningSecretSteps(deps));
-}
-
-/** Returns the steps that follow once the caller and the client are known. */
-export function rotateSigningSecretSteps(deps: ApiDeps): Step<PublisherState>[] {
-  return [
+export const rotateSigningSecretEndpoint = clientEndpoint<PublisherState>({
+  method: 'post',
+  path: '/push_notifications/signing_secret',
+  operationId: 'rotateSigningSecret',
+  tag: 'Endpoint',
+  summary: 'Make a new signing secret',
+  description:
+    'Makes a new secret. Previous ones still sign for 24 h each, at most ten of them: while ten do, the answer is 429.',
+  by: 'signingSecrets',
+  answers: { 200: { what: 'The new secret.', schema: rotatedSecret } },
+  codes: ['too_many_requests'],
+  steps: (deps) => [
     requireSigningSecretsScope(deps.db),
     refuseWhileTenStillSign(deps.db),
     auditCall(deps, { what: 'signing secret rotate' }),
-    rotate(deps),
-  ];
-}
+    async (ctx) => {
+      const { clientToken } = ctx.state.client;
+      const rotated = await rotateSigningSecret(deps.db, deps.secretBox, clientToken);
+      if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
+      deps.notices.tell(clientToken);
+      ctx.body = {
+        signing_secret: rotated.signingSecret,
+        previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
+      };
+    },
+  ],
+});
 
 /** Runs before the audit: a flood of refused calls must not displace the entries of carried out calls. */
 const refuseWhileTenStillSign =
@@ -54,19 +76,6 @@ const refuseWhileTenStillSign =
     const waitMs = await rotationWaitMs(db, ctx.state.client.clientToken);
     if (waitMs > 0) throw tooManyRotations(waitMs);
     await next();
-  };
-
-const rotate =
-  ({ db, secretBox, notices }: ApiDeps): Step<PublisherState> =>
-  async (ctx) => {
-    const { clientToken } = ctx.state.client;
-    const rotated = await rotateSigningSecret(db, secretBox, clientToken);
-    if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
-    notices.tell(clientToken);
-    ctx.body = {
-      signing_secret: rotated.signingSecret,
-      previous_valid_until: presentOptionalTime(rotated.previousValidUntilMs),
-    };
   };
 
 const tooManyRotations = (waitMs: number) =>

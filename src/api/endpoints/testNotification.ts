@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { idFromBytes } from '../../ids.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import { hidden } from '../../outgoing/ownHeaders.js';
@@ -8,30 +8,52 @@ import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { badParameter } from '../apiError.js';
-import { composeSteps, type Step } from '../composeSteps.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
+import { clientEndpoint } from '../endpoint.js';
+import { whole } from '../reference/schema.js';
+import { attemptError, urlText } from '../reference/schemas.js';
+import { exampleNotification } from '../reference/webhook.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkUrl } from '../steps/checkUrl.js';
-import { type PublisherState, publisherSteps } from '../steps/publisher.js';
+import { checkUrl, urlCodes } from '../steps/checkUrl.js';
+import type { PublisherState } from '../steps/publisher.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
 
-/** POST /push_notifications/test: sends one test notification now and answers its result. Changes no state. */
-export function testNotificationEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<TestState>(...publisherSteps(deps.db), ...testSteps(deps));
-}
+/** The sent request, as answered. */
+export const sentRequest = z
+  .object({ headers: z.record(z.string(), z.string()), body: z.string() })
+  .meta({ examples: [exampleNotification('test', 'test')] });
+export const answeredRequest = z.object({
+  status: whole(204).optional(),
+  milliseconds: whole(84),
+  error: attemptError.optional(),
+});
 
-/** Returns the steps that follow once the caller and the client are known. */
-export function testSteps(deps: ApiDeps): Step<TestState>[] {
-  return [
+/** Changes no state. */
+export const testNotificationEndpoint = clientEndpoint<TestState>({
+  method: 'post',
+  path: '/push_notifications/test',
+  operationId: 'sendTestNotification',
+  tag: 'Endpoint',
+  summary: 'Send a test notification',
+  description:
+    'Sends `{"event":"test","platform_id":"test"}` now, once, to the registered URL or, before there is one, to `url`, and answers the result. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 5.',
+  query: z.object({
+    url: urlText.describe('Where to send it; only before a URL is registered.').optional(),
+  }),
+  answers: { 200: { what: 'The result.', schema: answeredRequest.extend({ request: sentRequest }) } },
+  codes: urlCodes,
+  rate: 'names',
+  steps: (deps) => [
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db),
     auditCall<TestState>(deps, { what: 'test', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
     sendTest(deps),
-  ];
-}
+  ],
+});
 
 export interface TestState extends PublisherState {
   url: string;

@@ -6,9 +6,9 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Middleware } from 'koa';
 import { composeSteps, type Step } from '../composeSteps.js';
+import { endpoint } from '../endpoint.js';
 import { pageHeaders } from '../pageHeaders.js';
 import { pageScript, pageStyle } from './docsPage.js';
-import { openapi } from './openapi.js';
 
 /** Allows the files of this page and calls of this service: no inline script or style, no eval. */
 const pagePolicy: Step = (ctx, next) => {
@@ -21,7 +21,7 @@ const pagePolicy: Step = (ctx, next) => {
 
 const page = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${openapi.info.title}</title>
+<title>Asset update service</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="/docs/swagger-ui.css"><link rel="stylesheet" href="/docs/page.css">
 <script src="/docs/swagger-ui-bundle.js" defer></script><script src="/docs/page.js" defer></script>
@@ -30,10 +30,24 @@ const page = `<!doctype html>
 </body></html>
 `;
 
-/** GET /docs: shows the description. */
-export const docsEndpoint: Middleware[] = composeSteps(pageHeaders, pagePolicy, async (ctx) => {
-  ctx.type = 'html';
-  ctx.body = page;
+/** Shows the description. */
+export const docsEndpoint = endpoint({
+  method: 'get',
+  path: '/docs',
+  operationId: 'getDocs',
+  tag: 'Service',
+  summary: 'Show this description as a page',
+  description: 'Its files are under `/docs/`; it loads nothing from elsewhere.',
+  answers: { 200: { what: 'The page.', type: 'text/html' } },
+  codes: [],
+  steps: () => [
+    pageHeaders,
+    pagePolicy,
+    (ctx) => {
+      ctx.type = 'html';
+      ctx.body = page;
+    },
+  ],
 });
 
 const packaged = createRequire(import.meta.url);

@@ -1,25 +1,56 @@
-import type { Middleware } from 'koa';
 import { product } from '../../product.js';
-import { composeSteps } from '../composeSteps.js';
+import { endpoint } from '../endpoint.js';
+import { endpoints } from '../endpoints.js';
 import { pageHeaders } from '../pageHeaders.js';
-import { endpointCalls } from './calls/endpoint.js';
-import { noticeCalls } from './calls/notices.js';
-import { notificationCalls } from './calls/notifications.js';
-import { ownHeaderCalls } from './calls/ownHeaders.js';
-import { publishingCalls } from './calls/publishing.js';
-import { receiverCalls } from './calls/receivers.js';
-import { registrationCalls } from './calls/registration.js';
-import { serviceCalls } from './calls/service.js';
-import { tokenCalls } from './calls/tokens.js';
-import { updateCalls } from './calls/updates.js';
-import { noticeWebhooks } from './noticeWebhooks.js';
-import { headers, schemas } from './schemas.js';
+import { describe } from './describe.js';
+import { componentOf, jsonSchemaOf, matching, type Schema, text } from './schema.js';
+import { components } from './schemas.js';
 import { webhooks } from './webhook.js';
 
-/** GET /openapi.json: describes every call, the notification and the notices, for programs. */
-export const openapiEndpoint: Middleware[] = composeSteps(pageHeaders, async (ctx) => {
-  ctx.body = openapi;
+/** Describes every call, the notification and the notices, for programs. */
+export const openapiEndpoint = endpoint({
+  method: 'get',
+  path: '/openapi.json',
+  operationId: 'getOpenApi',
+  tag: 'Service',
+  summary: 'Get this description',
+  description: 'OpenAPI 3.1.',
+  answers: { 200: { what: 'The description.' } },
+  codes: [],
+  steps: () => [
+    pageHeaders,
+    (ctx) => {
+      ctx.body = openapi;
+    },
+  ],
 });
+
+const headers = {
+  RequestId: {
+    description: 'Identifies the request: your own X-Request-Id (8 to 64 of A-Z a-z 0-9 . _ -) or a new one.',
+    required: true,
+    schema: jsonSchemaOf(text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11')),
+  },
+  RetryAfter: {
+    description: 'The seconds to wait before you send the same call again.',
+    required: true,
+    schema: jsonSchemaOf(matching(/^[1-9][0-9]*$/, '5')),
+  },
+  WWWAuthenticate: {
+    description:
+      'RFC 6750, section 3. `Bearer` if no token was given, `error="invalid_token"` if it is not valid, `error="insufficient_scope"` with the scope to ask for. Absent if the error is not about the token.',
+    schema: jsonSchemaOf(text('Bearer error="invalid_token"')),
+  },
+  RateLimit: {
+    description:
+      'The calls left and the seconds until the window ends (draft-ietf-httpapi-ratelimit-headers).',
+    schema: jsonSchemaOf(text('"records";r=99;t=10')),
+  },
+  RateLimitPolicy: {
+    description: 'The calls allowed in a window, and its length in seconds.',
+    schema: jsonSchemaOf(text('"records";q=100;w=10')),
+  },
+};
 
 export const openapi = {
   openapi: '3.1.0',
@@ -45,19 +76,8 @@ export const openapi = {
     { name: 'Publishing', description: 'For the platform: publish the segments that analysis found.' },
     { name: 'Service', description: 'Health checks and this description.' },
   ],
-  paths: {
-    ...tokenCalls,
-    ...registrationCalls,
-    ...endpointCalls,
-    ...ownHeaderCalls,
-    ...receiverCalls,
-    ...updateCalls,
-    ...notificationCalls,
-    ...noticeCalls,
-    ...publishingCalls,
-    ...serviceCalls,
-  },
-  webhooks: { ...webhooks, ...noticeWebhooks },
+  paths: describe([...endpoints, openapiEndpoint]),
+  webhooks,
   components: {
     securitySchemes: {
       bearer: {
@@ -74,6 +94,6 @@ export const openapi = {
       },
     },
     headers,
-    schemas,
+    schemas: Object.assign({}, ...components.map(componentOf)) as Record<string, Schema>,
   },
 };

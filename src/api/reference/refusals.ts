@@ -1,75 +1,63 @@
 /** Describes the answers other than success, from the catalogue of errors. */
 import { type ErrorCode, errors, oauthErrorOf, statusOf } from '../errors.js';
-import { exampleMessages } from './exampleMessages.js';
-import { ref, type Schema } from './schema.js';
+import type { Schema } from './schema.js';
+
+type Under = 'oauth' | 'api';
 
 /** Codes that any call may answer. */
-const anyCall: ErrorCode[] = [
-  ...([
-    'malformed_request',
-    'request_timeout',
-    'expectation_failed',
-    'headers_too_long',
-    'server_error',
-  ] as const),
+const anyCall: readonly ErrorCode[] = [
+  ...(['malformed_request', 'request_timeout', 'expectation_failed', 'headers_too_long'] as const),
+  'server_error',
 ];
 
 /** Codes of the HTTP parser, which refuses before it knows the path: never in the form of RFC 6749. */
 const byParser: readonly ErrorCode[] = [
-  'malformed_request',
-  'request_timeout',
-  'headers_too_long',
-  'body_too_long',
+  ...(['malformed_request', 'request_timeout', 'headers_too_long', 'body_too_long'] as const),
 ];
 
 /** Describes one answer for each status, with its codes, headers and an example for each code. */
-export function refusals(
-  codes: readonly ErrorCode[],
-  under: 'oauth' | 'api' = 'api',
-): Record<string, Schema> {
-  const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of [...codes, ...anyCall]) {
+export function refusals(codes: readonly ErrorCode[], under: Under = 'api') {
+  const byStatus: Record<string, ErrorCode[]> = {};
+  for (const code of new Set([...codes, ...anyCall])) {
     const status = statusOf(code);
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+    byStatus[status] = [...(byStatus[status] ?? []), code];
   }
   return Object.fromEntries(
-    [...byStatus]
-      .sort(([a], [b]) => a - b)
-      .map(([status, of]) => [String(status), refusal(status, of, under)] as const),
+    Object.entries(byStatus).map(([status, of]) => [status, refusal(Number(status), of, under)]),
   );
 }
 
-function refusal(status: number, codes: ErrorCode[], under: 'oauth' | 'api'): Schema {
+function refusal(status: number, codes: ErrorCode[], under: Under) {
   return {
-    description: codes.map((code) => describe(code, under)).join('\n'),
+    description: codes.map((code) => inWords(code, under)).join('\n'),
     headers: headersOf(status, codes),
     content: {
       'application/json': {
         schema: schemaOf(codes, under),
-        examples: Object.fromEntries(codes.map((code) => [code, example(code, under)])),
+        examples: Object.fromEntries(codes.map((code) => [code, exampleOf(code, under)])),
       },
     },
   };
 }
 
-function describe(code: ErrorCode, under: 'oauth' | 'api'): string {
+function inWords(code: ErrorCode, under: Under): string {
   const name = under === 'oauth' ? oauthErrorOf(code) : code;
   const { meaning, remedy } = errors[code];
   return `- \`${name}\`: ${meaning} ${remedy}`;
 }
 
 function headersOf(status: number, codes: ErrorCode[]): Schema {
-  const named = (name: string) => ({ $ref: `#/components/headers/${name}` });
+  const isAboutToken = codes.some((code) => code === 'invalid_token' || code === 'insufficient_scope');
   return {
-    'X-Request-Id': named('RequestId'),
-    ...((status === 429 || status === 503) && { 'Retry-After': named('RetryAfter') }),
-    ...(codes.some((code) => code === 'invalid_token' || code === 'insufficient_scope') && {
-      'WWW-Authenticate': named('WWWAuthenticate'),
-    }),
+    'X-Request-Id': headerOf('RequestId'),
+    ...((status === 429 || status === 503) && { 'Retry-After': headerOf('RetryAfter') }),
+    ...(isAboutToken && { 'WWW-Authenticate': headerOf('WWWAuthenticate') }),
   };
 }
 
-function schemaOf(codes: ErrorCode[], under: 'oauth' | 'api'): Schema {
+export const headerOf = (name: string): Schema => ({ $ref: `#/components/headers/${name}` });
+
+function schemaOf(codes: ErrorCode[], under: Under): Schema {
   const problem = narrowed('Problem', 'code', codes);
   if (under === 'api') return problem;
   const oauth = narrowed('OAuthProblem', 'error', [...new Set(codes.map(oauthErrorOf))]);
@@ -78,16 +66,15 @@ function schemaOf(codes: ErrorCode[], under: 'oauth' | 'api'): Schema {
 }
 
 const narrowed = (schema: string, member: string, values: string[]): Schema => ({
-  allOf: [ref(schema), { type: 'object', properties: { [member]: { enum: values } } }],
+  allOf: [
+    { $ref: `#/components/schemas/${schema}` },
+    { type: 'object', properties: { [member]: { enum: values } } },
+  ],
 });
 
-function example(code: ErrorCode, under: 'oauth' | 'api'): Schema {
-  const message = exampleMessages[code];
-  return {
-    summary: code,
-    value:
-      under === 'oauth'
-        ? { error: oauthErrorOf(code), error_description: message }
-        : { msg: message, code, request_id: '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11' },
-  };
+function exampleOf(code: ErrorCode, under: Under) {
+  const { meaning } = errors[code];
+  const ofApi = { msg: meaning, code, request_id: '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11' };
+  const ofOauth = { error: oauthErrorOf(code), error_description: meaning };
+  return { summary: code, value: under === 'oauth' ? ofOauth : ofApi };
 }

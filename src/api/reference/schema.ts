@@ -1,55 +1,78 @@
-/** Makes JSON Schemas (draft 2020-12, that of OpenAPI 3.1), each with an example. */
+/** zod schemas of what callers send and get, each with an example, and their JSON Schemas (draft 2020-12, as in OpenAPI 3.1). */
 import { z } from 'zod';
 
 export type Schema = Record<string, unknown>;
 
-export interface ObjectSchema extends Schema {
-  properties: Record<string, Schema>;
-}
+export const text = (example: string, description?: string) => z.string().meta(told([example], description));
 
-export const text = (example: string, more: Schema = {}): Schema => ({
-  type: 'string',
-  examples: [example],
-  ...more,
-});
-export const whole = (example: number, more: Schema = {}): Schema => ({
-  type: 'integer',
-  examples: [example],
-  ...more,
-});
-export const flag = (example: boolean, more: Schema = {}): Schema => ({
-  type: 'boolean',
-  examples: [example],
-  ...more,
-});
-export const time = (description = ''): Schema => ({
-  type: 'string',
-  format: 'date-time',
-  examples: ['2026-01-31T12:00:00.000Z'],
-  ...(description !== '' && { description }),
-});
-export const orNull = (schema: Schema): Schema => ({ ...schema, type: [schema.type, 'null'] });
-export const oneOf = (...values: readonly string[]): Schema => ({
-  type: 'string',
-  enum: values,
-  examples: values.slice(0, 1),
-});
-export const listOf = (items: Schema): Schema => ({ type: 'array', items });
-export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
+export const whole = (example: number, description?: string) =>
+  z.number().meta({ type: 'integer', ...told([example], description) });
 
-/** Describes an object whose members are all required, except the optional ones. */
-export const object = (properties: Record<string, Schema>, ...optional: string[]): ObjectSchema => ({
-  type: 'object',
-  properties,
-  required: Object.keys(properties).filter((name) => !optional.includes(name)),
-});
+export const flag = (example: boolean, description?: string) =>
+  z.boolean().meta(told([example], description));
 
-/** Returns the JSON Schema of a zod schema's input, so that the validation of requests also describes them. */
-export function schemaOf(checked: z.ZodType): Schema {
-  const { $schema, ...schema } = z.toJSONSchema(checked, { io: 'input' });
-  return schema;
-}
+export const time = (description?: string) =>
+  z.string().meta({ format: 'date-time', ...told(['2026-01-31T12:00:00.000Z'], description) });
+
+/** Longer than any time with its zone; Date.parse also takes text in parentheses, however long. */
+const timeAtMost = 40;
+
+/** A time in ISO 8601 that a caller sends, read to ms. */
+export const givenTime = (description: string) =>
+  time(description).transform((given, { addIssue }) => {
+    const isTime = given.length <= timeAtMost && /^\d{4}-\d\d-\d\d/.test(given);
+    const ms = isTime ? Date.parse(given) : Number.NaN;
+    if (!Number.isNaN(ms)) return ms;
+    // In a query a + means a space: 12:00:00+01:00 arrives as 12:00:00 01:00.
+    const hint = given.includes(' ') ? '; in a query the + of a time zone is written %2B' : '';
+    addIssue(`must be a time such as 2026-01-31T12:00:00Z${hint}`);
+    return z.NEVER;
+  });
 
 /** Describes a text by the pattern with which the code checks it. */
-export const matching = (pattern: RegExp, example: string, more: Schema = {}): Schema =>
-  text(example, { pattern: pattern.source, ...more });
+export const matching = (pattern: RegExp, example: string, description?: string) =>
+  z
+    .string()
+    .regex(pattern)
+    .meta(told([example], description));
+
+const told = (examples: unknown[], description: string | undefined) => ({
+  examples,
+  ...(description !== undefined && { description }),
+});
+
+/** Returns the JSON Schema of a schema's input; a schema with an `id` is a reference to components/schemas. */
+export function jsonSchemaOf(schema: z.ZodType): Schema {
+  const { $schema, $defs, ...json } = converted(schema);
+  return json;
+}
+
+/** Returns the JSON Schema of a schema with an `id`, by this id. */
+export function componentOf(schema: z.ZodType): Record<string, Schema> {
+  const { id = '' } = schema.meta() ?? {};
+  return { [id]: (converted(schema).$defs as Record<string, Schema>)[id] ?? {} };
+}
+
+function converted(schema: z.ZodType): Schema {
+  const json = JSON.stringify(z.toJSONSchema(schema, { io: 'input' }));
+  return JSON.parse(json.replaceAll('"#/$defs/', '"#/components/schemas/')) as Schema;
+}
+
+/** Returns the example of a schema, else one made of the examples of its required members. */
+export function exampleOf(schema: z.ZodType): unknown {
+  const root = converted(schema);
+  const components = (root.$defs ?? {}) as Record<string, Schema>;
+  const of = (json: Schema): unknown => {
+    if (typeof json.$ref === 'string') return of(components[json.$ref.split('/').at(-1) ?? ''] ?? {});
+    if ('const' in json) return json.const;
+    const [found] = ((json.examples ?? json.enum ?? []) as unknown[]).slice(0, 1);
+    if (found !== undefined) return found;
+    const [choice] = (json.anyOf ?? []) as Schema[];
+    if (choice) return of(choice);
+    if (json.type === 'array') return [of(json.items as Schema)];
+    const properties = (json.properties ?? {}) as Record<string, Schema>;
+    const required = (json.required ?? []) as string[];
+    return Object.fromEntries(required.map((name) => [name, of(properties[name] ?? {})]));
+  };
+  return of(root);
+}

@@ -1,51 +1,128 @@
-/** Describes the notification that a receiver gets, with one that verifies. */
+/** Describes what a receiver gets: the notification and the notices, each with an example that verifies. */
+import { z } from 'zod';
+import { noticesClient } from '../../ids.js';
+import { bodyOf } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
-import { object, oneOf, type Schema, text } from './schema.js';
+import { type NoticeKind, noticeKinds } from '../../redis/records/notices.js';
+import { parameterOf } from './describe.js';
+import { jsonSchemaOf, matching, type Schema, text, time, whole } from './schema.js';
 import { clientTokenText, notificationIdText, platformIdText } from './schemas.js';
 
 /** The secret that signs the examples; nobody else has it. */
 export const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const notificationId = 'msg_3q2-7wABAgMEBQYHCAkKCw';
+/** 2026-01-31T12:00:00Z */
+const at = Date.UTC(2026, 0, 31, 12);
+const said: Record<NoticeKind, { reason: string; since: number; attempts_failed: number; owed: number }> = {
+  'endpoint.failing': {
+    reason: '5 attempts failed in a row',
+    since: at - 40_000,
+    attempts_failed: 5,
+    owed: 12,
+  },
+  'endpoint.suspended': {
+    reason: 'it answered 410',
+    since: at - 86_400_000,
+    attempts_failed: 291,
+    owed: 480,
+  },
+  'endpoint.recovered': {
+    reason: 'a probe succeeded',
+    since: at - 3_600_000,
+    attempts_failed: 17,
+    owed: 48,
+  },
+  'secret.rotated': { reason: 'the signing secret was rotated', since: at, attempts_failed: 0, owed: 0 },
+};
 
-/** Returns a notification as it is sent at 2026-01-31T12:00:00Z. */
+const about: Record<NoticeKind, { name: string; summary: string; description: string }> = {
+  'endpoint.failing': {
+    name: 'receiveEndpointFailing',
+    summary: 'An endpoint is failing',
+    description: 'Several attempts in a row have failed. From now on the endpoint gets one probe at a time.',
+  },
+  'endpoint.suspended': {
+    name: 'receiveEndpointSuspended',
+    summary: 'An endpoint is suspended',
+    description: 'The endpoint answered 410, or has failed for days. Nothing is sent until it is resumed.',
+  },
+  'endpoint.recovered': {
+    name: 'receiveEndpointRecovered',
+    summary: 'An endpoint accepts notifications again',
+    description: 'A probe or a redelivery has succeeded. Owed assets are delivered now.',
+  },
+  'secret.rotated': {
+    name: 'receiveSecretRotated',
+    summary: 'A signing secret was rotated',
+    description: 'A client has another signing secret. If none of your people rotated it, find out who did.',
+  },
+};
+
+/** Returns a notification as it is sent at that time. */
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
-  notificationRequest(
-    { notificationId: 'msg_3q2-7wABAgMEBQYHCAkKCw', clientToken: 'SITE0042', platformId, event },
-    [exampleSecret],
-    Date.UTC(2026, 0, 31, 12),
-  );
+  notificationRequest({ notificationId, clientToken: 'SITE0042', platformId, event }, [exampleSecret], at);
 
-const example = exampleNotification('asset-update', 'vid-9');
-
-/** Describes the headers of a sent request. @param what its name, such as `notification` @param token the header for its client */
-export function headersOfSent(
-  headers: Record<string, string>,
-  what: string,
-  token: { description: string; schema: Schema },
-): Schema[] {
-  const header = (name: string, description: string, schema: Schema): Schema => ({
-    name,
-    in: 'header',
-    required: true,
-    description,
-    schema,
-    example: headers[name],
-  });
-  return [
-    header('webhook-id', `The ${what}: the same on every attempt.`, notificationIdText),
-    header(
-      'webhook-timestamp',
-      'The Unix time of this attempt, s.',
-      text('1769860800', { pattern: '^[0-9]+$' }),
-    ),
-    header(
-      'webhook-signature',
-      '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
-      text('v1,kQ0Cj1u4=', { pattern: '^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$' }),
-    ),
-    header('webhook-client-token', token.description, token.schema),
-    header('user-agent', 'The product and its version.', text(userAgent)),
-  ];
+/** Returns a notice as it is sent at that time. */
+export function exampleNotice(kind: NoticeKind) {
+  const accountId = 'acc_7Qd2mVx0';
+  const body = bodyOf({ kind, at, ...said[kind] }, { accountId, clientToken: 'SITE0042', ...said[kind] });
+  const notification = {
+    notificationId,
+    clientToken: noticesClient(accountId),
+    platformId: 'SITE0042',
+    body,
+  };
+  return notificationRequest(notification, [exampleSecret], at);
 }
+
+interface Sent {
+  operationId: string;
+  tag: string;
+  summary: string;
+  description: string;
+  what: 'notification' | 'notice';
+  example: { headers: Record<string, string>; body: string };
+  /** Other bodies, by what they show. */
+  others?: Record<string, unknown>;
+  /** Of the header that names the client. */
+  clientToken: z.ZodType;
+  schema: z.ZodType;
+}
+
+const webhook = ({ operationId, tag, summary, description, what, example, others, ...of }: Sent) => ({
+  post: {
+    operationId,
+    tags: [tag],
+    summary,
+    description,
+    security: [],
+    parameters: Object.entries({
+      'webhook-id': notificationIdText.describe(`The ${what}: the same on every attempt.`),
+      'webhook-timestamp': matching(/^[0-9]+$/, '1769860800', 'The Unix time of this attempt, s.'),
+      'webhook-signature': matching(
+        /^v1,[A-Za-z0-9+/]+=*( v1,[A-Za-z0-9+/]+=*)*$/,
+        'v1,kQ0Cj1u4=',
+        '`v1,` and a base64 HMAC-SHA256 of `<id>.<timestamp>.<body>`; one for each valid secret, separated by spaces.',
+      ),
+      'webhook-client-token': of.clientToken,
+      'user-agent': text(userAgent, 'The product and its version.'),
+    }).map(([name, schema]) => parameterOf(name, 'header', schema, example.headers[name])),
+    requestBody: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: jsonSchemaOf(of.schema),
+          examples: Object.fromEntries(
+            Object.entries({ [summary]: JSON.parse(example.body) as unknown, ...others }).map(
+              ([shown, value]) => [shown, { summary: shown, value }],
+            ),
+          ),
+        },
+      },
+    },
+    responses: answersToAttempt,
+  },
+});
 
 /** Describes what each answer of a receiver means. */
 export const answersToAttempt = {
@@ -62,51 +139,58 @@ export const answersToAttempt = {
   },
 };
 
+const update = z.strictObject({
+  event: z.enum(['asset-update', 'test']).describe('`test` only if you ask for a test.'),
+  platform_id: platformIdText,
+});
+
+const noticeOf = (kind: NoticeKind) =>
+  z.strictObject({
+    event: z.literal(kind),
+    account_id: text('acc_7Qd2mVx0'),
+    client_token: clientTokenText,
+    at: time('The time of the change.'),
+    reason: text(said[kind].reason, 'For a person.'),
+    since: time('The first failure since the last success; without a failure the same as `at`.'),
+    attempts_failed: whole(5, 'Failed attempts since then.'),
+    owed: whole(12, 'The owed assets of the client when the notice was made.'),
+  });
+
+const noticeWebhook = (kind: NoticeKind) =>
+  webhook({
+    operationId: about[kind].name,
+    tag: 'Notices',
+    summary: about[kind].summary,
+    description: `${about[kind].description} Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.`,
+    what: 'notice',
+    example: exampleNotice(kind),
+    clientToken: matching(
+      /^notices:/,
+      noticesClient('platform'),
+      '`notices:` and the account, or `notices:platform`.',
+    ),
+    schema: noticeOf(kind),
+  });
+
 export const webhooks = {
-  'asset-update': {
-    post: {
-      operationId: 'receiveAssetUpdate',
-      tags: ['Notifications'],
-      summary: 'An asset has new segments',
-      description:
-        'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
-      security: [],
-      parameters: headersOfSent(example.headers, 'notification', {
-        description: 'The client that it is about.',
-        schema: clientTokenText,
-      }),
-      requestBody: {
-        required: true,
-        content: {
-          'application/json': {
-            schema: {
-              ...object({
-                event: {
-                  ...oneOf('asset-update', 'test'),
-                  description: '`test` only if you ask for a test.',
-                },
-                platform_id: platformIdText,
-              }),
-              additionalProperties: false,
-            },
-            examples: {
-              assetUpdate: {
-                summary: 'An asset has new segments',
-                value: JSON.parse(example.body) as unknown,
-              },
-              test: { summary: 'A test', value: { event: 'test', platform_id: 'test' } },
-            },
-          },
-        },
-      },
-      responses: answersToAttempt,
-    },
-  },
+  'asset-update': webhook({
+    operationId: 'receiveAssetUpdate',
+    tag: 'Notifications',
+    summary: 'An asset has new segments',
+    description:
+      'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
+    what: 'notification',
+    example: exampleNotification('asset-update', 'vid-9'),
+    others: { 'A test': { event: 'test', platform_id: 'test' } },
+    clientToken: clientTokenText.describe('The client that it is about.'),
+    schema: update,
+  }),
+  ...Object.fromEntries(noticeKinds.map((kind) => [kind, noticeWebhook(kind)])),
 };
 
 function retryAfter(description: string): Schema {
   return {
     description: `${description} A failed attempt; with Retry-After (seconds or a date) there is no other attempt to this endpoint before that time, at most 24 h.`,
-    headers: { 'Retry-After': { description: 'Seconds or a date.', schema: text('120') } },
+    headers: { 'Retry-After': { description: 'Seconds or a date.', schema: jsonSchemaOf(text('120')) } },
   };
 }

@@ -1,7 +1,21 @@
 import { checkTarget, type TargetRefusal, TargetRefused } from '../../outgoing/target.js';
 import { ApiError } from '../apiError.js';
 import type { ApiDeps } from '../deps.js';
+import type { ErrorCode } from '../errors.js';
 import type { Parameter } from './parameters.js';
+
+/** The errors of a call that checks a URL, as `checkUrl` throws them. */
+export const urlCodes = [
+  'url_not_absolute',
+  'url_scheme',
+  'url_too_long',
+  'url_credentials',
+  'url_fragment',
+  'url_unknown_host',
+  'url_not_public',
+  'url_own_address',
+  'resolver_unavailable',
+] as const satisfies readonly ErrorCode[];
 
 /** Checks that notifications may go to this URL. @throws ApiError 400 saying what to send instead; ResolverUnavailable */
 export async function checkUrl(

@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import { badParameter } from '../apiError.js';
 import type { ApiState } from '../composeSteps.js';
 import { type Parameter, type Parameters, parseParameters, rawUrlHint, shown } from './parameters.js';
@@ -30,26 +31,21 @@ export function refuseUnknownParameters(ctx: Asked, known: readonly string[]): v
   }
 }
 
-/** Returns the parameters by name; client_token is always among the known ones. @throws ApiError 400 */
-export function readQuery(ctx: Asked, known: readonly string[]): Record<string, string | undefined> {
-  refuseUnknownParameters(ctx, ['client_token', ...known]);
-  const found: Record<string, string | undefined> = {};
-  for (const name of known) {
-    if (parametersOf(ctx).has(name)) found[name] = required(ctx, name).value;
-  }
-  return found;
+/** Returns the parameters that the schema has; client_token is always known. @throws ApiError 400 */
+export function readQuery<Shape extends z.ZodRawShape>(
+  ctx: Asked,
+  schema: z.ZodObject<Shape>,
+): z.output<z.ZodObject<Shape>> {
+  const names = Object.keys(schema.shape);
+  refuseUnknownParameters(ctx, ['client_token', ...names]);
+  const given = names.filter((name) => parametersOf(ctx).has(name));
+  return checkedQuery(schema, Object.fromEntries(given.map((name) => [name, required(ctx, name).value])));
 }
 
-/** Longer than any time with its zone; Date.parse also takes text in parentheses, however long. */
-const timeAtMost = 40;
-
-/** Reads a time in ISO 8601, to ms. @throws ApiError 400 */
-export function readTime(name: string, value: string | undefined): number | undefined {
-  if (value === undefined) return undefined;
-  const isTime = value.length <= timeAtMost && /^\d{4}-\d\d-\d\d/.test(value);
-  const ms = isTime ? Date.parse(value) : Number.NaN;
-  if (!Number.isNaN(ms)) return ms;
-  // In a query a + means a space: 12:00:00+01:00 arrives as 12:00:00 01:00.
-  const hint = value.includes(' ') ? '; in a query the + of a time zone is written %2B' : '';
-  throw badParameter(`${name} must be a time such as 2026-01-31T12:00:00Z${hint}`);
+/** @param given the parameters, by name @throws ApiError 400 naming the first problem */
+export function checkedQuery<T>(schema: z.ZodType<T>, given: Record<string, string | undefined>): T {
+  const checked = schema.safeParse(given);
+  if (checked.success) return checked.data;
+  const [issue] = checked.error.issues;
+  throw badParameter(`${issue?.path.join('.')} ${issue?.message}`);
 }

@@ -18,7 +18,7 @@ const page = script('listedPage');
 export async function pageOfListed(
   db: Db,
   clientToken: string,
-  match: { state?: NotificationState; platformId?: string; eventId?: string },
+  match: { state?: NotificationState | undefined; platformId?: string | undefined; eventId?: string },
   { place, count }: { place: Place; count: number },
 ): Promise<ListedPage> {
   const [score, member] = placeArguments(place);

@@ -9,12 +9,12 @@ import { type NotificationRecord, readRecords } from './notifications.js';
 import { isBehind, type Place, startOf } from './place.js';
 
 export interface NotificationFilter {
-  state?: NotificationState;
-  platformId?: string;
+  state?: NotificationState | undefined;
+  platformId?: string | undefined;
   /** Accepted then or later, ms. */
-  since?: number;
+  since?: number | undefined;
   /** Accepted then or earlier, ms. */
-  until?: number;
+  until?: number | undefined;
   /** The end of the previous page. */
   behind?: Place;
   limit: number;

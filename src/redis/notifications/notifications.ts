@@ -15,15 +15,17 @@ import { type Place, startOf } from './place.js';
  * `due`: now, in its turn; `in_flight`: its attempt runs; `retry`: at its own time; the others apply to the
  * whole client.
  */
-export type WaitingReason =
-  | 'due'
-  | 'in_flight'
-  | 'retry'
-  | 'failing'
-  | 'not_before'
-  | 'paused'
-  | 'suspended'
-  | 'no_registration';
+export const waitingReasons = [
+  'due',
+  'in_flight',
+  'retry',
+  'failing',
+  'not_before',
+  'paused',
+  'suspended',
+  'no_registration',
+] as const;
+export type WaitingReason = (typeof waitingReasons)[number];
 
 /** Times are ms since the epoch. */
 export interface NotificationRecord {

@@ -1,19 +1,19 @@
-import type { Middleware } from 'koa';
+import { z } from 'zod';
 import { recordCall } from '../../../redis/records/auditCalls.js';
 import {
   type ConsoleAccess,
   consoleAccesses,
   createConsoleLink,
 } from '../../../redis/records/consoleSessions.js';
-import { badParameter } from '../../apiError.js';
 import { clientAddress } from '../../clientAddress.js';
-import { composeSteps, type Step } from '../../composeSteps.js';
+import type { Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { presentTime } from '../../endpoints/presentTime.js';
+import { accountEndpoint } from '../../endpoint.js';
+import { presentTime } from '../../endpoints/present.js';
+import { text, time } from '../../reference/schema.js';
 import { limitAccount } from '../../steps/accountRate.js';
-import { requireToken, type TokenState } from '../../steps/bearer.js';
-import { noStore } from '../../steps/publisher.js';
-import { parametersOf, refuseUnknownParameters, required } from '../../steps/readQuery.js';
+import type { TokenState } from '../../steps/bearer.js';
+import { readQuery, refuseUnknownParameters } from '../../steps/readQuery.js';
 import { linkUrl } from './linkUrl.js';
 import { publicOrigin } from './publicOrigin.js';
 
@@ -21,28 +21,44 @@ interface LinkState extends TokenState {
   access: ConsoleAccess;
 }
 
-/** POST /console_sessions: makes a link that opens the account's console once, within 15 minutes. */
-export function createLinkEndpoint(deps: ApiDeps): Middleware[] {
-  return composeSteps<LinkState>(
-    noStore,
-    requireToken(deps.db),
+const query = z.object({
+  access: z
+    .enum(consoleAccesses, `must be one of ${consoleAccesses.join(', ')}`)
+    .default('full')
+    .meta({ description: 'What the session may do.', default: 'full' }),
+});
+
+/** Makes a link that opens the account's console once, within 15 minutes. */
+export const createLinkEndpoint = accountEndpoint<LinkState>({
+  method: 'post',
+  path: '/console_sessions',
+  operationId: 'createConsoleSession',
+  tag: 'Endpoint',
+  summary: 'Make a link to the console',
+  description: 'Makes a link that opens the account’s console in a browser, once, within 15 minutes.',
+  query,
+  answers: {
+    200: {
+      what: 'The link.',
+      schema: z.object({
+        url: text('https://notifications.example.com/console/open#dG9rZW4'),
+        expires_at: time(),
+      }),
+    },
+  },
+  codes: [],
+  rate: 'console',
+  steps: (deps) => [
     limitAccount(deps, 'console') as Step<LinkState>,
-    readAccess,
+    async (ctx, next) => {
+      refuseUnknownParameters(ctx, ['access']);
+      ctx.state.access = readQuery(ctx, query).access;
+      await next();
+    },
     audit(deps),
     answerLink(deps),
-  );
-}
-
-const readAccess: Step<LinkState> = async (ctx, next) => {
-  refuseUnknownParameters(ctx, ['access']);
-  const access = parametersOf(ctx).has('access') ? required(ctx, 'access').value : 'full';
-  if (!isAccess(access)) throw badParameter(`access must be one of ${consoleAccesses.join(', ')}`);
-  ctx.state.access = access;
-  await next();
-};
-
-const isAccess = (value: string): value is ConsoleAccess =>
-  (consoleAccesses as readonly string[]).includes(value);
+  ],
+});
 
 /** The call is about no single client: the audit entry names only the account. */
 const audit =

@@ -3,11 +3,11 @@ import type { Middleware } from 'koa';
 import { badParameter } from '../../apiError.js';
 import { composeSteps, type Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { type RecoverState, recoverSteps } from '../../endpoints/recover.js';
-import { type RedeliverState, redeliverSteps } from '../../endpoints/redeliver.js';
-import { type ResumeState, resumeSteps } from '../../endpoints/resume.js';
-import { rotateSigningSecretSteps, signingSecretSteps } from '../../endpoints/signingSecret.js';
-import { type TestState, testSteps } from '../../endpoints/testNotification.js';
+import { type RecoverState, recoverEndpoint } from '../../endpoints/recover.js';
+import { type RedeliverState, redeliverEndpoint } from '../../endpoints/redeliver.js';
+import { type ResumeState, resumeEndpointEndpoint } from '../../endpoints/resume.js';
+import { rotateSigningSecretEndpoint, signingSecretEndpoint } from '../../endpoints/signingSecret.js';
+import { type TestState, testNotificationEndpoint } from '../../endpoints/testNotification.js';
 import { readForm } from '../../steps/body/readForm.js';
 import { type FormState, requireOwnForm, requireSession, requireSite } from '../access/session.js';
 import { answerErrorsAsPages } from '../answerErrors.js';
@@ -61,7 +61,7 @@ export const answerTest = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & TestState>(deps, {
     title: 'Test',
     isGood: ({ error }) => error === undefined,
-    apiSteps: testSteps(deps),
+    apiSteps: testNotificationEndpoint.steps(deps),
     prepare: takeUrl,
     present: (answer) => {
       const { status, error, milliseconds, request } = answer as Answer & TestAnswer;
@@ -99,7 +99,7 @@ interface TestAnswer {
 export const answerResume = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & ResumeState>(deps, {
     title: 'Resume',
-    apiSteps: resumeSteps(deps),
+    apiSteps: resumeEndpointEndpoint.steps(deps),
     present: ({ state, owed }) =>
       html`<p>It is ${stateWords[String(state)]}; ${count(Number(owed), 'notification')} owed. ${state === 'failing' && 'A probe goes out now; when it succeeds, the others follow.'}</p>`,
   });
@@ -107,7 +107,7 @@ export const answerResume = (deps: ApiDeps): Middleware[] =>
 export const answerRedeliver = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & RedeliverState>(deps, {
     title: 'Send it again',
-    apiSteps: redeliverSteps(deps),
+    apiSteps: redeliverEndpoint.steps(deps),
     present: ({ redelivery }) =>
       redelivery === 'due'
         ? html`<p>It was waiting, and is due now.</p>`
@@ -117,7 +117,7 @@ export const answerRedeliver = (deps: ApiDeps): Middleware[] =>
 export const answerRecover = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & RecoverState>(deps, {
     title: 'Recover',
-    apiSteps: recoverSteps(deps),
+    apiSteps: recoverEndpoint.steps(deps),
     prepare: (ctx, next) => {
       const { form } = ctx.state;
       ctx.state.json = {
@@ -147,14 +147,14 @@ export function sinceOf(hours: string): string {
 export const answerSigningSecret = (deps: ApiDeps): Middleware[] =>
   answerForm(deps, {
     title: 'Signing secret',
-    apiSteps: signingSecretSteps(deps),
+    apiSteps: signingSecretEndpoint.steps(deps),
     present: ({ signing_secret: secret }) => shownSecret(String(secret)),
   });
 
 export const answerRotate = (deps: ApiDeps): Middleware[] =>
   answerForm(deps, {
     title: 'Signing secret',
-    apiSteps: rotateSigningSecretSteps(deps),
+    apiSteps: rotateSigningSecretEndpoint.steps(deps),
     present: ({ signing_secret: secret, previous_valid_until: until }) => [
       html`<p>Made. ${until !== null && html`The one until now signs along until <strong>${exactly(Date.parse(String(until)))}</strong>: give your receiver the new one before.`}</p>`,
       shownSecret(String(secret)),

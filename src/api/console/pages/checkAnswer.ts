@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
 import type { ApiDeps } from '../../deps.js';
-import { checkSteps } from '../../endpoints/checkReceiver.js';
+import { checkReceiverEndpoint } from '../../endpoints/checkReceiver.js';
 import type { TestState } from '../../endpoints/testNotification.js';
 import type { FormState } from '../access/session.js';
 import { type Html, html } from '../html.js';
@@ -22,7 +22,7 @@ export const answerCheck = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & TestState>(deps, {
     title: 'Check',
     isGood: (answer) => checksOf(answer).every(({ verdict }) => verdict === 'ok'),
-    apiSteps: checkSteps(deps),
+    apiSteps: checkReceiverEndpoint.steps(deps),
     prepare: takeUrl,
     present: (answer) => {
       const checks = checksOf(answer);

@@ -3,8 +3,7 @@ import { listNotifications, orderOf } from '../../../redis/notifications/notific
 import { notificationStates } from '../../../redis/notifications/notificationStates.js';
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { ApiDeps } from '../../deps.js';
-import { readFilter } from '../../endpoints/notifications.js';
-import { cursorOf } from '../../steps/notificationCursor.js';
+import { cursorOf, readFilter } from '../../endpoints/notifications.js';
 import { type Html, html } from '../html.js';
 import { live } from '../layout.js';
 import { sitePageSteps } from '../pageSteps.js';

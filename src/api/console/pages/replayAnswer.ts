@@ -1,7 +1,6 @@
 import type { Middleware } from 'koa';
 import type { ApiDeps } from '../../deps.js';
-import type { RecoverState } from '../../endpoints/recover.js';
-import { replaySteps } from '../../endpoints/replay.js';
+import { type RecoverState, replayEndpoint } from '../../endpoints/recover.js';
 import type { FormState } from '../access/session.js';
 import { html } from '../html.js';
 import { siteUrl } from '../siteFrame.js';
@@ -16,7 +15,7 @@ import { count, exactly } from './words.js';
 export const answerReplay = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & RecoverState>(deps, {
     title: 'Replay',
-    apiSteps: replaySteps(deps),
+    apiSteps: replayEndpoint.steps(deps),
     prepare: (ctx, next) => {
       const { form } = ctx.state;
       ctx.state.json = {

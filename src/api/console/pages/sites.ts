@@ -3,9 +3,10 @@ import { clientTokenPattern, isClientToken } from '../../../ids.js';
 import { type Client, getClient, pageOfClients } from '../../../redis/records/clients.js';
 import { type Endpoint, getEndpoints } from '../../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
+import { badParameter } from '../../apiError.js';
 import type { Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
-import { unknownCursor } from '../../steps/body/readLimit.js';
+import { notACursor } from '../../reference/schemas.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { answerPage, live } from '../layout.js';
@@ -21,7 +22,7 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
     const asked = given(ctx, 'site');
     if (asked !== undefined && (await leadTo(deps, ctx, asked))) return;
     const cursor = given(ctx, 'cursor');
-    if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw unknownCursor();
+    if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
     const { clients, next } = await pageOfClients(deps.db, ctx.state.session.accountId, {
       limit: perPage,
       ...(cursor !== undefined && { after: cursor }),

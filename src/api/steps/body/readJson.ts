@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { unreadableBody } from '../../apiError.js';
+import type { z } from 'zod';
+import { checkInput } from '../../../checkInput.js';
+import { badParameter, unreadableBody } from '../../apiError.js';
 import type { Step } from '../../composeSteps.js';
 
 /**
@@ -16,3 +18,10 @@ export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next)
   }
   await next();
 };
+
+/** Returns a JSON body that fits its schema; an absent one counts as `{}`. @throws ApiError 400 naming the first problem */
+export function checkedBody<T>(schema: z.ZodType<T>, json: unknown): T {
+  const checked = checkInput(schema, json ?? {});
+  if ('problem' in checked) throw badParameter(checked.problem);
+  return checked.data;
+}

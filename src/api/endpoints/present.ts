@@ -1,5 +1,4 @@
 import type { NotificationRecord } from '../../redis/notifications/notifications.js';
-import { presentTime } from './presentTime.js';
 
 /** Shows a notification to its publisher, without its attempts. */
 export function presentNotification(n: NotificationRecord): Record<string, unknown> {
@@ -25,3 +24,9 @@ export function presentWithAttempts(n: NotificationRecord): Record<string, unkno
     attempts: n.attempts.map((attempt) => ({ ...attempt, at: presentTime(attempt.at) })),
   };
 }
+
+/** Shows a time as ISO 8601 in UTC. */
+export const presentTime = (ms: number): string => new Date(ms).toISOString();
+
+export const presentOptionalTime = (ms: number | undefined): string | null =>
+  ms === undefined ? null : presentTime(ms);

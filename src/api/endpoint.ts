@@ -1,0 +1,148 @@
+/** Declares the calls of the API, each once: the router carries out a declaration, and `/openapi.json` describes it. */
+import type { Middleware } from 'koa';
+import { z } from 'zod';
+import { composeSteps, type Step } from './composeSteps.js';
+import type { ApiDeps } from './deps.js';
+import type { ErrorCode } from './errors.js';
+import { clientTokenText } from './reference/schemas.js';
+import type { AccountRate } from './steps/accountRate.js';
+import { requireToken, type TokenState } from './steps/bearer.js';
+import { readBody } from './steps/body/readBody.js';
+import { readJson } from './steps/body/readJson.js';
+import { noStore, type PublisherState, publisherSteps } from './steps/publisher.js';
+
+export type Tag =
+  | 'Tokens'
+  | 'Registration'
+  | 'Publishing'
+  | 'Endpoint'
+  | 'Notifications'
+  | 'Notices'
+  | 'Service';
+
+/** What callers know of a call. */
+export interface Description {
+  method: 'get' | 'post' | 'put' | 'delete';
+  /** With the parameters of the path in braces. */
+  path: string;
+  operationId: string;
+  tag: Tag;
+  summary: string;
+  description: string;
+  /** `token`: in the header; `tokenAnywhere`: also in the query; a scope that the token must have. */
+  security?: 'token' | 'tokenAnywhere' | { scope: string };
+  /** The parameters of the query, each with a description and an example. */
+  query?: z.ZodObject;
+  /** The parameters of the path. */
+  inPath?: z.ZodObject;
+  body?: Body;
+  /** The answers other than errors, by status. */
+  answers: Record<number, Answer>;
+  /** The errors, without those that any call may answer. */
+  codes: readonly ErrorCode[];
+  /** The rate of the account that the call counts towards. */
+  rate?: AccountRate;
+  under?: 'oauth';
+}
+
+interface Body {
+  schema: z.ZodType;
+  /** The content types; JSON if absent. */
+  types?: readonly string[];
+  /** By what each shows. */
+  examples: Record<string, unknown>;
+}
+
+interface Answer {
+  what: string;
+  /** Of the JSON. Absent: `type` says what the answer is. */
+  schema?: z.ZodType;
+  type?: string;
+  headers?: Record<string, unknown>;
+}
+
+export interface Endpoint extends Description {
+  middlewares: (deps: ApiDeps) => Middleware[];
+}
+
+interface Steps<State> {
+  /** The steps in their order; of a call about a client those after the caller and the client are known and the body is read. */
+  steps: (deps: ApiDeps) => Step<State>[];
+}
+
+/** Declares a call whose steps are all its own. */
+export const endpoint = <State>(of: Description & Steps<State>): Endpoint & Steps<State> => ({
+  ...of,
+  middlewares: (deps) => composeSteps<State>(...of.steps(deps)),
+});
+
+type Declared<State> = Omit<Description, 'description' | 'security'> & {
+  description?: string;
+} & Steps<State>;
+
+export const clientParameter = clientTokenText.describe('The client, a child of the account.');
+
+/** Which tokens may make a call. */
+const tokens = {
+  any: 'Ask for a token with the scope `push_notifications`; any scope of the account is accepted.',
+  /** The platform's, too: `requireOwnClient` lets it name any client. */
+  orPlatform:
+    'Ask for a token with the scope `push_notifications`; any scope of the account is accepted. The platform’s token (scope `enrichments`) is accepted for every client.',
+  /** `requireSigningSecretsScope` is one of the steps. */
+  signingSecrets:
+    'If the account has the scope `signing_secrets`, ask for a token with it; otherwise any scope of the account is accepted.',
+};
+
+interface JsonState {
+  body: Buffer;
+  json: unknown;
+}
+
+/** Declares a call about one client, which a publisher's token makes. */
+export function clientEndpoint<State extends PublisherState>({
+  by = 'any',
+  ...of
+}: Declared<State> & {
+  by?: keyof typeof tokens;
+  body?: Body & { atMostBytes: number };
+}): Endpoint & Steps<State> {
+  const { body } = of;
+  return {
+    ...withToken(of, by, ['invalid_client_token']),
+    query: z.object({ client_token: clientParameter, ...of.query?.shape }),
+    middlewares: (deps) =>
+      composeSteps<State & JsonState>(
+        ...publisherSteps(deps.db, { orPlatform: by === 'orPlatform' }),
+        ...(body ? [readBody(body.atMostBytes), readJson] : []),
+        ...of.steps(deps),
+      ),
+  };
+}
+
+/** Declares a call about the account of the token. */
+export const accountEndpoint = <State extends TokenState>({
+  by = 'any',
+  ...of
+}: Declared<State> & { by?: keyof typeof tokens }): Endpoint & Steps<State> => ({
+  ...withToken(of, by, []),
+  middlewares: (deps) => composeSteps<State>(noStore, requireToken(deps.db), ...of.steps(deps)),
+});
+
+/** Adds what a call with a token says of it, and the errors that it has in common with others. */
+function withToken<State>(of: Declared<State>, by: keyof typeof tokens, codes: readonly ErrorCode[]) {
+  const rate = of.rate && `Counts towards the account’s rate \`${of.rate}\`.`;
+  return {
+    ...of,
+    description: [of.description, rate, tokens[by]].filter(Boolean).join(' '),
+    security: 'token' as const,
+    codes: [
+      ...(['invalid_request', 'too_many_parameters', 'invalid_token'] as const),
+      ...codes,
+      ...of.codes,
+      ...(of.rate ? (['too_many_requests'] as const) : []),
+      ...(of.body ? (['body_too_long', 'unsupported_media_type'] as const) : []),
+      ...(by === 'signingSecrets' ? (['insufficient_scope'] as const) : []),
+      'temporarily_unavailable' as const,
+    ],
+  };
+}

@@ -1,0 +1,60 @@
+/** Every call of the API in the order of its description, without `/openapi.json`, which describes them. */
+import { createLinkEndpoint } from './console/access/createLink.js';
+import type { Endpoint } from './endpoint.js';
+import { accessTokenEndpoint } from './endpoints/accessToken.js';
+import { assetEndpoint } from './endpoints/asset.js';
+import { checkReceiverEndpoint } from './endpoints/checkReceiver.js';
+import { clientsEndpoint } from './endpoints/clients.js';
+import { enrichmentsEndpoint } from './endpoints/enrichments.js';
+import { eventEndpoint } from './endpoints/event.js';
+import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
+import {
+  noticesSecretEndpoint,
+  noticesUrlEndpoint,
+  removeNoticesUrlEndpoint,
+  rotateNoticesSecretEndpoint,
+  setNoticesUrlEndpoint,
+} from './endpoints/notices.js';
+import { notificationEndpoint, notificationsEndpoint } from './endpoints/notifications.js';
+import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
+import { recoverEndpoint, replayEndpoint } from './endpoints/recover.js';
+import { redeliverEndpoint } from './endpoints/redeliver.js';
+import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
+import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/requestHeaders.js';
+import { resumeEndpointEndpoint } from './endpoints/resume.js';
+import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
+import { testNotificationEndpoint } from './endpoints/testNotification.js';
+import { updatesEndpoint } from './endpoints/updates.js';
+import { docsEndpoint } from './reference/docs.js';
+
+export const endpoints: readonly Endpoint[] = [
+  accessTokenEndpoint,
+  registerPushNotificationsEndpoint,
+  clientsEndpoint,
+  createLinkEndpoint,
+  pushNotificationsEndpoint,
+  signingSecretEndpoint,
+  rotateSigningSecretEndpoint,
+  testNotificationEndpoint,
+  checkReceiverEndpoint,
+  resumeEndpointEndpoint,
+  requestHeadersEndpoint,
+  setRequestHeadersEndpoint,
+  updatesEndpoint,
+  notificationsEndpoint,
+  notificationEndpoint,
+  redeliverEndpoint,
+  recoverEndpoint,
+  replayEndpoint,
+  eventEndpoint,
+  assetEndpoint,
+  noticesSecretEndpoint,
+  rotateNoticesSecretEndpoint,
+  setNoticesUrlEndpoint,
+  noticesUrlEndpoint,
+  removeNoticesUrlEndpoint,
+  enrichmentsEndpoint,
+  healthzEndpoint,
+  readyzEndpoint,
+  docsEndpoint,
+];

@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import {
+  headerNameAtMost,
+  headerNamePattern,
+  headerValueAtMost,
+  headerValuePattern,
+  isReservedHeader,
+  ownHeadersAtMost,
+} from '../../outgoing/ownHeaders.js';
+import {
+  type RequestHeaders,
+  requestHeaderNames,
+  setRequestHeaders,
+} from '../../redis/records/requestHeaders.js';
+import { badParameter } from '../apiError.js';
+import type { Step } from '../composeSteps.js';
+import { clientEndpoint } from '../endpoint.js';
+import { text } from '../reference/schema.js';
+import { auditCall } from '../steps/auditCall.js';
+import { checkedBody } from '../steps/body/readJson.js';
+import type { PublisherState } from '../steps/publisher.js';
+import { refuseUnknownParameters } from '../steps/readQuery.js';
+import { limitSends } from '../steps/sendLimit.js';
+import { requireSigningSecretsScope } from './signingSecret.js';
+
+const headerNames = z.object({
+  header_names: z
+    .array(text('authorization', 'In lower case.'))
+    .meta({ examples: [['authorization', 'x-gateway-key']] }),
+});
+
+/** Never their values. */
+export const requestHeadersEndpoint = clientEndpoint<PublisherState>({
+  method: 'get',
+  path: '/push_notifications/headers',
+  operationId: 'getRequestHeaders',
+  tag: 'Endpoint',
+  summary: 'List the names of your own request headers',
+  description:
+    'Lists the names of the headers that requests to the client’s URL carry in addition to those of the service. Values are never shown.',
+  answers: { 200: { what: 'Their names.', schema: headerNames } },
+  codes: [],
+  steps: ({ db }) => [
+    refuseParameters,
+    async (ctx) => {
+      ctx.body = { header_names: await requestHeaderNames(db, ctx.state.client.clientToken) };
+    },
+  ],
+});
+
+interface SetState extends PublisherState {
+  json: unknown;
+  headers: RequestHeaders;
+}
+
+const badName = 'a name begins with a letter and has at most 64 letters, digits and hyphens';
+
+const body = z.strictObject({
+  headers: z
+    .record(
+      z.string().max(headerNameAtMost).regex(headerNamePattern),
+      z
+        .string()
+        .max(headerValueAtMost)
+        .regex(headerValuePattern, 'it must be visible ASCII characters, with blanks only between them'),
+      { error: ({ code }) => (code === 'invalid_key' ? badName : undefined) },
+    )
+    .meta({
+      maxProperties: ownHeadersAtMost,
+      description: 'Names and values; an empty object removes all headers.',
+    }),
+});
+
+/** Replaces all of them. */
+export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
+  method: 'put',
+  path: '/push_notifications/headers',
+  operationId: 'setRequestHeaders',
+  tag: 'Endpoint',
+  summary: 'Set your own request headers',
+  description:
+    'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something.',
+  by: 'signingSecrets',
+  body: {
+    schema: body,
+    atMostBytes: 32 * 1024,
+    examples: {
+      'Two headers': { headers: { Authorization: 'Basic Z2F0ZTprZXk', 'X-Gateway-Key': '5f2c81' } },
+      'No headers': { headers: {} },
+    },
+  },
+  answers: { 200: { what: 'The names of the headers set.', schema: headerNames } },
+  codes: ['too_many_requests'],
+  steps: (deps) => [
+    refuseParameters,
+    requireSigningSecretsScope(deps.db),
+    async (ctx, next) => {
+      ctx.state.headers = headersOf(ctx.state.json);
+      await next();
+    },
+    limitSends(deps.db),
+    auditCall<SetState>(deps, {
+      what: 'request headers set',
+      about: ({ headers }) => ({ header_names: namesOf(headers) }),
+    }),
+    async (ctx) => {
+      await setRequestHeaders(deps.db, deps.secretBox, ctx.state.client.clientToken, ctx.state.headers);
+      ctx.body = { header_names: namesOf(ctx.state.headers) };
+    },
+  ],
+});
+
+const refuseParameters: Step<PublisherState> = async (ctx, next) => {
+  refuseUnknownParameters(ctx, ['client_token']);
+  await next();
+};
+
+/** Reads `{headers: {name: value}}`; the names are returned in lower case. No message contains a value. @throws ApiError 400 */
+function headersOf(json: unknown): RequestHeaders {
+  const entries = Object.entries(checkedBody(body, json).headers);
+  if (entries.length > ownHeadersAtMost)
+    throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
+  const found = new Map<string, string>();
+  for (const [name, value] of entries) {
+    if (isReservedHeader(name)) {
+      throw badParameter(`The header ${name} is reserved for the service, HTTP or proxies`);
+    }
+    if (found.has(name.toLowerCase())) throw badParameter(`The header ${name} occurs twice`);
+    found.set(name.toLowerCase(), value);
+  }
+  return Object.fromEntries(found);
+}
+
+const namesOf = (headers: RequestHeaders): string[] => Object.keys(headers).sort();
