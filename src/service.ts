@@ -6,6 +6,7 @@ import { createReadiness, lookEveryMs } from './api/readiness.js';
 import { listen } from './api/server.js';
 import { type Role, startDelivering } from './compose.js';
 import type { Config } from './config.js';
+import { keepSegmentsSeconds } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
@@ -15,7 +16,6 @@ import { closeDb, openDb, waitForRedis } from './redis/connection/db.js';
 import { checkExpiry, checkLayout } from './redis/connection/layout.js';
 import { createSecretBox } from './redis/records/secretBox.js';
 import { readCounts } from './redis/sweep/counts.js';
-import { keepSegmentsSeconds } from './retentionSettings.js';
 import { askServer } from './temporal/askServer.js';
 import { clientOf, connect, connectNative } from './temporal/connection.js';
 import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
@@ -55,8 +55,8 @@ export async function run(role: Role, config: Config): Promise<void> {
   const sender = createSender({
     policy: targetPolicy,
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
-    connectionsPerOrigin: config.CONNECTIONS_PER_ORIGIN,
-    maxSockets: config.MAX_SOCKETS,
+    connectionsPerOrigin: config.connectionsPerOrigin,
+    maxSockets: config.maxSockets,
   });
   const secretBox = createSecretBox(config.SECRETS_KEY);
   if (!secretBox.encrypts) log.warn('SECRETS_KEY is not set: signing secrets are stored in plain text');
@@ -149,9 +149,9 @@ export async function run(role: Role, config: Config): Promise<void> {
 
 /** Loads OpenTelemetry only if tracing is on. */
 async function openTracing(config: Config, log: Logger): Promise<Tracing | undefined> {
-  if (config.OTEL_TRACES_EXPORTER !== 'otlp' || config.OTEL_SDK_DISABLED) return undefined;
+  if (config.OTEL_TRACES_EXPORTER !== 'otlp') return undefined;
   const { startTracing } = await import('./openTelemetry.js');
-  return startTracing({ ...product, tellsReceivers: config.TRACEPARENT_TO_RECEIVERS, log });
+  return startTracing({ ...product, log });
 }
 
 const guardEveryMs = 60_000;

@@ -23,8 +23,6 @@ export interface TracedSpan {
 
 export interface Tracing {
   begin(name: string, options: SpanOptions): TracedSpan;
-  /** Whether notifications carry the traceparent of their attempt. */
-  readonly tellsReceivers: boolean;
   /** Exports the ended spans, if the collector accepts them in time. Never rejects. */
   close(): Promise<void>;
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { readConfig } from '../src/config.js';
-import { keepSegmentsSeconds } from '../src/retentionSettings.js';
+import { keepSegmentsSeconds, readConfig } from '../src/config.js';
 
 describe('the settings', () => {
   for (const name of ['TRUSTED_PROXIES', 'ALLOWED_TARGET_CIDRS']) {
@@ -36,7 +35,6 @@ describe('the settings', () => {
     ],
     ['TEMPORAL_DEPLOYMENT_NAME', 'a name that Temporal refuses', ['a.b', 'a:b', '__asset', 'two words']],
     ['TEMPORAL_WORKER_BUILD_ID', 'a build id that Temporal refuses', ['__1.0', '1.0 beta', 'x'.repeat(201)]],
-    ['OTEL_EXPORTER_OTLP_PROTOCOL', 'an unsupported protocol', ['grpc', 'http/json']],
     ['SECRETS_KEY', 'the key id "plain", which marks what is not encrypted', [key('plain')]],
     ['SECRETS_KEY', '"plain" behind another key', [`${key('k1')},${key('plain')}`]],
     ['SECRETS_KEY', 'one key id twice', [`${key('k1')},${key('k1')}`]],

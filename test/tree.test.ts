@@ -28,7 +28,7 @@ const floors = [
   ['src/redis', 'src/outgoing'],
   ['src/config.ts'],
   ['src/openTelemetry.ts'],
-  ['src/temporalSettings.ts', 'src/redisSettings.ts', 'src/noticesSettings.ts', 'src/retentionSettings.ts'],
+  ['src/constants.ts', 'src/redisAddress.ts', 'src/temporalVariables.ts'],
   [
     'src/checkInput.ts',
     'src/ids.ts',

@@ -120,7 +120,6 @@ async function signAndPost(
   const notification = { clientToken, platformId, notificationId, body };
   const request = notificationRequest(notification, secrets, sentAt, own);
   const span = beginSpan(deps, item, url);
-  if (span !== undefined && deps.tracing?.tellsReceivers) request.headers.traceparent = span.traceparent;
   const result = await place.post(request);
   endSpan(span, result);
   if (result.ours !== undefined) return { kind: 'own_failure', cause: result.ours };

@@ -1,3 +1,4 @@
+import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
 import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
 import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
@@ -8,7 +9,6 @@ import type { CatchUps } from '../temporal/catchUps.js';
 import type { DeliveryMetrics } from './deps.js';
 import type { Engine } from './engine.js';
 import { newNonce } from './nonce.js';
-import type { DeliverySettings } from './settings.js';
 
 export interface ClaimDeps {
   db: Db;

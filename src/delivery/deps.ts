@@ -1,3 +1,4 @@
+import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import { ourFailures } from '../outgoing/ours.js';
@@ -8,7 +9,6 @@ import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Tracing } from '../tracing.js';
-import type { DeliverySettings } from './settings.js';
 
 /** The dependencies of deliveries. */
 export interface DeliveryDeps {

@@ -1,12 +1,11 @@
 /** One run of the command line: the servers' addresses, connections opened when first needed, the output. */
 import type { Connection } from '@temporalio/client';
-import { isGiven, isTemporalGiven, readConfigBeside } from '../config.js';
+import { isGiven, isTemporalGiven, keepSegmentsSeconds, readConfig } from '../config.js';
 import { createLogger } from '../log.js';
 import { messageOf } from '../messageOf.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { keepSegmentsSeconds } from '../retentionSettings.js';
 import { waitForReads } from './health/redisWrites.js';
 import type { Operator } from './operator.js';
 import type { GlobalOptions } from './program.js';
@@ -26,7 +25,7 @@ const redisThereWithinMs = 3000;
 
 export function openSession(options: GlobalOptions): Session {
   const running = once(runningHere);
-  const config = once(() => readConfigBeside(running()?.environment ?? {}));
+  const config = once(() => readConfig(process.env, running()?.environment));
   let connection: Promise<Connection> | undefined;
   let store: Db | undefined;
 

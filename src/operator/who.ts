@@ -1,15 +1,16 @@
 /** The name under which an operator's commands are recorded. */
 import { hostname, userInfo } from 'node:os';
-import { isInContainer, operatorName, sudoLogin } from '../config.js';
 import { Refused } from './refused.js';
 
 const unnamed = 'unnamed';
 
 /** `NAME (login)` if a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
 export function whoOf(as: string | undefined): string {
-  const name = nameOf(as ?? operatorName());
-  if (isInContainer()) return `${name ?? unnamed} (container ${hostname()})`;
-  const login = sudoLogin() ?? ownLogin();
+  // SUDO_USER is the login of the person who called `sudo`. The image sets IN_CONTAINER: its login names no person.
+  const { OPERATOR_NAME, SUDO_USER, IN_CONTAINER } = process.env;
+  const name = nameOf(as ?? (OPERATOR_NAME || undefined));
+  if (IN_CONTAINER === 'true') return `${name ?? unnamed} (container ${hostname()})`;
+  const login = SUDO_USER || ownLogin();
   return name === undefined ? login : `${name} (${login})`;
 }
 

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
+import type { DeliverySettings } from '../config.js';
 import type { DeliveryMetrics } from '../delivery/deps.js';
 import type { Engine } from '../delivery/engine.js';
-import type { DeliverySettings } from '../delivery/settings.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import type { Db } from '../redis/connection/db.js';

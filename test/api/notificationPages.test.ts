@@ -136,7 +136,7 @@ describe('GET /notifications, page by page', () => {
     await client.owe('only-new');
     await take((await owe(['in-flight'])).get('in-flight') as ArrivedEvent);
     for (const state of ['waiting', 'superseded', undefined]) {
-      const given = state === undefined ? {} : { state };
+      const given: Record<string, string> = state === undefined ? {} : { state };
       const since = await page({ ...given, since: between });
       const until = await page({ ...given, until: between });
       for (const { accepted_at } of since.notifications) assert.ok(accepted_at >= between, `${state}`);

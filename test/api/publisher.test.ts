@@ -14,8 +14,8 @@ describe('calls for the publisher’s engineers', () => {
 
   before(async () => {
     harness = await startHarness({
-      FAILING_AFTER: '1',
-      PROBE_SCHEDULE_SECONDS: '600',
+      failingAfter: 1,
+      probeScheduleMs: [600_000],
       RETRY_SCHEDULE_SECONDS: '600',
     });
     await harness.startWorker();

@@ -21,8 +21,8 @@ describe('redelivery, recovery and explanations', () => {
   before(async () => {
     h = await startHarness({
       RETRY_SCHEDULE_SECONDS: '0.1,0.1,0.1,600',
-      RETRY_WINDOW_SECONDS: '300',
-      FAILING_AFTER: '100',
+      retryWindowMs: 300_000,
+      failingAfter: 100,
     });
     await h.startWorker();
     api = await startApi({ prefix: h.db.prefix, env: { TASK_QUEUE: h.taskQueue } });

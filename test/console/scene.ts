@@ -21,13 +21,12 @@ export interface Scene {
   close(): Promise<void>;
 }
 
-export async function startScene(scopes?: string[], env: Record<string, string> = {}): Promise<Scene> {
+export async function startScene(scopes?: string[]): Promise<Scene> {
   const [harness, receiver] = await Promise.all([
     startHarness({
-      FAILING_AFTER: '3',
-      PROBE_SCHEDULE_SECONDS: '600',
+      failingAfter: 3,
+      probeScheduleMs: [600_000],
       RETRY_SCHEDULE_SECONDS: '600',
-      ...env,
     }),
     startReceiver(),
   ]);

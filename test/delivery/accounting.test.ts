@@ -31,18 +31,18 @@ describe(`${events} random events with faults: every accepted event is accounted
   let terminated = 0;
 
   before(async () => {
-    const env = {
+    const settings = {
       RETRY_SCHEDULE_SECONDS: '0.2,0.3,0.5',
-      PROBE_SCHEDULE_SECONDS: '0.2,0.3',
+      probeScheduleMs: [200, 300],
       ATTEMPT_TIMEOUT_SECONDS: '1',
     };
-    h = await startHarness(env);
+    h = await startHarness(settings);
     for (let i = 0; i < clientCount; i++) {
       const receiver = await startReceiver();
       clients.push({ clientToken: await h.newClient(receiver.url), receiver });
     }
     await h.startWorker();
-    other = await startHarness({ ...env, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
+    other = await startHarness({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
     await other.startWorker();
   });
   after(async () => {

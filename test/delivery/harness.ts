@@ -8,6 +8,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { type Delivering, type DeliveryOptions, type Role, startDelivering } from '../../src/compose.js';
 import { readConfig } from '../../src/config.js';
+import { type Constants, constants } from '../../src/constants.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
@@ -135,16 +136,20 @@ export interface Given {
 
 type Metrics = DeliveryOptions['metrics'];
 
+/** Settings of the environment, and values in the place of `constants`. */
+export type Settings = { [name: Uppercase<string>]: string } & Partial<Constants>;
+
 let count = 0;
 
 /** @param role `all`: as one process; `worker`: events are claimed by one process and delivered by another */
 export async function startHarness(
-  env: Record<string, string> = {},
+  settings: Settings = {},
   role: Exclude<Role, 'api'> = 'all',
   given: Given = {},
 ): Promise<Harness> {
   const prefix = uniquePrefix();
-  const config = readConfig({
+  const replaced = Object.entries(settings).filter(([name]) => name in constants);
+  const fromEnvironment = readConfig({
     REDIS_URL: servers().redisUrl,
     TEMPORAL_ADDRESS: servers().temporalAddress,
     KEY_PREFIX: prefix,
@@ -152,8 +157,9 @@ export async function startHarness(
     ALLOW_HTTP_TARGETS: 'true',
     ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
     LOG_LEVEL: 'warn',
-    ...env,
+    ...(settings as Record<string, string>),
   });
+  const config = { ...fromEnvironment, ...Object.fromEntries(replaced) };
   const log = given.log ?? createLogger(process.env.TEST_LOG ?? 'silent', 'test');
   let offsetMs = 0;
   const db = openDb({
@@ -172,7 +178,7 @@ export async function startHarness(
   const real = createSender({
     policy: { allowHttp: true, allowedCidrs: ['127.0.0.0/8'], ownPorts: [] },
     timeoutMs: config.ATTEMPT_TIMEOUT_SECONDS * 1000,
-    connectionsPerOrigin: config.CONNECTIONS_PER_ORIGIN,
+    connectionsPerOrigin: config.connectionsPerOrigin,
   });
   const sender = given.sender?.(real) ?? real;
   const metrics: Metrics = {

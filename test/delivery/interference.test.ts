@@ -13,7 +13,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
   let receiver: Receiver;
 
   beforeEach(async () => {
-    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '20,20,20', PROBE_SCHEDULE_SECONDS: '0.3,0.5' });
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '20,20,20', probeScheduleMs: [300, 500] });
     await h.startWorker();
     receiver = await startReceiver();
   });

@@ -5,7 +5,7 @@ describe('An attempt that has waited for a connection', () => {
   let h: Harness;
   let receiver: Receiver;
   before(async () => {
-    h = await startHarness({ CONNECTIONS_PER_ORIGIN: '1' });
+    h = await startHarness({ connectionsPerOrigin: 1 });
     receiver = await startReceiver();
   });
   after(async () => {

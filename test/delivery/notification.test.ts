@@ -13,7 +13,7 @@ describe('3. The notification', () => {
   before(async () => {
     h = await startHarness({
       RETRY_SCHEDULE_SECONDS: '0.2,0.3,0.4,1',
-      PROBE_SCHEDULE_SECONDS: '0.3,0.5',
+      probeScheduleMs: [300, 500],
       ATTEMPT_TIMEOUT_SECONDS: '1',
     });
     await h.startWorker();

@@ -4,15 +4,23 @@ import { CancelledFailure } from '@temporalio/common';
 import { cancelNotification } from '../../src/redis/notifications/notifications.js';
 import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
-import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
+import {
+  type Harness,
+  type Receiver,
+  type Settings,
+  startGate,
+  startHarness,
+  startReceiver,
+  until,
+} from './harness.js';
 
 describe('The Temporal UI', () => {
   let h: Harness;
   let receiver: Receiver;
   let client: string;
 
-  async function begin(env: Record<string, string>): Promise<void> {
-    h = await startHarness(env);
+  async function begin(settings: Settings): Promise<void> {
+    h = await startHarness(settings);
     await h.startWorker();
     receiver = await startReceiver();
     client = await h.newClient(receiver.url);
@@ -96,7 +104,7 @@ describe('The Temporal UI', () => {
     await begin({
       WORKFLOWS_PER_SECOND: '0.5',
       RETRY_SCHEDULE_SECONDS: '0.1,0.1,0.1,60',
-      FAILING_AFTER: '1000',
+      failingAfter: 1000,
     });
     const failing = ['vid-7', 'vid-150', 'vid-299'];
     receiver.answer = ({ body }) =>
@@ -145,7 +153,7 @@ describe('The Temporal UI', () => {
   });
 
   it('shows the last error for a catch-up of a failing receiver', async () => {
-    await begin({ FAILING_AFTER: '1', PROBE_SCHEDULE_SECONDS: '600' });
+    await begin({ failingAfter: 1, probeScheduleMs: [600_000] });
     receiver.answer = () => 500;
     await h.publish({ client, asset: 'a' });
     const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));

@@ -27,9 +27,9 @@ describe('each change of a registration’s state is logged, counted, audited an
   const changes: string[] = [];
 
   before(async () => {
-    const env = { FAILING_AFTER: '2', RETRY_SCHEDULE_SECONDS: '0.05', PROBE_SCHEDULE_SECONDS: '0.1' };
+    const settings = { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.05', probeScheduleMs: [100] };
     const metrics = { entered: (state: string) => counted.push(state) };
-    h = await startHarness(env, 'all', { log: recorder(), metrics });
+    h = await startHarness(settings, 'all', { log: recorder(), metrics });
     await h.startWorker();
     api = await startApi({ prefix: h.db.prefix, env: { TASK_QUEUE: h.taskQueue }, log: recorder() });
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });

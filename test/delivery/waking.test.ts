@@ -11,7 +11,7 @@ describe('Catch-up is woken once for a client to which nothing may be sent', () 
   let signals: string[];
 
   before(async () => {
-    h = await startHarness({ PROBE_SCHEDULE_SECONDS: '600', FAILING_AFTER: '1' });
+    h = await startHarness({ probeScheduleMs: [600_000], failingAfter: 1 });
     await h.startWorker();
     const workflows = h.temporal.workflow;
     const real = workflows.signalWithStart.bind(workflows);
@@ -75,7 +75,7 @@ describe('Failures of our own', () => {
   const causes: string[] = [];
 
   before(async () => {
-    h = await startHarness({ FAILING_AFTER: '2' }, 'all', {
+    h = await startHarness({ failingAfter: 2 }, 'all', {
       metrics: { ownFailure: (cause) => causes.push(cause) },
       sender: senderWithPlaces(async (real, ...asked) => {
         const place = await real.place(...asked);

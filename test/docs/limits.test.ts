@@ -40,8 +40,8 @@ describe('docs/reference/limits.md', () => {
   ]);
 
   holds('Notifications sent', [
-    ['connections to one origin', [config.CONNECTIONS_PER_ORIGIN]],
-    ['connections to all origins', [config.MAX_SOCKETS]],
+    ['connections to one origin', [config.connectionsPerOrigin]],
+    ['connections to all origins', [config.maxSockets]],
     ['an idle connection', [`${constant('keepAliveMs') / 1000} s`]],
     ['one attempt', [config.ATTEMPT_TIMEOUT_SECONDS]],
     ['bytes read of an answer', [kib(constant('maxHeaderBytes')), kib(constant('maxBodyBytes'))]],

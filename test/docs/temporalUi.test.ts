@@ -15,7 +15,7 @@ describe('docs/reference/temporal-ui.md', () => {
   let receiver: Receiver;
   let client: string;
   before(async () => {
-    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '1,1,1,3600', FAILING_AFTER: '100' });
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '1,1,1,3600', failingAfter: 100 });
     await h.startWorker();
     receiver = await startReceiver();
     receiver.answer = () => 503;

@@ -19,8 +19,7 @@ describe('the service on a Redis Cluster', function () {
   it('starts with one of its nodes in REDIS_URL, serves, and ends on its own', async () => {
     const [node] = cluster.nodes;
     const service = await startService({
-      REDIS_URL: `redis://127.0.0.1:${node?.server.port}`,
-      REDIS_CLUSTER: 'true',
+      REDIS_URL: `redis+cluster://127.0.0.1:${node?.server.port}`,
     });
     const db = openDb({ url: cluster.url, prefix: service.prefix, log: createLogger('silent', 'test') });
     await waitForRedis(db, 10_000);

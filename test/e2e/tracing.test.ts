@@ -142,14 +142,6 @@ describe('Tracing', function () {
     assert.deepEqual(attempt.links, [{ traceId: accept.traceId, spanId: accept.spanId }]);
   });
 
-  it('sends the attempt’s own span to the receiver if that is turned on', async () => {
-    const service = await start({ TRACEPARENT_TO_RECEIVERS: 'true' });
-    const site = await setUp(service);
-    await site.publish(['a']);
-    const { traceId, spanId } = await span('POST');
-    assert.equal(receiver.received[0]?.headers.traceparent, `00-${traceId}-${spanId}-01`);
-  });
-
   it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {
     const service = await start();
     const site = await setUp(service);

@@ -65,6 +65,9 @@ export interface SystemOptions {
   builds?: Partial<Record<Part, string>>;
 }
 
+/** A process with it probes failing endpoints sooner. */
+const probeSoon = join(projectDir, 'test/faults/probeSoon.mjs');
+
 /** The longest a killed worker's attempt keeps its asset is this and 5 s. */
 const attemptTimeoutSeconds = 2;
 
@@ -115,7 +118,6 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
     OWN_PORTS: [ports.redis, ports.temporal, ports.api, ports.api2, ...Object.values(adminPorts)].join(','),
     ACCESS_TOKEN_TTL_SECONDS: '86400',
     RETRY_SCHEDULE_SECONDS: '0.5,1,2,4',
-    PROBE_SCHEDULE_SECONDS: '0.5,1,2',
     // The registrar's clients are all of one account.
     ACCOUNT_RATE_PER_SECOND: '10000',
     ATTEMPT_TIMEOUT_SECONDS: String(attemptTimeoutSeconds),
@@ -137,6 +139,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       command: process.execPath,
       args: [
         ...nodeFlags,
+        ...['--import', probeSoon],
         join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'),
         options.together ? 'all' : role,
       ],

@@ -165,7 +165,7 @@ try {
 async function record(name: string, play: Shape): Promise<void> {
   const h = await startHarness({
     RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5',
-    PROBE_SCHEDULE_SECONDS: '0.3',
+    probeScheduleMs: [300],
     ATTEMPT_TIMEOUT_SECONDS: '3',
   });
   const receiver = await startReceiver();

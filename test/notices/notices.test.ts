@@ -23,7 +23,7 @@ describe('Notices', () => {
 
       before(async () => {
         h = await startHarness(
-          { FAILING_AFTER: '2', RETRY_SCHEDULE_SECONDS: '0.1', PROBE_SCHEDULE_SECONDS: '0.2' },
+          { failingAfter: 2, RETRY_SCHEDULE_SECONDS: '0.1', probeScheduleMs: [200] },
           role,
         );
         await h.startWorker();
@@ -70,9 +70,9 @@ describe('Notices', () => {
 
     before(async () => {
       h = await startHarness({
-        FAILING_AFTER: '2',
+        failingAfter: 2,
         RETRY_SCHEDULE_SECONDS: '0.1',
-        PROBE_SCHEDULE_SECONDS: '0.2',
+        probeScheduleMs: [200],
       });
       await h.startWorker();
       scene = await startScene(h);

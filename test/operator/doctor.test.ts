@@ -193,8 +193,7 @@ describe('operator doctor', () => {
     it('is checked as a whole, and each primary on its own', async () => {
       const ports = cluster.nodes.map(({ server }) => server.port);
       const env = {
-        REDIS_URL: ports.map((port) => `redis://127.0.0.1:${port}`).join(),
-        REDIS_CLUSTER: 'true',
+        REDIS_URL: `redis+cluster://${ports.map((port) => `127.0.0.1:${port}`).join()}`,
       };
       const { finding } = await examine(env);
       assert.match(finding('redis')?.found ?? '', /^It answers in/);
@@ -213,7 +212,7 @@ describe('operator doctor', () => {
         covering.finding('redis cluster settings')?.do ?? covering.ran.stdout,
         /full-coverage to no/,
       );
-      const one = { ...env, REDIS_URL: `redis://u:hidden@127.0.0.1:1,127.0.0.1:2` };
+      const one = { ...env, REDIS_URL: 'redis+cluster://u:hidden@127.0.0.1:1,127.0.0.1:2' };
       const away = await examine(one);
       assert.match(away.finding('redis')?.found ?? '', /does not answer at .*127\.0\.0\.1:1/);
       assert.equal((away.ran.stdout + away.ran.stderr).includes('hidden'), false);

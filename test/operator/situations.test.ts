@@ -19,8 +19,6 @@ import { type Cli, openCli } from './cli.js';
 
 const settings = {
   DRAIN_PER_SECOND: '20',
-  PROBE_SCHEDULE_SECONDS: '0.5',
-  FAILING_AFTER: '5',
   MAX_IN_FLIGHT: '16',
 };
 const tenMinutesMs = 600_000;
@@ -31,7 +29,7 @@ describe('operator status: us or them', () => {
   let receiver: Receiver;
 
   before(async () => {
-    h = await startHarness(settings);
+    h = await startHarness({ ...settings, probeScheduleMs: [500] });
     await h.startWorker();
     await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     cli = await openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { readConfig } from '../../src/config.js';
+import { deliveryOf, readConfig } from '../../src/config.js';
 import { ClaimQueue } from '../../src/delivery/claimQueue.js';
-import { deliveryOf } from '../../src/delivery/settings.js';
 import { createLogger } from '../../src/log.js';
 import { announceClaims, forgetOwedClient } from '../../src/redis/owed/owedClients.js';
 import { isIndexed } from '../../src/redis/owed/owedIndex.js';

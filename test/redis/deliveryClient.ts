@@ -2,8 +2,7 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
-import { readConfig } from '../../src/config.js';
-import { deliveryOf } from '../../src/delivery/settings.js';
+import { deliveryOf, readConfig } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { createActivities } from '../../activities/index.js';
-import { readConfig } from '../../src/config.js';
+import { deliveryOf, readConfig } from '../../src/config.js';
 import type { Outcome, Waiting } from '../../src/delivery/outcome.js';
-import { deliveryOf } from '../../src/delivery/settings.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';

@@ -1,10 +1,10 @@
 /** Checks of Redis: its settings and its state. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../../config.js';
+import { keepSegmentsSeconds } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
 import { expiresFields, layoutVersion } from '../../redis/connection/layout.js';
 import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
-import { keepSegmentsSeconds } from '../../retentionSettings.js';
 import { answerTimeOf, slowRedisMs } from '../health/ownHealth.js';
 import { span } from '../terminal/moment.js';
 import { clockFinding, readRedisClock } from './clocks.js';

@@ -17,7 +17,7 @@ export function checkSettings(read: () => Config): Finding[] {
     ok('settings', 'Every setting can be read.'),
     ofSecretsKey(config),
     ofTargets(config),
-    ofLease(config),
+    ofRetention(config),
   ];
 }
 
@@ -44,14 +44,14 @@ function ofTargets({ ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }: Config): Findin
   );
 }
 
-function ofLease({ RETRY_WINDOW_SECONDS, OWED_RETENTION_DAYS }: Config): Finding {
+function ofRetention({ retryWindowMs, OWED_RETENTION_DAYS }: Config): Finding {
   const check = 'settings retention';
-  if (OWED_RETENTION_DAYS * 86_400 >= RETRY_WINDOW_SECONDS) {
-    return ok(check, `Assets are owed for ${OWED_RETENTION_DAYS} days.`);
-  }
+  const found = `Assets are owed for ${OWED_RETENTION_DAYS} days.`;
+  const fewest = retryWindowMs / 86_400_000;
+  if (OWED_RETENTION_DAYS >= fewest) return ok(check, found);
   return warn(
     check,
-    `Assets are owed for ${OWED_RETENTION_DAYS} days, but tried for ${RETRY_WINDOW_SECONDS} s, which is longer.`,
-    'Raise OWED_RETENTION_DAYS, or lower RETRY_WINDOW_SECONDS.',
+    found,
+    `Raise OWED_RETENTION_DAYS to at least ${fewest}: notifications are tried for that long.`,
   );
 }

@@ -1,6 +1,6 @@
 /** The situation of each client. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { deliveryOf } from '../../delivery/settings.js';
+import { deliveryOf } from '../../config.js';
 import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../../redis/connection/db.js';
 import { unlessBroken } from '../../redis/connection/unlessBroken.js';

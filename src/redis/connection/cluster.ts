@@ -5,7 +5,7 @@
  */
 import { Cluster, type Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
-import type { RedisAddress } from '../../redisSettings.js';
+import type { RedisAddress } from '../../redisAddress.js';
 import { coalesceWrites } from './coalesceWrites.js';
 import { type ConnectionSettings, retryStrategy } from './connectionSettings.js';
 import type { Nodes } from './nodes.js';

@@ -6,7 +6,7 @@
  */
 import { Redis } from 'ioredis';
 import type { Logger } from '../../log.js';
-import { type RedisAddress, readRedisAddress } from '../../redisSettings.js';
+import { type RedisAddress, readRedisAddress } from '../../redisAddress.js';
 import { openCluster } from './cluster.js';
 import { coalesceWrites } from './coalesceWrites.js';
 import { type ConnectionSettings, connectionSettings, retryStrategy } from './connectionSettings.js';
@@ -28,7 +28,7 @@ export interface Db {
 }
 
 export interface DbOptions {
-  /** redisSettings.ts */
+  /** redisAddress.ts */
   url: string;
   prefix: string;
   log: Logger;

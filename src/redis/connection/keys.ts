@@ -1,4 +1,4 @@
-import { recordKeptDays } from '../../retentionSettings.js';
+import { recordKeptDays } from '../../constants.js';
 
 /**
  * Every Redis key, in one place. All keys of a client carry the hash tag `{client token}`: a script touches

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { environmentSchema, readConfig } from '../../../src/config.js';
-import { deliveryOf } from '../../../src/delivery/settings.js';
+import { deliveryOf, readConfig } from '../../../src/config.js';
 import { isBuilt } from './isBuilt.mjs';
 import { environmentOf, ofKind, podsOf, rendered } from './rendered.js';
-import { chartDir, helm, kubeconform, kubernetesVersions } from './tools.js';
+import { chartDir, helm, isKnown, kubeconform, kubernetesVersions } from './tools.js';
 
 const examples = readdirSync(join(chartDir, 'examples')).map((file) => join(chartDir, 'examples', file));
 const everyShape = [[], ...examples.map((file) => ['-f', file])];
@@ -56,7 +55,7 @@ describe('the Helm chart', function () {
     for (const args of everyShape) {
       for (const [role, { containers }] of podsOf(await rendered(...args))) {
         const environment = environmentOf(containers[0], secrets);
-        const unknown = Object.keys(environment).filter((name) => !(name in environmentSchema.shape));
+        const unknown = Object.keys(environment).filter((name) => !isKnown(name));
         assert.deepEqual(unknown, [], `${role} ${args}`);
         const config = readConfig(withFiles(environment));
         const ports = containers[0].ports.map(({ containerPort }) => containerPort);

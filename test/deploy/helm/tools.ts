@@ -8,13 +8,17 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../../local/cached.js';
-
+import { environmentSchema } from '../../../src/config.js';
 import { projectDir } from '../../../src/operator/running/projectDir.js';
 import { goTools } from '../../goTools.js';
 
 const run = promisify(execFile);
 const cache = join(projectDir, '.cache');
 const here = join(projectDir, 'test/deploy/helm');
+
+/** A setting of the service, or a variable that Temporal's or OpenTelemetry's library reads. */
+export const isKnown = (name: string): boolean =>
+  name in environmentSchema.shape || /^(TEMPORAL_(API_KEY|TLS|GRPC_META)|OTEL_)/.test(name);
 
 export const chartDir = join(projectDir, 'deploy/helm/asset-update');
 /** The oldest that `Chart.yaml` allows, and the newest of the schemas. */

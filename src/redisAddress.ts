@@ -26,39 +26,14 @@ export type RedisAddress =
 
 const forms = {
   scheme: 'must start with redis:// or rediss://',
-  cluster: 'must be redis://host:port of one or several nodes of the cluster, separated by commas',
+  cluster: 'must be redis+cluster://host:port of one or several nodes of the cluster, separated by commas',
   clusterDb: 'must name no database: a cluster has only 0',
   sentinel: 'must be redis+sentinel://host:port,host:port/master-name[/db]',
-  several: 'names several nodes: set REDIS_CLUSTER=true, or begin with redis+sentinel://',
-  both: 'names Sentinels: leave REDIS_CLUSTER out',
+  several: 'names several nodes: begin with redis+cluster:// or redis+sentinel://',
 };
 
-interface RedisSettings {
-  REDIS_URL: string;
-  REDIS_CLUSTER: boolean;
-  KEY_PREFIX: string;
-}
-
-/** Returns what is wrong with the settings of Redis, without their values. */
-export function wrongRedis(given: RedisSettings): string[] {
-  try {
-    const { kind } = readRedisAddress(redisUrlOf(given));
-    if (kind !== 'cluster' || !/[{}]/.test(given.KEY_PREFIX)) return [];
-    return ['KEY_PREFIX: must have no braces: in a cluster they would put every key on one node'];
-  } catch (err) {
-    return [`REDIS_URL: ${err instanceof Error ? err.message : 'unreadable'}`];
-  }
-}
-
-/** Returns the URL for `readRedisAddress`: that of a cluster's nodes begins with `redis+cluster://`. @throws RangeError */
-export function redisUrlOf({ REDIS_URL: url, REDIS_CLUSTER }: RedisSettings): string {
-  if (!REDIS_CLUSTER) return url;
-  if (/^rediss?\+sentinel:/.test(url)) throw new RangeError(forms.both);
-  return url.replace(/^(rediss?):/, '$1+cluster:');
-}
-
 /**
- * Reads an address. In a cluster's, only the first node needs a scheme and credentials: they apply to all nodes. Sentinels have
+ * Reads an address. In a cluster's, credentials stand once, before the first node. Sentinels have
  * their own credentials, `?sentinel_username=...&sentinel_password=...`; those before the hosts are the primary's.
  * @throws RangeError saying what is wrong, without the address: it may hold a password
  */
@@ -75,7 +50,7 @@ export function readRedisAddress(url: string): RedisAddress {
 function clusterAddress(url: string): RedisAddress {
   const [, scheme, credentials, rest = ''] = /^(rediss?)\+cluster:\/\/(?:([^@/]*)@)?(.*)$/.exec(url) ?? [];
   const nodes = rest.split(',').map((part) => {
-    const [, host = '', path = ''] = /^(?:rediss?:\/\/)?(?:[^@/]*@)?([^/]*)(.*)$/.exec(part.trim()) ?? [];
+    const [, host = '', path = ''] = /^([^/]*)(.*)$/.exec(part.trim()) ?? [];
     if (!/^(\/0?)?$/.test(path)) throw new RangeError(forms.clusterDb);
     return nodeOf(host, 6379, forms.cluster);
   });

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { readConfig } from '../src/config.js';
-import { readRedisAddress } from '../src/redisSettings.js';
+import { readRedisAddress } from '../src/redisAddress.js';
 
-const clusterOf = (REDIS_URL: string) =>
-  readRedisAddress(readConfig({ REDIS_URL, REDIS_CLUSTER: 'true' }).REDIS_URL);
+const clusterOf = (REDIS_URL: string) => readRedisAddress(readConfig({ REDIS_URL }).REDIS_URL);
 
 describe('REDIS_URL', () => {
   it('names one Redis, as ioredis reads it', () => {
@@ -12,17 +11,17 @@ describe('REDIS_URL', () => {
     }
   });
 
-  it('names one or several nodes of a cluster with REDIS_CLUSTER', () => {
+  it('names one or several nodes of a cluster', () => {
     const one = { kind: 'cluster', nodes: [{ host: 'a', port: 6379 }], tls: false };
-    assert.deepEqual(clusterOf('redis://a'), one);
-    assert.deepEqual(clusterOf('redis://a:6379/0'), one);
+    assert.deepEqual(clusterOf('redis+cluster://a'), one);
+    assert.deepEqual(clusterOf('redis+cluster://a:6379/0'), one);
     const nodes = [
       { host: 'a', port: 7001 },
       { host: 'b.example', port: 6379 },
       { host: '::1', port: 7003 },
     ];
-    assert.deepEqual(clusterOf('redis://a:7001,b.example,[::1]:7003'), { ...one, nodes });
-    assert.deepEqual(clusterOf('rediss://user:p%40ss@a:7001, rediss://user:p%40ss@b.example,[::1]:7003'), {
+    assert.deepEqual(clusterOf('redis+cluster://a:7001,b.example,[::1]:7003'), { ...one, nodes });
+    assert.deepEqual(clusterOf('rediss+cluster://user:p%40ss@a:7001, b.example,[::1]:7003'), {
       ...{ kind: 'cluster', nodes, tls: true },
       ...{ username: 'user', password: 'p@ss' },
     });
@@ -47,12 +46,11 @@ describe('REDIS_URL', () => {
 
   it('is refused with a reason if it is not valid, and never shown', () => {
     for (const [env, reason] of [
-      [{ REDIS_URL: 'redis://:secret@a:1,b:2' }, /REDIS_URL: .*REDIS_CLUSTER=true/],
-      [{ REDIS_URL: 'redis://:secret@a:1/3', REDIS_CLUSTER: 'true' }, /REDIS_URL: .*database/],
-      [{ REDIS_URL: 'redis://:secret@a:1,,b', REDIS_CLUSTER: 'true' }, /REDIS_URL: .*nodes/],
-      [{ REDIS_URL: 'redis+sentinel://:secret@a:1', REDIS_CLUSTER: '' }, /REDIS_URL: .*master-name/],
-      [{ REDIS_URL: 'redis+sentinel://:secret@a/p', REDIS_CLUSTER: 'true' }, /REDIS_URL: .*REDIS_CLUSTER/],
-      [{ REDIS_URL: 'redis://:secret@a', REDIS_CLUSTER: 'true', KEY_PREFIX: '{a}' }, /KEY_PREFIX: .*braces/],
+      [{ REDIS_URL: 'redis://:secret@a:1,b:2' }, /REDIS_URL: .*redis\+cluster:/],
+      [{ REDIS_URL: 'redis+cluster://:secret@a:1/3' }, /REDIS_URL: .*database/],
+      [{ REDIS_URL: 'redis+cluster://:secret@a:1,,b' }, /REDIS_URL: .*nodes/],
+      [{ REDIS_URL: 'redis+sentinel://:secret@a:1' }, /REDIS_URL: .*master-name/],
+      [{ REDIS_URL: 'redis+cluster://:secret@a', KEY_PREFIX: '{a}' }, /KEY_PREFIX: .*braces/],
       [{ REDIS_URL: 'http://:secret@a' }, /REDIS_URL: must start with redis:/],
     ] as const) {
       assert.throws(

@@ -1,0 +1,28 @@
+/**
+ * Times and bounds that are the same in every installation. `readConfig` adds `constants` to the settings; a test replaces
+ * one in the settings that it hands in.
+ */
+
+const secondMs = 1000;
+const minuteMs = 60 * secondMs;
+const dayMs = 24 * 60 * minuteMs;
+
+export const constants = {
+  /** Fewer failures in a row are what a receiver's own deployment costs; more would keep a dead one busy. */
+  failingAfter: 5,
+  /** Soon enough that a receiver that restarts waits seconds, and for one that is down long one request in 5 minutes. */
+  probeScheduleMs: [10 * secondMs, 30 * secondMs, minuteMs, 2 * minuteMs, 5 * minuteMs],
+  /** A receiver that refuses one notification for longer than a weekend and three working days will not accept it. */
+  retryWindowMs: 5 * dayMs,
+  /** As long as the retries of one notification: a weekend must not suspend an endpoint. */
+  suspendAfterMs: 5 * dayMs,
+  /** Several thousand requests a second to a receiver that answers in 100 ms (docs/capacity.md). */
+  connectionsPerOrigin: 512,
+  /** With 16,000 connections of callers it stays within 20,000 open files, with the stores' connections (docs/reference/limits.md). */
+  maxSockets: 4096,
+};
+
+export type Constants = typeof constants;
+
+/** How long the record of an ended notification is kept: two weeks in which a publisher may look for it. */
+export const recordKeptDays = 14;
