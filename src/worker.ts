@@ -4,7 +4,7 @@ import type { Config } from './config.js';
 import type { Logger } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
 import { sdkTelemetry } from './temporal/sdkMetrics.js';
-import { upkeepQueueOf } from './temporal/upkeepQueue.js';
+import { upkeepQueueOf } from './temporal/workflowIds.js';
 import type { ActivityDeps } from './upkeep/deps.js';
 
 /**

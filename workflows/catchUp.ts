@@ -11,7 +11,7 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import { notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
-import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
+import { upkeepQueueOf } from '../src/temporal/workflowIds.js';
 import type { DrainResult } from '../src/upkeep/drain.js';
 
 export const wakeSignal = defineSignal('wake');

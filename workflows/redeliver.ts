@@ -8,7 +8,7 @@ import {
 import type { Activities } from '../activities/index.js';
 import { shortRetries } from '../src/delivery/outcome.js';
 import { httpStatusKey, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
-import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
+import { upkeepQueueOf } from '../src/temporal/workflowIds.js';
 
 export interface RedeliverInput {
   clientToken: string;

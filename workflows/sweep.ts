@@ -1,6 +1,6 @@
 import { proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { upkeepQueueOf } from '../src/temporal/upkeepQueue.js';
+import { upkeepQueueOf } from '../src/temporal/workflowIds.js';
 
 /** Starts catch-up for clients that are owed something overdue. A schedule runs it every minute. */
 export async function sweep(): Promise<void> {

@@ -4,6 +4,7 @@ import { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { type CallObserver, observeCalls } from './observeCalls.js';
+import { isTemporalUnavailable } from './unavailable.js';
 
 /**
  * Connects a worker; a client over this connection may start workflows eagerly. Waits until the server answers. Calls are
@@ -53,4 +54,25 @@ export function clientOf(
 ): Client {
   const interceptors = observe === undefined ? {} : { workflow: [observeCalls(observe)] };
   return new Client({ connection, namespace: config.TEMPORAL_NAMESPACE, interceptors });
+}
+
+/** Asks the server for its version, for at most `withinMs`. @throws if it does not answer */
+export function askServer(connection: Connection | NativeConnection, withinMs: number): Promise<unknown> {
+  return connection.withDeadline(Date.now() + withinMs, () => connection.workflowService.getSystemInfo({}));
+}
+
+/**
+ * Repeats a call at the start of a process while Temporal is unavailable or not ready: its frontend answers some seconds before
+ * its history service. @throws any other failure of the call
+ */
+export async function untilAvailable(call: () => Promise<void>, log: Logger): Promise<void> {
+  for (let told = false; ; told = true) {
+    try {
+      return await call();
+    } catch (err) {
+      if (!isTemporalUnavailable(err)) throw err;
+      if (!told) log.warn({ err }, 'waiting for Temporal');
+      await sleep(250);
+    }
+  }
 }

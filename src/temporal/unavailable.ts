@@ -1,7 +1,6 @@
 /** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, aborted, internal, unavailable. */
 const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
 
-const notFound = 5;
 const resourceExhausted = 8;
 
 /** Returns whether a call failed because Temporal is unavailable or busy. */
@@ -15,13 +14,8 @@ export function isOverLimit(err: unknown): boolean {
   return grpcCodeOf(err) === resourceExhausted;
 }
 
-/** Returns whether Temporal does not have the object of a call. */
-export function isNotFound(err: unknown): boolean {
-  return grpcCodeOf(err) === notFound;
-}
-
 /** Returns the gRPC code of an error or of its cause. */
-export function grpcCodeOf(err: unknown): number | undefined {
+function grpcCodeOf(err: unknown): number | undefined {
   for (let e = err; e instanceof Error; e = e.cause) {
     const { code } = e as Error & { code?: unknown };
     if (typeof code === 'number') return code;

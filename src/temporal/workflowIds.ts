@@ -22,12 +22,10 @@ export function workflowIds(taskQueue: string): WorkflowIds {
   };
 }
 
-/** Reads the notification's id from a workflow's id; undefined for a group. */
-export function notificationOf(
-  workflowId: string,
-): { clientToken: string; notificationId: string } | undefined {
-  const [, clientToken, notificationId] = /(?:^|\/)enrichment\/([^/]+)\/(msg_[^/]+)$/.exec(workflowId) ?? [];
-  return clientToken === undefined || notificationId === undefined
-    ? undefined
-    : { clientToken, notificationId };
+/**
+ * Returns the task queue of activities that must not wait behind `awaitDelivery`, which may hold its slot as long as an
+ * attempt takes: the sweep, catch-up, redeliveries. The same processes serve it, with separate slots.
+ */
+export function upkeepQueueOf(taskQueue: string): string {
+  return `${taskQueue}-upkeep`;
 }

@@ -4,7 +4,7 @@ import { Connection } from '@temporalio/client';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
 import { createMetrics } from '../../src/metrics.js';
-import { askServer } from '../../src/temporal/askServer.js';
+import { askServer } from '../../src/temporal/connection.js';
 import { until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';

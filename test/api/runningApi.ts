@@ -14,7 +14,7 @@ import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { askServer } from '../../src/temporal/askServer.js';
+import { askServer } from '../../src/temporal/connection.js';
 import { redisPatience, servers, uniquePrefix } from '../servers.js';
 import { watchAnswers } from './reference/watchAnswers.js';
 

@@ -1,7 +1,6 @@
-import type { Client } from '@temporalio/client';
+import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
 import type { EnrichmentInput } from '../../src/delivery/outbox/workflowStarts.js';
-import { isNotFound } from '../../src/temporal/unavailable.js';
 
 /** A run of the workflow `enrichment`, as Temporal lists it. */
 export interface EnrichmentRun {
@@ -49,7 +48,7 @@ export async function eventsOf(
     );
     return events;
   } catch (err) {
-    if (isNotFound(err)) return undefined;
+    if (isGrpcServiceError(err) && err.code === 5) return undefined;
     throw err;
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { upkeepQueueOf } from '../../src/temporal/upkeepQueue.js';
+import { upkeepQueueOf } from '../../src/temporal/workflowIds.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 
 describe('Workers with TEMPORAL_WORKER_BUILD_ID', () => {

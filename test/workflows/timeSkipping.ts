@@ -3,7 +3,7 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import type { Activities } from '../../activities/index.js';
 import { workflowBundlePath } from '../../src/temporal/bundle.js';
-import { upkeepQueueOf } from '../../src/temporal/upkeepQueue.js';
+import { upkeepQueueOf } from '../../src/temporal/workflowIds.js';
 import { startTimeSkippingServer, uniquePrefix } from '../servers.js';
 
 type Fake = { [Name in keyof Activities]?: (...args: never[]) => Promise<unknown> };
