@@ -1,12 +1,10 @@
 import type { Client } from '@temporalio/client';
-import type { Config } from './config.js';
-import { deliveryOf } from './config.js';
-import { Accepting } from './delivery/accept.js';
-import { ClaimQueue } from './delivery/claimQueue.js';
-import type { DeliveryMetrics } from './delivery/deps.js';
-import { Engine } from './delivery/engine.js';
+import { type Config, deliveryOf } from './config.js';
+import { Accepting } from './delivery/claim.js';
+import { Couriers } from './delivery/couriers.js';
 import { Outbox } from './delivery/outbox/outbox.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
+import type { DeliveryMetrics } from './delivery/send.js';
 import type { Logger } from './log.js';
 import { createNotices, type Notices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
@@ -39,7 +37,7 @@ export interface Delivering {
   catchUps: CatchUps;
   notices: Notices;
   /** Undefined without a worker. */
-  engine: Engine | undefined;
+  couriers: Couriers | undefined;
   outbox: Outbox;
   accepting: Accepting;
   /** Undefined without a worker. */
@@ -63,8 +61,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
   const notices = createNotices({ db, durability, catchUps, log, metrics });
-  const engine =
-    role === 'api' ? undefined : new Engine({ ...options, settings, catchUps, notices, history });
+  const couriers =
+    role === 'api' ? undefined : new Couriers({ ...options, settings, catchUps, notices, history });
   // A worker alone accepts no events.
   const processes = role === 'worker' ? undefined : await joinProcesses(db, log);
   const outbox = new Outbox({
@@ -78,19 +76,18 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     metrics,
     tracing: options.tracing,
   });
-  const claims = new ClaimQueue({ db, settings, engine, catchUps, log, metrics });
-  const accepting = new Accepting({ claims, durability, outbox, engine });
+  const accepting = new Accepting({ db, settings, durability, outbox, couriers, catchUps, log, metrics });
   return {
     durability,
     catchUps,
     notices,
-    engine,
+    couriers,
     outbox,
     accepting,
-    activityDeps: engine && {
+    activityDeps: couriers && {
       db,
       durability,
-      engine,
+      couriers,
       settings,
       temporal,
       catchUps,
@@ -105,7 +102,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       await processes?.close();
     },
     async close() {
-      await engine?.close();
+      await couriers?.close();
       await history.close();
       durability.close();
     },

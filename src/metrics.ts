@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { type DeliveryMetrics, ownFailureCauses } from './delivery/deps.js';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
+import { type DeliveryMetrics, ownFailureCauses } from './delivery/send.js';
 import { attemptErrors } from './outgoing/attemptError.js';
 import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
 import { endpointStates } from './redis/records/endpointStates.js';
@@ -35,12 +35,10 @@ export type EventResult = (typeof eventResults)[number];
 const watched = {
   asset_update_claims_under_way: 'Events that wait for Redis to claim them',
   asset_update_outbox_waiting_events: 'Accepted events that wait for their workflow',
-  asset_update_queued_attempts: "Notifications that wait in this process for one of their client's places",
   asset_update_posts_waiting: 'POSTs that wait for a connection or a socket',
   asset_update_retries_under_way: 'Activities of enrichment workflows under way in this process',
   asset_update_upkeep_under_way:
     'Sweeps, probes and drains, redeliveries and late claims under way in this process',
-  asset_update_drains_under_way: 'Drains under way in this process',
   asset_update_posts_in_flight: 'POSTs to receivers under way in this process',
   asset_update_clock_seconds: "This machine's clock at the moment of the scrape",
   asset_update_sweep_schedule_paused:

@@ -68,7 +68,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   const delivering = await startDelivering({
     ...{ role, config, db, temporal, sender, secretBox, log, metrics, tracing },
   });
-  const { accepting, activityDeps, catchUps, durability, engine, notices, outbox } = delivering;
+  const { accepting, activityDeps, catchUps, durability, couriers, notices, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || activityDeps === undefined
@@ -87,11 +87,9 @@ export async function run(role: Role, config: Config): Promise<void> {
   metrics.watch('asset_update_outbox_waiting_events', () => outbox.waiting());
   metrics.watch('asset_update_posts_in_flight', () => sender.inFlight());
   metrics.watch('asset_update_posts_waiting', () => sender.waiting());
-  if (engine !== undefined) metrics.watch('asset_update_queued_attempts', () => engine.queued());
   if (workers !== undefined) {
     metrics.watch('asset_update_retries_under_way', () => workers.inUse().retries);
     metrics.watch('asset_update_upkeep_under_way', () => workers.inUse().upkeep);
-    metrics.watch('asset_update_drains_under_way', () => workers.drains());
     metrics.watch('asset_update_sweep_schedule_paused', () => {
       const paused = schedule.isPaused();
       return paused === undefined ? undefined : Number(paused);
@@ -129,8 +127,8 @@ export async function run(role: Role, config: Config): Promise<void> {
   await api?.close();
   await delivering.endStarts();
   workers?.shutdown();
-  // Activities wait for works in the engine's queues: the workers end once catch-up has these. A failure is thrown below.
-  engine?.close().catch(() => undefined);
+  // Activities wait for attempts under way. A failure is thrown below.
+  couriers?.close().catch(() => undefined);
   try {
     await workers?.ended;
   } finally {

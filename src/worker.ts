@@ -45,13 +45,12 @@ function withoutPayloads(meta: Record<string, unknown> | undefined): Record<stri
 
 /** How many activities one process runs at the same time. */
 export interface Slots {
-  /** Slots for `awaitDelivery`: deliveries that take longer than the first half second. */
+  /** Slots for `awaitDelivery`, each for as long as an attempt may take. */
   retries: number;
-  /** Slots for the sweep, catch-up, redeliveries, late claims. */
+  /** Slots for the sweep and for catch-up, each for seconds. */
   upkeep: number;
 }
 
-/** A drain sleeps most of the time: many failing or slow clients must not use up the slots of others. */
 const defaultSlots: Slots = { retries: 2000, upkeep: 2000 };
 
 export interface Running {
@@ -61,8 +60,6 @@ export interface Running {
   ended: Promise<void>;
   /** Returns the slots in use. */
   inUse(): Slots;
-  /** Drains under way. */
-  drains(): number;
 }
 
 /**
@@ -75,14 +72,11 @@ export async function startWorkers(
   deps: ActivityDeps,
   slots: Slots = defaultSlots,
 ): Promise<Running> {
-  let drains = 0;
   const shared = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,
     ...versionOf(config),
-    activities: createActivities(deps, slots.upkeep, (underWay) => {
-      drains = underWay;
-    }),
+    activities: createActivities(deps),
     // A POST in flight finishes within its lease; the rest is cut off.
     shutdownGraceTime: deps.settings.leaseMs,
     shutdownForceTime: deps.settings.leaseMs + 10_000,
@@ -114,7 +108,6 @@ export async function startWorkers(
       retries: retries.getStatus().numInFlightNonLocalActivities,
       upkeep: upkeep.getStatus().numInFlightNonLocalActivities,
     }),
-    drains: () => drains,
   };
 }
 

@@ -12,7 +12,7 @@ import {
 import type { Activities } from '../activities/index.js';
 import { notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 import { upkeepQueueOf } from '../src/temporal/workflowIds.js';
-import type { DrainResult } from '../src/upkeep/drain.js';
+import type { Drained } from '../src/upkeep/drain.js';
 
 export const wakeSignal = defineSignal('wake');
 
@@ -27,8 +27,7 @@ const longestSleepMs = 3_600_000;
 export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
   const { drain } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
-    // A drain that may send little uses most of this time: a new drain costs Temporal more than a sleeping one.
-    startToCloseTimeout: '6m',
+    startToCloseTimeout: '1m',
     heartbeatTimeout: '15s',
     summary: 'probe, or drain owed assets',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '10s' },
@@ -49,7 +48,7 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
     }
     if (result.owed === 0) {
       if (!woken) return;
-    } else if (!result.more) {
+    } else {
       await condition(() => woken, Math.min(Math.max(result.inMs, 1), longestSleepMs));
     }
     if (workflowInfo().historyLength > 1000 || workflowInfo().continueAsNewSuggested) {
@@ -61,7 +60,7 @@ export async function catchUp({ clientToken }: CatchUpInput): Promise<void> {
 }
 
 /** Makes the memo, which operators can read even while no worker runs. */
-function memoOf(clientToken: string, result: DrainResult) {
+function memoOf(clientToken: string, result: Drained) {
   return {
     what: `Catch-up: what ${clientToken} is owed`,
     owed: result.owed,
@@ -71,15 +70,14 @@ function memoOf(clientToken: string, result: DrainResult) {
   };
 }
 
-function whyOf({ reason, lastError }: DrainResult): string {
+function whyOf({ reason, lastError }: Drained): string {
   return lastError === undefined ? reason : `${reason} (last error: ${lastError})`;
 }
 
-function detailsOf(result: DrainResult): string {
+function detailsOf(result: Drained): string {
   if (result.owed === 0) return 'Nothing is owed any more.';
-  const next = result.more ? 'continuing now' : `planning again in ${Math.ceil(result.inMs / 1000)} s`;
   return (
-    `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${whyOf(result)}; ${next}. ` +
-    `Delivered so far in this pass: ${result.delivered}.`
+    `${result.owed} assets owed since ${new Date(result.oldestAt).toISOString()}: ${whyOf(result)}; ` +
+    `looking again in ${Math.ceil(result.inMs / 1000)} s. Delivered since it had something to send: ${result.delivered}.`
   );
 }

@@ -9,8 +9,7 @@ import {
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
 import type { EnrichmentInput } from '../src/delivery/outbox/workflowStarts.js';
-import { isRetriedShortly, type Outcome, type Waiting } from '../src/delivery/outcome.js';
-import type { Report } from '../src/delivery/report.js';
+import { highest, isSoon, type Outcome, type Report } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';
@@ -23,31 +22,24 @@ const { deliver } = proxyLocalActivities<Activities>({
 });
 
 const { awaitDelivery, handOver } = proxyActivities<Activities>({
-  // Events of a busy client may wait long for a place: the activity's next attempt joins them.
-  startToCloseTimeout: '15m',
-  heartbeatTimeout: '30s',
+  startToCloseTimeout: '90s',
+  heartbeatTimeout: '15s',
   retry: { initialInterval: '1s', backoffCoefficient: 2, maximumInterval: '10s' },
 });
 
 /**
- * Delivers one claimed event, or a group of them: first attempts, retries for some minutes, then handed over to catch-up.
+ * Delivers one claimed event, or a group of them: first attempts and retries for some minutes; catch-up delivers the rest.
  * Cancelling or terminating it loses nothing: claimed events are owed, and the sweep picks up what is owed.
  */
 export async function enrichment({ events }: EnrichmentInput): Promise<EnrichmentResult> {
   const first = await CancellationScope.nonCancellable(() => deliver(events));
-  const unfinished: number[] = [];
-  const known: Waiting[] = [];
-  for (const { index, outcome } of first.rest) {
-    if (!isRetriedShortly(outcome)) continue;
-    unfinished.push(index);
-    known.push(outcome);
-  }
+  const unfinished = first.rest.filter(({ outcome }) => isSoon(outcome)).map(({ index }) => index);
   if (unfinished.length === 0) return finish(events, first);
 
   showProgress(events, first);
   const left = unfinished.map((index) => events[index] as ClaimedEvent);
   try {
-    return finish(events, merge(first, unfinished, await awaitDelivery(left, known)));
+    return finish(events, merge(first, unfinished, await awaitDelivery(left)));
   } catch (err) {
     if (!isCancellation(err)) throw err;
     upsertSearchAttributes([{ key: notificationStateKey, value: 'waiting' }]);
@@ -58,14 +50,11 @@ export async function enrichment({ events }: EnrichmentInput): Promise<Enrichmen
 
 /** Merges the second report, on the unfinished events, into the first. */
 function merge(first: Report, unfinished: number[], second: Report): Report {
-  const highest = (a?: number, b?: number) => (a === undefined ? b : b === undefined ? a : Math.max(a, b));
-  const status = highest(first.status, second.status);
-  const milliseconds = highest(first.milliseconds, second.milliseconds);
   const later = new Set(unfinished);
   return {
     delivered: first.delivered + second.delivered,
-    ...(status !== undefined && { status }),
-    ...(milliseconds !== undefined && { milliseconds }),
+    status: highest(first.status, second.status),
+    milliseconds: highest(first.milliseconds, second.milliseconds),
     rest: [
       ...first.rest.filter(({ index }) => !later.has(index)),
       ...second.rest.map(({ index, outcome }) => ({ index: unfinished[index] as number, outcome })),

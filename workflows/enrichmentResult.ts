@@ -1,8 +1,9 @@
-import type { Outcome } from '../src/delivery/outcome.js';
-import type { Report } from '../src/delivery/report.js';
+import { workflowInfo } from '@temporalio/workflow';
+import type { Outcome, Report } from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
+import { workflowIds } from '../src/temporal/workflowIds.js';
 
-/** The result of one event, or of a group, as the Temporal UI shows it. Catch-up delivers waiting events. */
+/** The result of one event, or of a group, as the Temporal UI shows it. */
 export type EnrichmentResult = OneResult | GroupResult;
 
 interface OneResult {
@@ -12,6 +13,8 @@ interface OneResult {
   reason?: string;
   error?: string;
   failed_attempts?: number;
+  /** Id of the workflow that delivers it: `catch-up/<client token>`. */
+  handed_to?: string;
 }
 
 interface GroupResult {
@@ -61,12 +64,9 @@ export function resultOf(events: readonly ClaimedEvent[], report: Report): Enric
   const { delivered, status, milliseconds, rest } = report;
   if (events.length === 1) {
     const [other] = rest;
-    if (other !== undefined) return shown(other.outcome);
-    return {
-      state: 'delivered',
-      ...(status !== undefined && { status }),
-      ...(milliseconds !== undefined && { milliseconds }),
-    };
+    return other === undefined
+      ? { state: 'delivered', status, milliseconds }
+      : shown(events[0], other.outcome);
   }
   const result: GroupResult = { events: events.length, delivered };
   for (const { outcome } of rest) result[outcome.state] = Number(result[outcome.state] ?? 0) + 1;
@@ -76,7 +76,10 @@ export function resultOf(events: readonly ClaimedEvent[], report: Report): Enric
   const named = rest
     .filter(({ outcome }) => outcome.state === 'waiting' || outcome.state === 'failed')
     .slice(0, maxNamed)
-    .map(({ index, outcome }) => ({ ...nameOf(events[index] as ClaimedEvent), ...shown(outcome) }));
+    .map(({ index, outcome }) => ({
+      ...nameOf(events[index] as ClaimedEvent),
+      ...shown(events[index], outcome),
+    }));
   if (named.length > 0) result.not_delivered = named;
   return result;
 }
@@ -85,19 +88,13 @@ function nameOf({ clientToken, platformId, notificationId }: ClaimedEvent): Name
   return { client_token: clientToken, platform_id: platformId, notification_id: notificationId };
 }
 
-function shown(outcome: Outcome): OneResult {
+function shown(event: ClaimedEvent | undefined, outcome: Outcome): OneResult {
   const { state, status } = outcome;
-  const answered = status === undefined ? {} : { status };
-  if (outcome.state !== 'waiting') {
-    const { milliseconds } = outcome;
-    return { state, ...answered, ...(milliseconds !== undefined && { milliseconds }) };
-  }
+  if (outcome.state !== 'waiting') return { state, status, milliseconds: outcome.milliseconds };
   const { reason, error, failures } = outcome;
   return {
-    state,
-    ...answered,
-    reason,
-    ...(error !== undefined && { error }),
-    ...(failures > 0 && { failed_attempts: failures }),
+    ...{ state, status, reason, error },
+    failed_attempts: failures > 0 ? failures : undefined,
+    handed_to: event && workflowIds(workflowInfo().taskQueue).catchUp(event.clientToken),
   };
 }

@@ -1,5 +1,4 @@
 /** Exports every workflow under the type name that the Temporal UI shows. */
 export { catchUp as 'catch-up' } from './catchUp.js';
 export { enrichment } from './enrichment.js';
-export { redeliver } from './redeliver.js';
 export { sweep } from './sweep.js';

@@ -2,15 +2,16 @@ import { proxyActivities, setCurrentDetails, workflowInfo } from '@temporalio/wo
 import type { Activities } from '../activities/index.js';
 import { upkeepQueueOf } from '../src/temporal/workflowIds.js';
 
-/** Starts catch-up for clients that are owed something overdue. A schedule runs it every minute. */
+/** Starts catch-up for clients that are owed something overdue. A schedule runs it every 15 seconds. */
 export async function sweep(): Promise<void> {
   const { sweepOwedClients } = proxyActivities<Activities>({
     taskQueue: upkeepQueueOf(workflowInfo().taskQueue),
+    scheduleToStartTimeout: '3m',
     startToCloseTimeout: '5m',
-    heartbeatTimeout: '30s',
+    heartbeatTimeout: '10s',
     summary: 'find clients that are owed something while nothing works on it',
     retry: { maximumAttempts: 3 },
   });
-  const { looked, started, replaced } = await sweepOwedClients();
-  setCurrentDetails(`Read ${looked} clients: started catch-up for ${started}, replaced ${replaced}.`);
+  const { looked, woken, replaced } = await sweepOwedClients();
+  setCurrentDetails(`Read ${looked} clients: woke catch-up for ${woken}, replaced ${replaced}.`);
 }

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
-import type { Accepting } from '../delivery/accept.js';
+import type { Accepting } from '../delivery/claim.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import type { Notices } from '../notices/notices.js';

@@ -1,5 +1,5 @@
 /** The outcome of a notification, as attempts report it to workflows and workflows to people. It never has a URL's query. */
-import type { RefusedReason } from '../redis/owed/take.js';
+import type { Standing, WaitReason } from '../redis/owed/standing.js';
 
 export type Outcome = Ended | Waiting;
 
@@ -14,13 +14,10 @@ export interface Ended {
 /** Still owed. */
 export interface Waiting {
   state: 'waiting';
-  /**
-   * `under_way`: its attempt is not over; `retry`: its attempt failed; `own_failure`: this process could not make the attempt;
-   * `queue_full`: as many events wait as the engine holds; the others: why `take` refused it.
-   */
-  reason: RefusedReason | 'under_way' | 'retry' | 'own_failure' | 'queue_full';
-  /** Until it may be attempted again; -1 if it waits for a change from outside. */
-  inMs: number;
+  /** Why it is not sent now; `own_failure`: this process could not make the attempt. */
+  reason: WaitReason | 'own_failure';
+  /** When it may be sent, ms by this machine's clock; absent if it waits for a change from outside, or for an attempt to end. */
+  at?: number;
   /** Failed attempts so far. */
   failures: number;
   status?: number;
@@ -29,21 +26,83 @@ export interface Waiting {
   target?: string;
 }
 
-/** The number of retries that a workflow makes, within minutes; catch-up makes the later ones. */
+/** The number of retries that a workflow makes, within minutes; catch-up makes the later ones (settle.lua has it too). */
 export const shortRetries = 3;
 
-/** Whether its workflow attempts it again; otherwise catch-up does, if it is still owed. */
+/** Whether its workflow waits for it; otherwise catch-up does, if it is still owed. */
 export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   if (outcome.state !== 'waiting') return false;
-  switch (outcome.reason) {
-    case 'retry':
-    case 'not_due':
-      return outcome.failures <= shortRetries;
-    case 'under_way':
-    case 'leased':
-    case 'own_failure':
-      return true;
-    default:
-      return false;
+  return outcome.reason === 'in_flight' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
+}
+
+/** Whether it waits for its turn only: it may be sent within moments. */
+export function isSoon(outcome: Outcome): boolean {
+  if (outcome.state !== 'waiting') return false;
+  return ['due', 'full', 'rate'].includes(outcome.reason) || isRetriedShortly(outcome);
+}
+
+/** Translates how a notification stands. */
+export function outcomeOfStanding(standing: Exclude<Standing, { kind: 'lost' }>): Outcome {
+  if (standing.kind === 'ended') {
+    const { status, milliseconds } = standing.last ?? {};
+    return { state: endedState(standing.state), status, milliseconds };
   }
+  const { reason, inMs, failures, last } = standing;
+  return {
+    state: 'waiting',
+    reason,
+    at: inMs === undefined ? undefined : Date.now() + inMs,
+    failures,
+    status: last?.status,
+    error: last?.error,
+    target: last && targetOf(last.url),
+  };
+}
+
+export function endedState(state: string | undefined): Ended['state'] {
+  switch (state) {
+    case 'delivered':
+    case 'superseded':
+    case 'not_needed':
+    case 'failed':
+    case 'cancelled':
+      return state;
+    default:
+      return 'unknown';
+  }
+}
+
+/** Returns host and path of a URL. */
+export function targetOf(url: string): string {
+  return url.replace(/^https?:\/\//, '').replace(/\?.*/s, '');
+}
+
+/** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
+export interface Report {
+  delivered: number;
+  /** The highest status of the delivered events. */
+  status?: number;
+  /** Duration of the slowest attempt of the delivered events. */
+  milliseconds?: number;
+  /** Every other event, by its index in the input. */
+  rest: { index: number; outcome: Outcome }[];
+}
+
+/** Sums up the outcomes of a workflow's events, in their order. */
+export function reportOf(outcomes: readonly Outcome[]): Report {
+  const report: Report = { delivered: 0, rest: [] };
+  outcomes.forEach((outcome, index) => {
+    if (outcome.state !== 'delivered') {
+      report.rest.push({ index, outcome });
+      return;
+    }
+    report.delivered++;
+    report.status = highest(report.status, outcome.status);
+    report.milliseconds = highest(report.milliseconds, outcome.milliseconds);
+  });
+  return report;
+}
+
+export function highest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined ? b : b === undefined ? a : Math.max(a, b);
 }

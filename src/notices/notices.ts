@@ -3,7 +3,7 @@ import { type ClientToken, isNoticesClient, noticesClient, notificationId } from
 import type { Logger } from '../log.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
 import type { Durability } from '../redis/connection/durable.js';
-import { claimEvents, withoutWorkflow } from '../redis/owed/claim.js';
+import { claimOnly, withoutWorkflow } from '../redis/owed/claim.js';
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
@@ -73,7 +73,7 @@ async function claim(
     segments: [change],
   };
   await announceClaims(db, [recipient]);
-  const { claims } = await claimEvents(db, recipient, [
+  const [made] = await claimOnly(db, recipient, [
     {
       ...event,
       notificationId: notificationId(event),
@@ -84,7 +84,6 @@ async function claim(
       body,
     },
   ]);
-  const [made] = claims;
   if (made?.kind !== 'claimed') return;
   if (made.supersedes) metrics.ended('superseded');
   await durability.reached(recipient);

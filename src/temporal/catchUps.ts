@@ -1,4 +1,4 @@
-import { type Client, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
 import { forgetWakeUp, mustWakeCatchUp } from '../redis/owed/owedClients.js';
@@ -9,16 +9,12 @@ import { workflowIds } from './workflowIds.js';
 export interface CatchUps {
   /** Wakes or starts a client's catch-up, unless it will plan before `inMs`. Never rejects: the sweep starts missing ones. */
   wake(clientToken: string, inMs: number): Promise<void>;
-  /** Wakes or starts a client's catch-up now. @throws errors of Temporal or Redis */
+  /** Wakes or starts a client's catch-up now, if the client is owed something. @throws errors of Temporal or Redis */
   wakeNow(clientToken: string): Promise<void>;
   /** Wakes a catch-up that would plan too late, as a script has found. Concurrent calls for one client are one. */
   signal(clientToken: string): void;
-  /** Starts a client's catch-up if none runs. */
-  start(clientToken: string): Promise<void>;
   /** Ends a catch-up that does nothing and starts another. */
   replace(clientToken: string): Promise<void>;
-  /** Lists the client tokens of all running catch-ups. */
-  running(): Promise<Set<string>>;
 }
 
 export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: string; log: Logger }): CatchUps {
@@ -57,7 +53,10 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
 
   return {
     wake: (clientToken, inMs) => wakeIfNeeded(clientToken, inMs).catch(logFailure(clientToken)),
-    wakeNow: (clientToken) => wakeIfNeeded(clientToken, 0),
+    async wakeNow(clientToken) {
+      const { owed, flight } = db.client(clientToken);
+      if ((await db.redis.exists(owed, flight)) > 0) await signalWithStart(clientToken);
+    },
     signal(clientToken) {
       if (signalling.has(clientToken)) return;
       signalling.add(clientToken);
@@ -65,26 +64,11 @@ export function createCatchUps(deps: { temporal: Client; db: Db; taskQueue: stri
         .catch(logFailure(clientToken))
         .finally(() => signalling.delete(clientToken));
     },
-    async start(clientToken) {
-      try {
-        await temporal.workflow.start('catch-up', options(clientToken));
-      } catch (err) {
-        if (!(err instanceof WorkflowExecutionAlreadyStartedError)) throw err;
-      }
-    },
     async replace(clientToken) {
       await temporal.workflow.start('catch-up', {
         ...options(clientToken),
         workflowIdConflictPolicy: 'TERMINATE_EXISTING',
       });
-    },
-    async running() {
-      const running = new Set<string>();
-      const query = `WorkflowType = 'catch-up' AND ExecutionStatus = 'Running' AND TaskQueue = '${taskQueue}'`;
-      for await (const { workflowId } of temporal.workflow.list({ query, pageSize: 1000 })) {
-        running.add(workflowId.slice(workflowId.lastIndexOf('/') + 1));
-      }
-      return running;
     },
   };
 }

@@ -18,7 +18,7 @@ const scheduleId = (taskQueue: string): string => workflowIds(taskQueue).sweep;
 /** Returns the schedule as it should be. A release that changes it finds the previous release's schedule and repairs it. */
 function wanted(taskQueue: string) {
   return {
-    spec: { intervals: [{ every: 60_000, offset: 0 }] },
+    spec: { intervals: [{ every: 15_000, offset: 0 }] },
     policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: 60_000, pauseOnFailure: false },
     action: {
       type: 'startWorkflow' as const,
@@ -31,7 +31,7 @@ function wanted(taskQueue: string) {
   };
 }
 
-/** Guards the schedule that starts the sweep every minute. */
+/** Guards the schedule that starts the sweep every 15 seconds. */
 export interface SweepSchedule {
   /** Creates a missing schedule, repairs one that differs, and logs the differences. @throws errors of Temporal */
   ensure(): Promise<void>;

@@ -5,6 +5,8 @@ import type { ActivityDeps } from './deps.js';
 export interface SweepDeps extends ActivityDeps {
   /** Clients whose keys this sweep could not read, or whose keys contradict each other. */
   broken: Set<string>;
+  /** How often a part of Redis did not answer. */
+  away: number;
 }
 
 /** Does one client's part of a sweep. Broken keys of that client are logged and counted, and the sweep continues. @throws if Redis is unavailable */

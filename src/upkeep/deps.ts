@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { DeliverySettings } from '../config.js';
-import type { DeliveryMetrics } from '../delivery/deps.js';
-import type { Engine } from '../delivery/engine.js';
+import type { Couriers } from '../delivery/couriers.js';
+import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import type { Db } from '../redis/connection/db.js';
@@ -13,7 +13,7 @@ import type { Tracing } from '../tracing.js';
 export interface ActivityDeps {
   db: Db;
   durability: Durability;
-  engine: Engine;
+  couriers: Couriers;
   settings: DeliverySettings;
   temporal: Client;
   catchUps: CatchUps;

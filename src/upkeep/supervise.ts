@@ -1,21 +1,23 @@
 import { mapInPages } from '../mapInPages.js';
-import { forgetOwedClient, type OwedOverview, owedOverview } from '../redis/owed/owedClients.js';
+import { isRedisUnavailable, nowOf } from '../redis/connection/db.js';
+import { forgetOwedClient } from '../redis/owed/owedClients.js';
 import { indexedClients } from '../redis/owed/owedIndex.js';
+import { type Overview, readOverview } from '../redis/owed/standing.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { setHeld } from '../redis/records/endpoint.js';
-import { noteCounted } from '../redis/sweep/counts.js';
+import { noteCounted, readCounts } from '../redis/sweep/counts.js';
 import { countEndpoints } from '../redis/sweep/endpointCounts.js';
 import { besideOthers, noteBroken, type SweepDeps } from './brokenClients.js';
 
-/** The sweep handles only clients with something overdue, or owed, for this long: an engine may have queued the rest. */
-const overdueMs = 60_000;
-/** A working catch-up has planned within this time, however long its attempts take. */
-const idleMs = 45_000;
-/** The sweep picks up overdue assets within 2 minutes (contract, section 3). */
-const pickedUpWithinMs = 120_000;
+/** What is due for so long has nobody who sends it. */
+const overdueMs = 2000;
+/** A catch-up that lets something wait for so long, although it was woken, is stuck. */
+const stuckMs = 120_000;
 /** Clients handled at the same time: one after the other, a busy server took 0.2 s for each started catch-up. */
 const concurrency = 20;
+/** Endpoints and notices of all clients are looked at this seldom. */
+const allEveryMs = 60_000;
 /** Clients whose notices one sweep claims; the next sweep claims the rest. */
 const maxWithNotices = 2000;
 
@@ -23,93 +25,116 @@ export interface Supervised {
   /** Clients that are owed something. */
   looked: number;
   /** Catch-ups. */
-  started: number;
+  woken: number;
   replaced: number;
 }
 
 /**
- * Compares the clients that are owed something with the running catch-ups. Starts missing catch-ups, and
- * replaces those that do nothing although something is overdue. Also repairs the hold of clients whose account was only
- * partly disabled or enabled, and claims notices that are left from processes that ended early, or operators' commands.
+ * Compares the next time of each client that is owed something with the present, and wakes catch-up where it has passed. Every
+ * minute it also counts the endpoints, repairs the hold of clients whose account was only partly disabled or enabled, and claims
+ * notices that are left from processes that ended early, or operators' commands. What is away is left out, and counted.
  */
 export async function superviseCatchUps(
   deps: SweepDeps,
   heartbeat: (progress: Supervised) => void,
 ): Promise<Supervised> {
-  const running = await deps.catchUps.running();
-  const counts: Supervised = { looked: 0, started: 0, replaced: 0 };
-  const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0 };
+  const counts: Supervised = { looked: 0, woken: 0, replaced: 0 };
+  const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
+  const { counted } = await readCounts(deps.db);
+  const looksAtAll =
+    counted?.endpoints === undefined || nowOf(deps.db) - (counted.endpointsAt ?? 0) >= allEveryMs;
   const supervise = async (clientToken: string): Promise<void> => {
     // A heartbeat for each client: a page of 500 may take a busy Redis longer than the heartbeat timeout.
     heartbeat(counts);
     counts.looked++;
-    let overview: OwedOverview | undefined;
-    await besideOthers(deps, clientToken, async () => {
-      overview = await lookAt(deps, clientToken);
-    });
-    if (overview === undefined || overview.owed === 0) return;
+    if (looksAtAll) await mendHold(deps, clientToken);
+    const overview = await readOverview(deps.db, clientToken, deps.settings);
+    if (!overview.isConsistent) {
+      noteBroken(deps, clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
+    }
+    if (overview.owed === 0) return await forgetOwedClient(deps.db, clientToken);
+    const lateMs = overdueOf(overview, deps.settings.retentionMs);
     sum.owed += overview.owed;
     sum.owedClients++;
-    if (overview.overdueMs > pickedUpWithinMs) sum.overdueClients++;
-    sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, overview.overdueMs);
-    const done = await startIfMissing(deps, clientToken, overview, running.has(clientToken));
+    if (overview.fields.catch_up_until !== undefined) sum.catchUps++;
+    if (lateMs > stuckMs) sum.overdueClients++;
+    sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, lateMs);
+    if (lateMs <= overdueMs) return;
+    const done = await wake(deps, clientToken, lateMs);
     if (done !== undefined) counts[done]++;
   };
-  for await (const page of indexedClients(deps.db)) await mapInPages(page, concurrency, supervise);
-  const withNotices: string[] = [];
-  const endpoints = await countEndpoints(deps.db, {
-    page: () => heartbeat(counts),
-    broken: (clientToken, err) => noteBroken(deps, clientToken, { err }),
-    notice: (clientToken) => withNotices.push(clientToken),
-  });
-  await noteCounted(deps.db, { ...sum, catchUps: running.size + counts.started, endpoints });
-  await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, async (clientToken) => {
-    heartbeat(counts);
-    await besideOthers(deps, clientToken, () => deps.notices.claim(clientToken));
+  const pages = indexedClients(deps.db, (err) => noteAway(deps, err));
+  for await (const page of pages) {
+    await mapInPages(page, concurrency, (clientToken) =>
+      besideOthers(deps, clientToken, () => supervise(clientToken)).catch((err: unknown) =>
+        noteAway(deps, err),
+      ),
+    );
+  }
+  const endpoints = looksAtAll ? await lookAtAll(deps, () => heartbeat(counts)) : undefined;
+  await noteCounted(deps.db, {
+    ...sum,
+    endpoints: endpoints ?? counted?.endpoints,
+    endpointsAt: endpoints === undefined ? counted?.endpointsAt : nowOf(deps.db),
   });
   return counts;
 }
 
-async function lookAt(deps: SweepDeps, clientToken: string): Promise<OwedOverview> {
-  await mendHold(deps, clientToken);
-  const overview = await owedOverview(deps.db, clientToken, deps.settings.retentionMs);
-  if (!overview.isConsistent) {
-    const problem = 'the keys owed, owed-since and due contradict each other';
-    noteBroken(deps, clientToken, { problem });
-  }
-  if (overview.owed === 0) await forgetOwedClient(deps.db, clientToken);
-  return overview;
+/** Returns for how long something could have been sent that nobody sends, ms; below 0 if that time is yet to come. */
+function overdueOf({ now, at, reason, leaseEndsAt, oldestOwedAt }: Overview, retentionMs: number): number {
+  const waitsForLease = reason === 'full' || reason === 'in_flight';
+  const dueAt = at ?? (waitsForLease ? leaseEndsAt : undefined) ?? (oldestOwedAt ?? now) + retentionMs;
+  return now - dueAt;
 }
 
 async function mendHold(deps: SweepDeps, clientToken: string): Promise<void> {
   const client = await getClient(deps.db, clientToken);
   if (client === undefined) return;
   const account = await getAccount(deps.db, client.accountId);
-  if (account !== undefined) await setHeld(deps.db, clientToken, account.disabled);
+  if (account === undefined) return;
+  await setHeld(deps.db, clientToken, account.disabled);
 }
 
-async function startIfMissing(
+async function wake(
   { catchUps, log }: SweepDeps,
   clientToken: string,
-  overview: OwedOverview,
-  isRunning: boolean,
-): Promise<'started' | 'replaced' | undefined> {
-  const idle = overview.plannedMsAgo < 0 || overview.plannedMsAgo > idleMs;
-  const overdue = overview.overdueMs > overdueMs;
+  lateMs: number,
+): Promise<'woken' | 'replaced' | undefined> {
   try {
-    if (isRunning) {
-      if (!overdue || !idle) return undefined;
+    if (lateMs > stuckMs) {
       await catchUps.replace(clientToken);
       return 'replaced';
     }
-    if (!overdue && !(idle && overview.oldestMs > overdueMs)) return undefined;
-    await catchUps.start(clientToken);
-    return 'started';
+    await catchUps.wakeNow(clientToken);
+    return 'woken';
   } catch (err) {
-    log.error(
-      { err, client_token: clientToken },
-      'catch-up could not be started; the next sweep tries again',
-    );
+    log.error({ err, client_token: clientToken }, 'catch-up could not be woken; the next sweep tries again');
     return undefined;
   }
+}
+
+/** Counts the endpoints of all clients, and claims their notices. @returns undefined if a part of Redis is away */
+async function lookAtAll(deps: SweepDeps, heartbeat: () => void) {
+  const withNotices: string[] = [];
+  try {
+    const endpoints = await countEndpoints(deps.db, {
+      page: heartbeat,
+      broken: async (clientToken, err) => noteBroken(deps, clientToken, { err }),
+      notice: (clientToken) => withNotices.push(clientToken),
+    });
+    await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, async (clientToken) => {
+      heartbeat();
+      await besideOthers(deps, clientToken, () => deps.notices.claim(clientToken));
+    });
+    return endpoints;
+  } catch (err) {
+    noteAway(deps, err);
+    return undefined;
+  }
+}
+
+/** Counts a part of Redis that does not answer. @throws any other error */
+function noteAway(deps: SweepDeps, err: unknown): void {
+  if (!isRedisUnavailable(err)) throw err;
+  if (deps.away++ === 0) deps.log.warn({ err }, 'a part of redis is away: the sweep leaves its clients out');
 }

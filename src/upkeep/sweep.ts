@@ -14,7 +14,7 @@ export async function runSweep(
   activityDeps: ActivityDeps,
   heartbeat: (progress?: Supervised) => void,
 ): Promise<Supervised> {
-  const deps: SweepDeps = { ...activityDeps, broken: new Set() };
+  const deps: SweepDeps = { ...activityDeps, broken: new Set(), away: 0 };
   const supervised = await superviseCatchUps(deps, heartbeat);
   await tellOperatorsChanges(deps).catch((err: unknown) =>
     deps.log.error({ err }, 'operator changes could not be logged'),

@@ -18,7 +18,7 @@ const gauges: Record<string, { help: string; of: (counts: Counts) => number | un
   },
   asset_update_oldest_overdue_seconds: {
     help: 'For how long something could have been sent to the client furthest behind; 0 if to none',
-    of: ({ counted }) => counted?.oldestOverdueMs && counted.oldestOverdueMs / 1000,
+    of: ({ counted }) => counted && Math.max(counted.oldestOverdueMs, 0) / 1000,
   },
   asset_update_catch_ups_running: {
     help: 'Running catch-up workflows',

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { TooBusy } from '../../delivery/accept.js';
+import { TooBusy } from '../../delivery/claim.js';
 import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';

@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { makeDue } from '../../redis/notifications/notifications.js';
-import { startRedeliver } from '../../temporal/redeliver.js';
+import { redeliver } from '../../redis/notifications/notifications.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import { clientEndpoint } from '../endpoint.js';
@@ -9,7 +8,7 @@ import { auditCall } from '../steps/auditCall.js';
 import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
 import { type RegistrationState, requireRegistration } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { askTemporal, wakeClient } from './askTemporal.js';
+import { wakeClient } from './askTemporal.js';
 
 export type RedeliverState = NotificationStepState & RegistrationState;
 
@@ -37,22 +36,16 @@ export const redeliverEndpoint = clientEndpoint<RedeliverState>({
       what: 'notification redeliver',
       about: ({ notification }) => ({ notification_id: notification.notificationId }),
     }),
-    redeliver(deps),
+    sendAgain(deps),
   ],
 });
 
-const redeliver =
+const sendAgain =
   (deps: ApiDeps): Step<NotificationStepState> =>
   async (ctx) => {
-    const { clientToken, notificationId, platformId } = ctx.state.notification;
-    const outcome = await makeDue(deps.db, clientToken, notificationId);
-    if (outcome === 'due') {
-      await wakeClient(deps, clientToken);
-    } else {
-      const { temporal, config, log } = deps;
-      const start = startRedeliver(temporal, { clientToken, platformId, notificationId }, config.TASK_QUEUE);
-      await askTemporal(log, start);
-    }
+    const { clientToken, notificationId } = ctx.state.notification;
+    const dueId = await redeliver(deps.db, clientToken, notificationId);
+    await wakeClient(deps, clientToken);
     ctx.status = 202;
-    ctx.body = { notification_id: notificationId, redelivery: outcome === 'due' ? 'due' : 'started' };
+    ctx.body = { notification_id: dueId ?? notificationId };
   };

@@ -4,7 +4,7 @@ import { enrichmentEvent } from '../../delivery/event.js';
 import { clientTokenPattern } from '../../ids.js';
 import { attemptErrors } from '../../outgoing/attemptError.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
-import { waitingReasons } from '../../redis/notifications/notifications.js';
+import { waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpointStates.js';
 import { errorCodes, oauthErrorOf, statusOf } from '../errors.js';
 import { matching, text, time, whole } from './schema.js';
@@ -44,7 +44,7 @@ const notificationMembers = {
   accepted_at: time(),
   ended_at: time('When it ended; absent while it waits.').optional(),
   next_attempt_at: time('Absent if no time is known.').optional(),
-  waiting_reason: z.enum(waitingReasons).describe('Why it waits.').optional(),
+  waiting_reason: z.enum(waitReasons).describe('Why it waits.').optional(),
   superseded_by: text('msg_AAECAwQFBgcICQoLDA0ODw', 'The newer notification.').optional(),
   made_unnecessary_by: text(
     'msg_AAECAwQFBgcICQoLDA0ODw',

@@ -31,19 +31,23 @@ export interface EnrichmentInput {
 export interface WorkflowStart {
   workflowId: string;
   events: ClaimedEvent[];
+  /** How often its start found Temporal unavailable. */
+  failures?: number;
 }
 
 /** Bounds the starts under way, so that a slow server is not asked for more and more. */
 const concurrency = 32;
 const retryPauseMs = { first: 250, longest: 2000 };
+/** So many different workflows that fail one after the other are an outage; fewer have a fault of their own. */
+const outageAfter = 3;
 
-/** Starts workflows in their order. While Temporal is unavailable it tries the first one again, and the others wait. */
+/** Starts workflows in their order. One that fails waits by itself, behind the others. In an outage one is tried at a time. */
 export class WorkflowStarts {
   readonly #ready: WorkflowStart[] = [];
   readonly #starting = new Set<Promise<void>>();
-  /** Starts in a row that found Temporal unavailable. */
-  #failures = 0;
-  #pause: NodeJS.Timeout | undefined;
+  /** Workflows whose start found Temporal unavailable since one was last started. */
+  readonly #failed = new Set<string>();
+  readonly #pauses = new Set<NodeJS.Timeout>();
 
   /** @param onEnd called with each start that Temporal has accepted, or refused for good */
   constructor(
@@ -51,9 +55,13 @@ export class WorkflowStarts {
     readonly onEnd: (start: WorkflowStart) => void,
   ) {}
 
-  /** Whether no start waits, and the last one did not find Temporal unavailable. */
+  /** Whether no start waits, and Temporal is available. */
   get isCaughtUp(): boolean {
-    return this.#ready.length === 0 && this.#failures === 0;
+    return this.#ready.length === 0 && !this.#isOutage;
+  }
+
+  get #isOutage(): boolean {
+    return this.#failed.size >= outageAfter;
   }
 
   add(start: WorkflowStart): void {
@@ -67,13 +75,13 @@ export class WorkflowStarts {
   }
 
   close(): void {
-    clearTimeout(this.#pause);
+    for (const pause of this.#pauses) clearTimeout(pause);
   }
 
   #startReady(): void {
-    // After a failure one start is tried, and the others wait for its result.
-    const maxStarting = () => (this.#failures > 0 ? 1 : concurrency);
-    while (this.#ready.length > 0 && this.#pause === undefined && this.#starting.size < maxStarting()) {
+    while (this.#ready.length > 0 && this.#starting.size < (this.#isOutage ? 1 : concurrency)) {
+      // In an outage the next one is tried when a pause is over.
+      if (this.#isOutage && this.#pauses.size > 0) return;
       const started = this.#start(this.#ready.shift() as WorkflowStart);
       this.#starting.add(started);
       void started.then(() => {
@@ -94,7 +102,7 @@ export class WorkflowStarts {
     try {
       await startEnrichment(this.deps, start);
       span?.end();
-      this.#failures = 0;
+      this.#failed.clear();
       this.onEnd(start);
       metrics.started(events.length);
     } catch (err) {
@@ -103,7 +111,7 @@ export class WorkflowStarts {
         this.#tryAgainLater(start, err);
         return;
       }
-      this.#failures = 0;
+      this.#failed.clear();
       this.onEnd(start);
       metrics.withoutWorkflow(events.length);
       log.error({ err, workflow_id: workflowId }, 'a workflow cannot be started');
@@ -111,14 +119,18 @@ export class WorkflowStarts {
   }
 
   #tryAgainLater(start: WorkflowStart, err: unknown): void {
-    if (this.#failures++ === 0)
+    const wasOutage = this.#isOutage;
+    this.#failed.add(start.workflowId);
+    if (this.#isOutage && !wasOutage)
       this.deps.log.warn(`${reasonOf(err)}: events are delivered, their workflows wait`);
-    this.#ready.unshift(start);
-    const pauseMs = Math.min(retryPauseMs.first * 2 ** (this.#failures - 1), retryPauseMs.longest);
-    this.#pause ??= setTimeout(() => {
-      this.#pause = undefined;
+    start.failures = (start.failures ?? 0) + 1;
+    const pauseMs = Math.min(retryPauseMs.first * 2 ** (start.failures - 1), retryPauseMs.longest);
+    const pause = setTimeout(() => {
+      this.#pauses.delete(pause);
+      this.#ready.push(start);
       this.#startReady();
     }, pauseMs);
+    this.#pauses.add(pause);
   }
 }
 

@@ -5,9 +5,8 @@ import {
   type Endpoint,
   getEndpoint,
   getEndpoints,
-  pauseEndpoint,
   resumeEndpoint,
-  unpauseEndpoint,
+  setPaused,
 } from '../../redis/records/endpoint.js';
 import {
   changeRegistration,
@@ -118,7 +117,7 @@ export async function registrationPause(operator: Operator, token: ClientToken):
   await requireClient(operator, token);
   const db = await operator.db();
   const before = await getEndpoint(db, token);
-  await pauseEndpoint(db, token);
+  await setPaused(db, token, true);
   await recordSwitch(operator, token, 'pause', before);
 }
 
@@ -126,7 +125,7 @@ export async function registrationResume(operator: Operator, token: ClientToken)
   await requireClient(operator, token);
   const db = await operator.db();
   const before = await getEndpoint(db, token);
-  await unpauseEndpoint(db, token);
+  await setPaused(db, token, false);
   await resumeEndpoint(db, token);
   await recordSwitch(operator, token, 'resume', before);
 }

@@ -1,5 +1,5 @@
 import { clientTokens } from '../../redis/records/clients.js';
-import { type ClientHealth, type Health, healthOfClients, type Situation } from '../health/health.js';
+import { type ClientHealth, type Health, healthOfClients } from '../health/health.js';
 import { type OwnHealth, readOwnHealth, redisAsFact } from '../health/ownHealth.js';
 import { type Rates, readRates } from '../health/rates.js';
 import { headline, judge, type Verdict } from '../health/verdict.js';
@@ -28,7 +28,6 @@ interface Found extends Health {
 
 function shown({ own, clients, broken, rates, verdict }: Found) {
   const owedTo = clients.filter((c) => c.endpoint.owed > 0);
-  const oldest = oldestTried(clients);
   return {
     verdict: verdict.who,
     because: verdict.because,
@@ -44,9 +43,6 @@ function shown({ own, clients, broken, rates, verdict }: Found) {
     owed: sum(clients, (c) => c.endpoint.owed),
     owed_clients: owedTo.length,
     in_flight: sum(clients, (c) => c.endpoint.inFlight),
-    oldest_owed_live: oldest
-      ? { client_token: oldest.clientToken, since: moment(oldest.oldestLiveOwedAt) }
-      : null,
     endpoints: countStates(clients),
     broken_clients: broken,
     rates,
@@ -57,7 +53,6 @@ function shown({ own, clients, broken, rates, verdict }: Found) {
 function inWords(found: Found): string {
   const { own, clients, broken, rates } = found;
   const owedTo = clients.filter((c) => c.endpoint.owed > 0);
-  const oldest = oldestTried(clients);
   return [
     headline(found.verdict),
     '',
@@ -67,7 +62,6 @@ function inWords(found: Found): string {
       workers: own.workers ?? 'unknown',
       sweep: sweepAsFact(own),
       owed: `${sum(clients, (c) => c.endpoint.owed)} to ${amount(owedTo.length, 'client')}`,
-      'oldest live': oldest ? `${fromNow(oldest.oldestLiveOwedAt)} (${oldest.clientToken})` : 'none',
       'in flight': sum(clients, (c) => c.endpoint.inFlight),
       endpoints: Object.entries(countStates(clients))
         .map(([state, count]) => `${count} ${state}`)
@@ -90,17 +84,9 @@ function sweepAsFact({ sweep, sweptAt }: OwnHealth): string {
   return sweep.kind === 'running' ? ran : `${ran}, ${sweep.kind}`;
 }
 
-/** Returns the client with the oldest owed live notification, except held, paused and suspended ones and those without a URL. */
-function oldestTried(clients: readonly ClientHealth[]): ClientHealth | undefined {
-  const tried: readonly Situation[] = ['late', 'draining', 'failing', 'not_before', 'clear'];
-  return clients
-    .filter((c) => c.oldestLiveOwedAt !== undefined && tried.includes(c.situation))
-    .sort((a, b) => (a.oldestLiveOwedAt ?? 0) - (b.oldestLiveOwedAt ?? 0))[0];
-}
-
 function countStates(clients: readonly ClientHealth[]): Record<string, number> {
   const counts = { active: 0, failing: 0, paused: 0, suspended: 0 };
-  for (const { registered, endpoint } of clients) if (registered) counts[endpoint.state]++;
+  for (const { situation, endpoint } of clients) if (situation !== 'no_url') counts[endpoint.state]++;
   return counts;
 }
 

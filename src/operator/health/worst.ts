@@ -30,7 +30,7 @@ export function worstOf(clients: readonly ClientHealth[]): ClientHealth[] {
     .slice(0, worstShown);
 }
 
-export function shownClient({ clientToken, endpoint, situation, overdueMs, drainedPerSecond }: ClientHealth) {
+export function shownClient({ clientToken, endpoint, situation, overdueMs }: ClientHealth) {
   return {
     client_token: clientToken,
     state: endpoint.state,
@@ -38,7 +38,6 @@ export function shownClient({ clientToken, endpoint, situation, overdueMs, drain
     owed: endpoint.owed,
     owed_since: moment(endpoint.oldestOwedAt) ?? null,
     overdue_seconds: Math.round(overdueMs / 1000),
-    drained_per_second: drainedPerSecond ?? null,
     next_attempt_at: moment(endpoint.nextAttemptAt) ?? null,
     failures: endpoint.failures,
     last_error: endpoint.lastError ?? null,
@@ -64,12 +63,12 @@ export function worstTable(clients: readonly ClientHealth[]): string {
   );
 }
 
-function situationInWords({ situation, overdueMs, drainedPerSecond }: ClientHealth): string {
+function situationInWords({ situation, overdueMs }: ClientHealth): string {
   switch (situation) {
     case 'late':
       return `late by ${span(overdueMs)}`;
     case 'draining':
-      return `draining, ${drainedPerSecond ?? 0}/s`;
+      return 'draining';
     case 'not_before':
       return 'asked to wait';
     case 'no_url':

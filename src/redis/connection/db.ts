@@ -142,6 +142,11 @@ export function isRedisUnavailable(err: unknown): boolean {
   return unavailableWords.test(err.message) || err.name === 'MaxRetriesPerRequestError';
 }
 
+/** True for Redis' refusal of a write because it has no memory left. */
+export function isOutOfMemory(err: unknown): boolean {
+  return err instanceof Error && err.message.startsWith('OOM ');
+}
+
 const unavailableWords = new RegExp(
   [
     "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
@@ -151,6 +156,6 @@ const unavailableWords = new RegExp(
     "Cluster isn't ready|cluster is down|None of startup nodes|Failed to refresh slots cache",
     '^(MOVED|ASK|TRYAGAIN) |Too many Cluster redirections|Cluster is ended',
     // No memory left; no disk left.
-    'OOM command not allowed|MISCONF',
+    '^OOM |MISCONF',
   ].join('|'),
 );

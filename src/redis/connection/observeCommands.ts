@@ -35,7 +35,7 @@ export function observeCommands(redis: Redis, observe: CommandObserver): void {
 }
 
 const classes: readonly (readonly [RegExp, RedisErrorClass])[] = [
-  [/OOM command not allowed/, 'full'],
+  [/^OOM /, 'full'],
   [/MISCONF/, 'disk'],
   [/timed out/, 'timeout'],
   [/^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|BUSY|TRYAGAIN)\b/, 'not_ready'],

@@ -2,8 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../log.js';
 import type { Db } from './db.js';
-import { evaluate } from './runScript.js';
-import { script } from './script.js';
+import { evaluate } from './library.js';
 
 export interface Processes {
   /** Returns how many run, this one included: 1 or more. While Redis is unavailable, and just after, it does not sink. */
@@ -16,8 +15,6 @@ const sayEveryMs = 5_000;
 /** A process that was killed counts for so long. */
 export const silentAfterMs = 15_000;
 
-const countProcesses = script('countProcesses');
-
 /** Counts this process among those that run. Resolves once it knows the others. */
 export async function joinProcesses(db: Db, log: Logger): Promise<Processes> {
   const key = db.global.processes;
@@ -27,8 +24,8 @@ export async function joinProcesses(db: Db, log: Logger): Promise<Processes> {
 
   async function say(): Promise<void> {
     try {
-      const args = [db.clockOffsetMs(), id, silentAfterMs];
-      const [count, hadTime] = (await evaluate(db, countProcesses, [key], args)) as [number, number];
+      const args = [id, silentAfterMs];
+      const [count, hadTime] = (await evaluate(db, 'countProcesses', [key], args)) as [number, number];
       running = hadTime === 1 ? count : Math.max(running, count);
     } catch (err) {
       if (!isClosed) log.debug({ err }, 'the running processes could not be counted');

@@ -1,7 +1,6 @@
 /** Reads the list of a client's newest notifications, page by page. */
 import type { Db } from '../connection/db.js';
-import { runTable } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import type { NotificationState } from './notificationStates.js';
 import { type Place, placeArguments, placesOf } from './place.js';
 
@@ -12,8 +11,6 @@ export interface ListedPage {
   end?: Place;
 }
 
-const page = script('listedPage');
-
 /** Reads `count` notifications of the list after a place, newest first; returns those that match and have a record. */
 export async function pageOfListed(
   db: Db,
@@ -23,8 +20,9 @@ export async function pageOfListed(
 ): Promise<ListedPage> {
   const [score, member] = placeArguments(place);
   const { state = '', platformId: asset = '', eventId: event = '' } = match;
-  const q = { score, member, count, state, asset, event };
-  const [last, found] = (await runTable(db, page, clientToken, q)) as [string[], string[]];
+  const [last, found] = (await runScript(db, 'listedPage', clientToken, [
+    ...[score, member, count, state, asset, event],
+  ])) as [string[], string[]];
   const [end] = placesOf(last);
   return { found: placesOf(found), ...(end && { end }) };
 }

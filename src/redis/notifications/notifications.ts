@@ -2,30 +2,13 @@
 import { assetSlot, idToBytes } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
+import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { runScript, runTable, text } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
 import { announceClaims } from '../owed/owedClients.js';
-import type { AttemptRecord } from '../owed/settle.js';
+import { type AttemptRecord, standingsOf, type WaitReason } from '../owed/standing.js';
 import { type ListedPage, pageOfListed } from './listed.js';
 import type { NotificationState } from './notificationStates.js';
 import { type Place, startOf } from './place.js';
-
-/**
- * `due`: now, in its turn; `in_flight`: its attempt runs; `retry`: at its own time; the others apply to the
- * whole client.
- */
-export const waitingReasons = [
-  'due',
-  'in_flight',
-  'retry',
-  'failing',
-  'not_before',
-  'paused',
-  'suspended',
-  'no_registration',
-] as const;
-export type WaitingReason = (typeof waitingReasons)[number];
 
 /** Times are ms since the epoch. */
 export interface NotificationRecord {
@@ -41,7 +24,7 @@ export interface NotificationRecord {
   endedAt?: number;
   /** While it waits: when it may be attempted next (absent if it waits for a change from outside), and why then. */
   nextAttemptAt?: number;
-  waitingReason?: WaitingReason;
+  waitingReason?: WaitReason;
   /** The notification that took its place (`superseded`) or made it unnecessary (`not_needed`). */
   by?: string;
   /** Why it `failed`: `window` or `expired`; was `cancelled`: `client_deleted`. */
@@ -78,36 +61,34 @@ export async function findNotification(
   return undefined;
 }
 
-const cancel = script('cancel');
-
 /** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
 export async function cancelNotification(
   db: Db,
   clientToken: string,
   notificationId: string,
 ): Promise<boolean> {
-  return (await runScript(db, cancel, clientToken, [notificationId])) === 1;
+  return (await runScript(db, 'cancel', clientToken, [notificationId])) === 1;
 }
 
-const makeDueScript = script('makeDue');
-
-/** Makes a waiting notification due immediately; the caller wakes catch-up. `ended`: only `redeliver` can send it. */
-export async function makeDue(
+/**
+ * Sends a notification again: a waiting one is due now, an ended one is owed again. If its asset is owed by a newer one, that one is due.
+ * The caller wakes catch-up.
+ * @returns the id of the notification that is due now; undefined if there is no record
+ */
+export async function redeliver(
   db: Db,
   clientToken: string,
   notificationId: string,
-): Promise<'due' | 'ended' | 'unknown'> {
-  return text(await runScript(db, makeDueScript, clientToken, [notificationId])) as
-    | 'due'
-    | 'ended'
-    | 'unknown';
+): Promise<string | undefined> {
+  // From here on the sweep knows this client, even if the rest fails.
+  await announceClaims(db, [clientToken]);
+  const dueId = (await runScript(db, 'redeliver', clientToken, [notificationId])) as string;
+  return dueId || undefined;
 }
 
-const recover = script('recover');
-
 /**
- * Makes notifications owed again that ended as failed in that time, unless their asset has a newer one. The caller
- * wakes catch-up. `dryRun` only counts.
+ * Makes notifications owed again that ended as failed in that time, unless their asset has a newer one. The caller wakes
+ * catch-up. `dryRun` only counts.
  */
 export async function recoverFailed(
   db: Db,
@@ -127,8 +108,9 @@ export async function recoverFailed(
       if (found?.endedAt === undefined) continue;
       if (found.endedAt < range.since || found.endedAt > range.until) continue;
       const { bucket, field } = assetSlot(found.platformId);
-      const q = { id: found.notificationId, dry_run: range.dryRun, bucket };
-      count += Number(await runTable(db, recover, clientToken, q, [field, idToBytes(found.notificationId)]));
+      const id = found.notificationId;
+      const args = [id, range.dryRun ? 1 : 0, bucket, field, idToBytes(id)];
+      count += Number(await runScript(db, 'recover', clientToken, args));
     }
   }
   return { count };
@@ -156,35 +138,13 @@ export async function readRecords(
 /** Adds to waiting records when they are attempted next, and why then. */
 async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRecord[]): Promise<void> {
   if (waiting.length === 0) return;
-  const keys = db.client(clientToken);
-  const commands = db.redis
-    .pipeline()
-    .hexists(keys.registration, 'url')
-    .hmget(keys.endpoint, 'state', 'paused', 'held', 'not_before', 'probe_at');
-  for (const { platformId } of waiting) {
-    commands.zscore(keys.dueLive, platformId).zscore(keys.dueBackfill, platformId);
-  }
-  const [url, endpoint, ...scores] = await runPipeline(commands);
-  const [state, paused, held, notBefore, probeAt] = endpoint as (string | null)[];
-  const now = nowOf(db);
-  const next = (dueAt: number): [WaitingReason, number?] => {
-    if (url !== 1) return ['no_registration'];
-    if (paused === '1' || held === '1') return ['paused'];
-    if (state === 'suspended') return ['suspended'];
-    const notBeforeAt = Number(notBefore ?? 0);
-    if (state === 'failing') return ['failing', Math.max(now, Number(probeAt ?? 0), notBeforeAt)];
-    if (notBeforeAt > Math.max(now, dueAt)) return ['not_before', notBeforeAt];
-    return dueAt > now ? ['retry', dueAt] : ['due', now];
-  };
+  const standings = await standingsOf(db, clientToken, waiting);
   waiting.forEach((record, i) => {
-    const score = scores[2 * i] ?? scores[2 * i + 1];
-    if (typeof score !== 'string') {
-      record.waitingReason = 'in_flight';
-      return;
-    }
-    const [reason, at] = next(Number(score));
+    const standing = standings[i];
+    if (standing?.kind !== 'waiting') return;
+    const { reason, inMs } = standing;
     record.waitingReason = reason;
-    if (at !== undefined) record.nextAttemptAt = at;
+    if (inMs !== undefined && reason !== 'in_flight') record.nextAttemptAt = nowOf(db) + inMs;
   });
 }
 

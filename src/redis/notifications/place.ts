@@ -1,7 +1,6 @@
 /** Reads a sorted set page by page while members come and go: a page begins after a place, not at a position. */
 import type { Db } from '../connection/db.js';
-import { runTable, text } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 
 /** A score and a member, which need not exist; `member` '' comes before every member of that score. */
 export interface Place {
@@ -30,12 +29,10 @@ export function byFallingScore(a: Place, b: Place): number {
   return isBehind(a, b) ? 1 : isBehind(b, a) ? -1 : 0;
 }
 
-/** Returns a place in the form that `page_behind` of shared/place.lua expects. */
+/** Returns a place in the form that `page_behind` of lists.lua expects. */
 export function placeArguments({ score, member }: Place): [score: string, member: string] {
   return [Number.isFinite(score) ? String(score) : score < 0 ? '-inf' : '+inf', member];
 }
-
-const page = script('setPage');
 
 /** Reads the next members of one of a client's sorted sets, at most `count`, with their scores. */
 export async function pageBehind(
@@ -45,15 +42,16 @@ export async function pageBehind(
   { place, direction, count }: { place: Place; direction: Direction; count: number },
 ): Promise<Place[]> {
   const [score, member] = placeArguments(place);
-  const q = { set, direction, score, member, count };
-  return placesOf((await runTable(db, page, clientToken, q)) as string[]);
+  return placesOf(
+    (await runScript(db, 'setPage', clientToken, [score, member, count, set, direction])) as string[],
+  );
 }
 
 /** Reads alternating members and scores from a script's answer. */
-export function placesOf(flat: readonly (Buffer | string)[]): Place[] {
+export function placesOf(flat: readonly string[]): Place[] {
   const places: Place[] = [];
   for (let i = 0; i + 1 < flat.length; i += 2) {
-    places.push({ member: text(flat[i]), score: Number(text(flat[i + 1])) });
+    places.push({ member: flat[i] as string, score: Number(flat[i + 1]) });
   }
   return places;
 }

@@ -1,8 +1,7 @@
 /** Makes assets delivered in a span of time owed again, for a receiver that has lost them. */
 import { assetSlot } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { runTable } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import { announceClaims } from '../owed/owedClients.js';
 import { type Place, placeArguments, startOf } from './place.js';
 
@@ -10,9 +9,6 @@ import { type Place, placeArguments, startOf } from './place.js';
 const entriesPerScript = 100;
 /** The most notifications of a client that are listed (`trim_list`). */
 const listedAtMost = 10_000;
-
-const deliveredPage = script('deliveredPage');
-const replay = script('replay');
 
 export interface Replayed {
   /** Assets that are owed again (or would be). */
@@ -39,13 +35,19 @@ export async function replayDelivered(
   let [count, listed, looked] = [0, 0, entriesPerScript];
   while (looked === entriesPerScript) {
     const [score, member] = placeArguments(place);
-    const q = { score, member, count: entriesPerScript, since: range.since, latest: until };
-    const answer = (await runTable(db, deliveredPage, clientToken, q)) as [number, string, string, string[]];
+    const args = [score, member, entriesPerScript, range.since, until];
+    const answer = (await runScript(db, 'deliveredPage', clientToken, args)) as [
+      number,
+      string,
+      string,
+      string[],
+    ];
     looked = answer[0];
     listed += looked;
     if (looked > 0) place = { member: answer[1], score: Number(answer[2]) };
     const delivered = newAmong(answer[3], seen);
-    if (delivered.length > 0) count += await makeOwed(db, clientToken, delivered, until, range.dryRun);
+    if (delivered.length === 0) continue;
+    count += await makeOwed(db, clientToken, delivered, until, range.dryRun);
   }
   const isShort = listed >= listedAtMost && place.score > range.since;
   return { count, ...(isShort && { listedSince: place.score }) };
@@ -73,10 +75,11 @@ async function makeOwed(
   until: number,
   dryRun: boolean,
 ): Promise<number> {
-  const slots = delivered.map(([platformId]) => assetSlot(platformId));
-  const assets = delivered.map((one, i) => [...one, slots[i]?.bucket]);
-  const fields = slots.map(({ field }) => field);
-  return Number(await runTable(db, replay, clientToken, { latest: until, dry_run: dryRun, assets }, fields));
+  const assets = delivered.flatMap(([platformId, id]) => {
+    const { bucket, field } = assetSlot(platformId);
+    return [platformId, id, bucket, field];
+  });
+  return Number(await runScript(db, 'replay', clientToken, [until, dryRun ? 1 : 0, ...assets]));
 }
 
 /** Returns the scripts' time, ms: the clock by which ends are written. */

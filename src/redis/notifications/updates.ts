@@ -10,8 +10,7 @@
  */
 import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
-import { runTable } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import type { Place } from './place.js';
 
 /** An asset had new segments. */
@@ -77,12 +76,13 @@ interface Listed {
   end: Place;
 }
 
-const page = script('updatesPage');
-
 async function readList(db: Db, clientToken: string, place: Place): Promise<Listed> {
   const { score, member } = place;
-  const q = { score: String(score), member, count: entriesPerScript };
-  const [isThere, looked, last, lastScore, gone, flat] = (await runTable(db, page, clientToken, q)) as [
+  const [isThere, looked, last, lastScore, gone, flat] = (await runScript(db, 'updatesPage', clientToken, [
+    String(score),
+    member,
+    entriesPerScript,
+  ])) as [
     ...[isThere: number, looked: number, last: string, lastScore: string, gone: number, found: string[]],
   ];
   const found: Listed['found'] = [];

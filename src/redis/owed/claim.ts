@@ -1,10 +1,11 @@
 /** Claims events: decides once for each whether it makes a notification, and makes its asset owed. */
+
+import type { DeliverySettings } from '../../config.js';
 import { assetSlot, idToBytes, segmentFingerprints } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { runTable } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript, type ScriptArgument } from '../connection/library.js';
 import { announceClaims } from './owedClients.js';
-import { type Bounds, fieldsOf, type Take, takeOf } from './take.js';
+import { boundsArguments, type Takes, type TakesAnswer, takesOf } from './turn.js';
 
 /** An event as it arrives. */
 export interface ArrivedEvent {
@@ -22,7 +23,7 @@ export interface ArrivedEvent {
   group?: string;
   /** The traceparent of its span, if tracing is on. */
   trace?: string;
-  /** Sent in place of the body of an asset update. */
+  /** Sent instead of the body of an asset-update: of a notice. */
   body?: string;
 }
 
@@ -30,7 +31,7 @@ export interface ArrivedEvent {
 export const withoutWorkflow = '-';
 
 /** An event whose asset is owed, as its workflow carries it. */
-export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group' | 'body'> {
+export interface ClaimedEvent extends Omit<ArrivedEvent, 'notify' | 'group'> {
   /** The asset's claim number for this event. */
   claim: number;
 }
@@ -40,107 +41,122 @@ export type Held = 'paused' | 'suspended';
 export type Claim =
   | { kind: 'unknown_client' }
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
-  /**
-   * The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and
-   * has ended. `take`: whether it may be sent now, if that was asked.
-   */
-  | { kind: 'claimed'; claim: number; again: boolean; supersedes?: true; held?: Held; take?: Take }
+  /** The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and has ended. */
+  | { kind: 'claimed'; claim: number; again: boolean; supersedes: boolean; held?: Held }
   /** It was claimed, and has ended since, or a newer one took its place. */
   | { kind: 'ended'; state: string; held?: Held }
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed'; by?: string };
 
-const claim = script('claim');
-
-export interface Claims {
+export interface Claims extends Takes {
   /** One for each event, in order. */
   claims: Claim[];
-  /** True if something is owed that only catch-up will send: the caller wakes it. */
-  wakeCatchUp: boolean;
 }
 
 /**
- * Claims events of one client in one script. With `take` it also takes the assets that may be sent now.
- * @param take.nonce new for each call; a call whose answer was lost is repeated with the same nonce
+ * Claims events of one client in one script, and takes the oldest due.
+ * @param nonce new for each call; `runTurn` with the same nonce finds what a call has taken whose answer was lost
+ * @param most how many assets to take at most
  */
 export async function claimEvents(
   db: Db,
   clientToken: string,
-  events: readonly (ArrivedEvent | ClaimedEvent)[],
-  take?: Bounds & { nonce: string },
+  events: readonly ArrivedEvent[],
+  settings: DeliverySettings,
+  { nonce, most }: { nonce: string; most: number },
 ): Promise<Claims> {
-  const bytes: Buffer[] = [];
-  const q = {
-    lease: take?.leaseMs ?? 0,
-    bound: take?.maxInFlight ?? 0,
-    drain: take?.drainPerSecond ?? 0,
-    nonce: take?.nonce ?? '',
-    take: take !== undefined,
-    keep: db.keepSegmentsSeconds,
-    events: events.map((event) => claimArguments(event, bytes)),
-  };
-  const answer = await runTable(db, claim, clientToken, q, bytes);
-  const [url, flat, wake, answers] = answer as [string, string[], number, Answer[]];
-  const secrets = fieldsOf(flat);
-  return { claims: answers.map((one) => claimOf(one, url, secrets)), wakeCatchUp: wake === 1 };
+  return await claim(db, clientToken, boundsArguments(settings, nonce, most), events, nonce);
 }
 
-/** Claims again an event whose claim Redis may have lost; announces it first, because Redis may have lost that too. */
-export async function claimAgain(db: Db, event: ClaimedEvent): Promise<Claim> {
+/** Claims events of one client and takes nothing: the caller wakes catch-up. */
+export async function claimOnly(
+  db: Db,
+  clientToken: string,
+  events: readonly ArrivedEvent[],
+): Promise<Claim[]> {
+  return (await claim(db, clientToken, takesNothing, events, '')).claims;
+}
+
+const takesNothing: ScriptArgument[] = [0, '', '', '', 0];
+
+/** Claims again an event whose claim Redis may have lost. @returns also whether catch-up must be woken */
+export async function claimAgain(
+  db: Db,
+  { claim: lost, ...event }: ClaimedEvent,
+): Promise<{ claim: Claim; wakeCatchUp: boolean }> {
+  // Redis may have lost that too.
   await announceClaims(db, [event.clientToken]);
-  const { claims } = await claimEvents(db, event.clientToken, [event]);
-  return claims[0] as Claim;
+  const again = { ...event, notify: true, group: withoutWorkflow, lookedUp: lost - 1 };
+  const { claims, wakeCatchUp } = await claim(db, event.clientToken, takesNothing, [again], '');
+  return { claim: claims[0] as Claim, wakeCatchUp };
 }
 
-function claimArguments(event: ArrivedEvent | ClaimedEvent, bytes: Buffer[]): unknown[] {
+async function claim(
+  db: Db,
+  clientToken: string,
+  bounds: ScriptArgument[],
+  events: readonly (ArrivedEvent & { lookedUp?: number })[],
+  nonce: string,
+): Promise<Claims> {
+  const args = [...bounds, db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
+  const answer = (await runScript(db, 'claim', clientToken, args)) as [...TakesAnswer, claims: Answer[]];
+  const takes = takesOf(answer, nonce);
+  // Of events that this call has both claimed and taken, Redis was not asked.
+  for (const taken of takes.taken) {
+    const own = events.find(({ notificationId }) => notificationId === taken.notificationId);
+    taken.trace ??= own?.trace;
+    taken.body ??= own?.body;
+  }
+  return { ...takes, claims: answer[8].map(claimOf) };
+}
+
+function claimArguments(event: ArrivedEvent & { lookedUp?: number }): ScriptArgument[] {
   const { bucket, field } = assetSlot(event.platformId);
-  const fingerprints = segmentFingerprints(event.segments);
-  bytes.push(field, idToBytes(event.notificationId), fingerprints);
   return [
     bucket,
-    fingerprints.length,
+    field,
     event.notificationId,
+    idToBytes(event.notificationId),
     event.platformId,
     event.eventId,
     event.priority === 'live' ? 'L' : 'B',
-    // As text, because Redis stores text.
-    String(event.acceptedAt),
-    'notify' in event && !event.notify,
-    ('group' in event && event.group) || '',
-    'claim' in event ? event.claim : 0,
-    ...('body' in event && event.body !== undefined ? [event.body] : []),
+    event.acceptedAt,
+    event.notify ? 0 : 1,
+    event.group ?? '',
+    event.lookedUp ?? -1,
+    segmentFingerprints(event.segments),
+    event.trace ?? '',
+    event.body ?? '',
   ];
 }
 
-/** Kind, its value, hold, take, whether it supersedes another. */
-type Answer = [string, unknown, string?, (readonly unknown[] | null)?, (1 | null)?];
+type Answer =
+  | ['unknown_client']
+  | ['none', reason: 'no_new_segments' | 'not_registered' | 'silent']
+  | ['claimed' | 'mine', claim: number, held: Held | '', supersedes: number]
+  | ['ended', state: string, held: Held | '']
+  | ['not_needed', by: string | null];
 
-function claimOf(
-  [kind, second, held, take, supersedes]: Answer,
-  url: string,
-  secrets: Record<string, string>,
-): Claim {
-  const holds = held === 'paused' || held === 'suspended' ? { held: held as Held } : {};
-  switch (kind) {
+function claimOf(answer: Answer): Claim {
+  switch (answer[0]) {
     case 'unknown_client':
-      return { kind };
+      return { kind: 'unknown_client' };
     case 'none':
-      return { kind, reason: second as 'no_new_segments' | 'not_registered' | 'silent' };
+      return { kind: 'none', reason: answer[1] };
     case 'claimed':
-    case 'mine':
+    case 'mine': {
+      const [kind, claim, held, supersedes] = answer;
       return {
         kind: 'claimed',
-        claim: second as number,
+        claim,
         again: kind === 'mine',
-        ...(supersedes === 1 && { supersedes: true }),
-        ...holds,
-        ...(take && { take: takeOf(take, url, secrets) }),
+        supersedes: supersedes === 1,
+        held: held || undefined,
       };
+    }
     case 'ended':
-      return { kind, state: second as string, ...holds };
+      return { kind: 'ended', state: answer[1], held: answer[2] || undefined };
     case 'not_needed':
-      return { kind, ...(typeof second === 'string' && { by: second }) };
-    default:
-      throw new Error(`claim answered ${kind}`);
+      return { kind: 'not_needed', by: answer[1] ?? undefined };
   }
 }

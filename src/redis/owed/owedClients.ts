@@ -1,8 +1,7 @@
 /** Announces claims to the index of clients that are owed something, and reads whether catch-up works on them. */
 import { Announced } from '../connection/announced.js';
 import type { Db } from '../connection/db.js';
-import { runScript } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import { addToIndex, dropFromIndex, indexedClients } from './owedIndex.js';
 
 /** After this time an announced claim has happened or never will. */
@@ -56,37 +55,9 @@ export async function forgetOwedClient(db: Db, clientToken: string): Promise<voi
   await dropFromIndex(db, clientToken, unclaimedMs);
 }
 
-export interface OwedOverview {
-  owed: number;
-  /** How long the earliest possible attempt is overdue, ms; negative: it is in the future. */
-  overdueMs: number;
-  /** Time since catch-up last planned for this client, ms; -1: never. */
-  plannedMsAgo: number;
-  /** How long the oldest asset has waited, ms. */
-  oldestMs: number;
-  /** Whether exactly the waiting assets have an owed-since and a due time. */
-  isConsistent: boolean;
-}
-
-const overview = script('overview');
-
-export async function owedOverview(db: Db, clientToken: string, retentionMs: number): Promise<OwedOverview> {
-  const answer = (await runScript(db, overview, clientToken, [retentionMs])) as [
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  const [owed, overdueMs, plannedMsAgo, oldestMs, consistent] = answer;
-  return { owed, overdueMs, plannedMsAgo, oldestMs, isConsistent: consistent === 1 };
-}
-
-const wake = script('wakeCatchUp');
-
 /** Returns whether catch-up must be woken for something due in `inMs`, and if so notes that it will be awake then. */
 export async function mustWakeCatchUp(db: Db, clientToken: string, inMs: number): Promise<boolean> {
-  return (await runScript(db, wake, clientToken, [Math.max(0, Math.round(inMs))])) === 1;
+  return (await runScript(db, 'setAlarm', clientToken, [Math.max(0, Math.round(inMs))])) === 1;
 }
 
 /** Undoes that note after a failed wake-up, so that the next one is sent. */

@@ -4,8 +4,7 @@
  */
 import type { Db } from '../connection/db.js';
 import { clientBase } from '../connection/keys.js';
-import { evaluate } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { evaluate } from '../connection/library.js';
 import { rangeTags, slotOf, tagBeside } from '../connection/slots.js';
 
 /** Writes clients with the present time. */
@@ -17,18 +16,23 @@ export async function addToIndex(db: Db, clientTokens: Iterable<string>): Promis
     added.set(key, tokens);
     tokens.push(clientToken);
   }
-  await Promise.all(
-    [...added].map(([key, tokens]) =>
-      evaluate(db, announce, [key], [db.clockOffsetMs(), JSON.stringify(tokens)]),
-    ),
-  );
+  await Promise.all([...added].map(([key, tokens]) => evaluate(db, 'announceClaims', [key], tokens)));
 }
 
-const announce = script('announceClaims');
-
-/** Reads every client of the index, in pages. */
-export async function* indexedClients(db: Db): AsyncGenerator<string[]> {
-  for (const key of keysOf(db)) yield* membersOf(db, key);
+/** Reads every client of the index, in pages. @param onError called for each part of the index that cannot be read; throws by default */
+export async function* indexedClients(
+  db: Db,
+  onError: (err: unknown) => void = (err) => {
+    throw err;
+  },
+): AsyncGenerator<string[]> {
+  for (const key of keysOf(db)) {
+    try {
+      yield* membersOf(db, key);
+    } catch (err) {
+      onError(err);
+    }
+  }
 }
 
 async function* membersOf(db: Db, key: string): AsyncGenerator<string[]> {
@@ -49,11 +53,9 @@ export async function isIndexed(db: Db, clientToken: string): Promise<boolean> {
 
 /** Removes a client, unless a claim was announced within `unclaimedMs`. */
 export async function dropFromIndex(db: Db, clientToken: string, unclaimedMs: number): Promise<void> {
-  const args = [db.clockOffsetMs(), clientToken, unclaimedMs];
-  for (const key of whereFor(db, clientToken)) await evaluate(db, forget, [key], args);
+  const args = [clientToken, unclaimedMs];
+  for (const key of whereFor(db, clientToken)) await evaluate(db, 'forgetOwedClient', [key], args);
 }
-
-const forget = script('forgetOwedClient');
 
 function keyOf(db: Db, clientToken: string): string {
   if (!db.nodes.isCluster) return db.global.owedClients;

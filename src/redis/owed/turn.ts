@@ -1,107 +1,205 @@
-/** Runs one turn of a client's attempts: settles those that have ended, then takes the next ones, in one script. */
-import { assetSlot } from '../../ids.js';
+/** Settles attempts and takes the next ones of a client, in one script: the one gate before every POST. */
+import type { DeliverySettings } from '../../config.js';
 import type { Db } from '../connection/db.js';
-import { runTable } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
-import {
-  type DeliverySchedule,
-  type Settled,
-  scheduleArguments,
-  settleArguments,
-  settledOf,
-  type Verdict,
-} from './settle.js';
-import { type Bounds, fieldsOf, type Take, type TakeMode, takeOf } from './take.js';
+import { runScript, type ScriptArgument } from '../connection/library.js';
+import { type AttemptRecord, fieldsOf, unlessNone, type WaitReason } from './standing.js';
 
-/** An asset that the caller wants to send now. */
-export interface Wanted {
+/** The fewest failed attempts since its last success after which an endpoint is suspended (contract, section 3). */
+export const suspendMinimumAttempts = 20;
+
+/** An attempt that may be made, under a lease. */
+export interface Taken {
   platformId: string;
   notificationId: string;
-  mode: TakeMode;
-  /** The claim's number, if the caller knows it. */
-  claim?: number;
-  /** Backfill whose turn has come: it may have any place of the client. */
-  mayUseAll?: boolean;
-}
-
-/** The lease of an attempt. */
-export interface Lease {
-  platformId: string;
+  priority: 'live' | 'backfill';
+  /** Identifies this attempt among all attempts of its asset. */
   token: string;
-  /** The notification, if the attempt is a redelivery. */
-  resent?: string;
+  generation: number;
+  epoch: number;
+  url: string;
+  /** Fields of the client's signing-secrets hash, as stored. */
+  secrets: Record<string, string>;
+  /** The traceparent of its event; only of an asset that has waited in Redis. */
+  trace?: string;
+  /** The body of a notice; undefined for an asset-update. Only of an asset that has waited in Redis. */
+  body?: string;
 }
 
-export interface Turn {
-  verdicts?: readonly Verdict[];
-  /** Taken but not attempted, because of an own failure: due again after `inMs`, and nothing is counted. */
-  givenBack?: readonly (Lease & { inMs: number })[];
-  /** Leases to extend by their whole length. */
-  extended?: readonly Lease[];
-  wanted?: readonly Wanted[];
-  /** New for each turn; a turn whose answer was lost is repeated with the same nonce. */
-  nonce: string;
-}
-
-export interface Turned {
-  settled: Settled[];
-  /** Whether each extended lease was still held. */
-  extended: boolean[];
-  takes: Take[];
-  /** True if something is owed that only catch-up will send: the caller wakes it. */
+/** What a call has taken, and how the client goes on. */
+export interface Takes {
+  taken: Taken[];
+  /** In how many ms something may be sent next; undefined if nothing waits, or for a change or an attempt's end. */
+  nextInMs?: number;
+  reason: WaitReason;
+  /** True if catch-up must be woken. */
   wakeCatchUp: boolean;
 }
 
-const turn = script('turn');
-/** Used if nothing is to be taken: it creates a third fewer functions. */
-const settle = script('settle');
+/** The end of an attempt. */
+export interface Verdict {
+  taken: Taken;
+  isOk: boolean;
+  retryAfterMs?: number;
+  attempt: AttemptRecord;
+}
 
-/** Settles, gives back, extends and takes in one script. @throws errors of Redis; repeating the same turn loses nothing */
-export async function turnAttempts(
+/** An endpoint's state without a pause that may hide it. */
+export type EndpointHealth = 'active' | 'failing' | 'suspended';
+
+export interface Settled {
+  outcome: 'delivered' | 'retry' | 'failed' | 'gone';
+  /** In how many ms it is due again, if it is still owed. */
+  inMs?: number;
+  /** Failed attempts of this notification so far. */
+  failures: number;
+  /** The change of the endpoint's state by this verdict. */
+  change?: { from: EndpointHealth; to: EndpointHealth; why: string };
+  /** When its event was accepted, ms; absent if its record is gone. */
+  acceptedAt?: number;
+  /** No attempt of this notification has ended before. */
+  isFirst: boolean;
+  /** Of the record before this verdict; absent while it is owed, and where its record is gone. */
+  state?: string;
+}
+
+export interface Turn {
+  /** New for each turn; a turn whose answer was lost is repeated with the same nonce. */
+  nonce: string;
+  /** How many assets to take at most. */
+  most: number;
+  /** A call with this nonce may have run before: what it has taken is found. */
+  isRepeat?: boolean;
+  verdicts?: readonly Verdict[];
+  /** Attempts that had to wait before their POST: may they still be sent? Each that may gets a whole lease again. */
+  looks?: readonly Taken[];
+  /** Taken but not attempted, because of an own failure: due again after `inMs`, and nothing is counted. */
+  givenBack?: readonly { taken: Taken; inMs: number }[];
+}
+
+export interface Turned extends Takes {
+  settled: Settled[];
+  /** Whether each of `looks` may still be sent. */
+  maySend: boolean[];
+}
+
+/**
+ * Runs one turn. @throws errors of Redis; repeating the same turn loses nothing
+ * @param name `settle` also writes while Redis has no memory left; then `most` must be 0
+ */
+export async function runTurn(
   db: Db,
   clientToken: string,
-  { verdicts = [], givenBack = [], extended = [], wanted = [], nonce }: Turn,
-  settings: Bounds & DeliverySchedule,
+  { nonce, most, isRepeat = false, verdicts = [], looks = [], givenBack = [] }: Turn,
+  settings: DeliverySettings,
+  name: 'turn' | 'settle' = 'turn',
 ): Promise<Turned> {
-  const bytes: Buffer[] = [];
-  const q = {
-    lease: settings.leaseMs,
-    ...(verdicts.length > 0 && { verdicts: verdicts.map(settleArguments) }),
-    ...(verdicts.some(({ ok }) => !ok) && { schedule: scheduleArguments(settings) }),
-    ...(givenBack.length > 0 && {
-      given_back: givenBack.map((lease) => [...leaseArguments(lease), lease.inMs]),
-    }),
-    ...(extended.length > 0 && { extended: extended.map(leaseArguments) }),
-    ...(wanted.length > 0 && {
-      bound: settings.maxInFlight,
-      drain: settings.drainPerSecond,
-      nonce,
-      wanted: wanted.map((one) => {
-        const { bucket, field } = assetSlot(one.platformId);
-        bytes.push(field);
-        return [one.platformId, one.notificationId, one.mode, one.claim ?? 0, bucket, one.mayUseAll === true];
-      }),
-    }),
-  };
-  const given = wanted.length > 0 ? turn : settle;
-  const answer = await runTable(db, given, clientToken, q, bytes);
-  const [settled, kept, takes = [], url = '', flat = [], wake = 0] = answer as [
-    settled: unknown[],
-    kept: number[],
-    takes?: unknown[][],
-    url?: string,
-    secrets?: string[],
-    wake?: number,
+  const args: ScriptArgument[] = [
+    ...boundsArguments(settings, nonce, most),
+    isRepeat ? 1 : 0,
+    verdicts.some(({ isOk }) => !isOk) ? scheduleArgument(settings) : '',
+    verdicts.length,
   ];
-  const secrets = fieldsOf(flat);
+  for (const verdict of verdicts) args.push(...verdictArguments(verdict));
+  args.push(looks.length);
+  for (const { platformId, token, generation } of looks) args.push(platformId, token, generation);
+  for (const { taken, inMs } of givenBack) args.push(taken.platformId, taken.token, Math.ceil(inMs));
+  const answer = (await runScript(db, name, clientToken, args)) as [
+    ...TakesAnswer,
+    settled: SettledAnswer[],
+    looks: number[],
+  ];
   return {
-    settled: settled.map(settledOf),
-    extended: kept.map((one) => one === 1),
-    takes: takes.map((take) => takeOf(take, url, secrets)),
+    ...takesOf(answer, nonce),
+    settled: answer[8].map(settledOf),
+    maySend: answer[9].map((one) => one === 1),
+  };
+}
+
+/** Returns the arguments that `read_bounds` of take.lua reads, and how many to take. */
+export function boundsArguments(
+  { leaseMs, maxInFlight, drainPerSecond }: DeliverySettings,
+  nonce: string,
+  most: number,
+): ScriptArgument[] {
+  return [leaseMs, maxInFlight, drainPerSecond, nonce, most];
+}
+
+/** The answer of `answer_taken` in take.lua. */
+export type TakesAnswer = [
+  ...[url: string, secrets: string[], generation: number, epoch: number],
+  ...[nextInMs: number, reason: WaitReason, wake: number],
+  taken: [asset: string, id: string, lane: 'L' | 'B', trace: string | null, body: string | null][],
+];
+
+export function takesOf(answer: readonly [...TakesAnswer, ...unknown[]], token: string): Takes {
+  const [url, secrets, generation, epoch, nextInMs, reason, wake, taken] = answer;
+  const shared = { token, generation, epoch, url, secrets: taken.length > 0 ? fieldsOf(secrets) : {} };
+  return {
+    taken: taken.map(([platformId, notificationId, lane, trace, body]) => ({
+      ...shared,
+      platformId,
+      notificationId,
+      priority: lane === 'L' ? 'live' : 'backfill',
+      trace: trace ?? undefined,
+      body: body ?? undefined,
+    })),
+    nextInMs: unlessNone(nextInMs),
+    reason,
     wakeCatchUp: wake === 1,
   };
 }
 
-function leaseArguments({ platformId, token, resent }: Lease): unknown[] {
-  return [platformId, token, resent ?? false];
+function verdictArguments({ taken, isOk, retryAfterMs = 0, attempt }: Verdict): ScriptArgument[] {
+  return [
+    taken.platformId,
+    taken.notificationId,
+    taken.token,
+    taken.generation,
+    taken.epoch,
+    isOk ? 1 : 0,
+    attempt.status ?? '',
+    attempt.error ?? '',
+    retryAfterMs,
+    JSON.stringify(attempt),
+    isOk ? 0 : Math.random(),
+  ];
+}
+
+function scheduleArgument(schedule: DeliverySettings): string {
+  return JSON.stringify({
+    retry: schedule.retryScheduleMs,
+    probe: schedule.probeScheduleMs,
+    window: schedule.retryWindowMs,
+    failing_after: schedule.failingAfter,
+    suspend_after: schedule.suspendAfterMs,
+    suspend_attempts: suspendMinimumAttempts,
+  });
+}
+
+type SettledAnswer = [
+  ...[outcome: Settled['outcome'], inMs: number, failures: number],
+  ...[to: EndpointHealth | '', from: EndpointHealth, why: string],
+  ...[acceptedAt: string | null, isFirst: number, state: string | null],
+];
+
+function settledOf([
+  outcome,
+  inMs,
+  failures,
+  to,
+  from,
+  why,
+  acceptedAt,
+  isFirst,
+  state,
+]: SettledAnswer): Settled {
+  return {
+    outcome,
+    inMs: unlessNone(inMs),
+    failures,
+    change: to === '' ? undefined : { from, to, why },
+    acceptedAt: acceptedAt === null ? undefined : Number(acceptedAt),
+    isFirst: isFirst === 1,
+    state: state ?? undefined,
+  };
 }

@@ -1,7 +1,6 @@
 /** Reads a client's owed notifications, waiting or in flight, page by page. */
 import type { Db } from '../connection/db.js';
-import { runScript, text } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import { byFallingScore, isBehind, type Place, placeArguments, placesOf } from '../notifications/place.js';
 
 /** A notification that waits or is in flight. */
@@ -12,9 +11,7 @@ export interface OwedNotification {
   acceptedAt: number;
 }
 
-const page = script('waitingPage');
-
-type Entry = [asset: Buffer, id: Buffer, since: Buffer, acceptedAt: Buffer];
+type Entry = [asset: string, id: string, since: string, acceptedAt: string];
 
 /**
  * Reads the owed assets after a place, the latest first, each once; an asset in flight has the place where it would wait.
@@ -25,8 +22,8 @@ export async function pageOfWaiting(
   clientToken: string,
   { place, count }: { place: Place; count: number },
 ): Promise<{ waiting: OwedNotification[]; end?: Place }> {
-  const answer = await runScript(db, page, clientToken, [...placeArguments(place), count]);
-  const [last, waiting, inFlight] = answer as [Buffer[], Entry[], Entry[]];
+  const answer = await runScript(db, 'waitingPage', clientToken, [...placeArguments(place), count]);
+  const [last, waiting, inFlight] = answer as [string[], Entry[], Entry[]];
   const [end] = placesOf(last);
   const held = inFlight
     .map(waitingOf)
@@ -39,8 +36,8 @@ export async function pageOfWaiting(
 
 function waitingOf([asset, id, since, acceptedAt]: Entry): OwedNotification {
   return {
-    place: { score: Number(text(since)), member: text(asset) },
-    notificationId: text(id),
-    acceptedAt: Number(text(acceptedAt)),
+    place: { score: Number(since), member: asset },
+    notificationId: id,
+    acceptedAt: Number(acceptedAt),
   };
 }

@@ -5,10 +5,9 @@
  */
 import { hash } from 'node:crypto';
 import type { AccountId } from '../../ids.js';
-import { type Db, nowOf } from '../connection/db.js';
+import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { evaluate } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
 import { accountIdOf, secretHash } from './accounts.js';
 import { randomSecret } from './randomSecret.js';
 
@@ -46,16 +45,14 @@ export async function mintAccessToken(
   const token = accountId.slice(idPrefix.length) + randomSecret();
   const outcome = await evaluate(
     db,
-    mintScript,
+    'mintToken',
     [db.global.account(accountId), db.global.accessToken(accountId, hash('sha256', token))],
-    [secretHash(credentials.clientSecret), nowOf(db), scopes.join(' '), Math.ceil(ttlSeconds * 1000)],
+    [secretHash(credentials.clientSecret), scopes.join(' '), Math.ceil(ttlSeconds * 1000)],
   );
   return outcome === 'minted'
     ? { outcome, token }
     : { outcome: outcome as 'invalid_client' | 'invalid_scope' };
 }
-
-const mintScript = script('mintToken');
 
 /** Returns the account of a token; undefined if it is unknown or expired, or its account's tokens have ended. */
 export async function findAccessToken(db: Db, token: string): Promise<AccessToken | undefined> {

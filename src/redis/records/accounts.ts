@@ -6,9 +6,8 @@ import { hash } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
+import { evaluate } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { evaluate } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
 import { listClients } from './clients.js';
 import { setHeld } from './endpoint.js';
 import { randomSecret } from './randomSecret.js';
@@ -96,13 +95,11 @@ export async function rotateSecret(
 ): Promise<{ client_secret: string }> {
   const secret = randomSecret();
   const until = nowOf(db) + previousSecretMs;
-  const args = [secretHash(secret), until, now ? 1 : 0, until - previousSecretMs];
-  const done = await evaluate(db, rotate, [db.global.account(accountId)], args);
+  const args = [secretHash(secret), until, now ? 1 : 0];
+  const done = await evaluate(db, 'rotateSecret', [db.global.account(accountId)], args);
   if (done !== 1) throw new UnknownAccount('there is no such account');
   return { client_secret: secret };
 }
-
-const rotate = script('rotateSecret');
 
 /**
  * Disables or enables an account. Either way the generation rises, which ends every token; its clients'
@@ -110,12 +107,10 @@ const rotate = script('rotateSecret');
  * @throws UnknownAccount
  */
 export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {
-  const done = await evaluate(db, disable, [db.global.account(accountId)], [disabled ? 1 : 0]);
+  const done = await evaluate(db, 'setDisabled', [db.global.account(accountId)], [disabled ? 1 : 0]);
   if (done !== 1) throw new UnknownAccount('there is no such account');
   for (const client of await listClients(db, accountId)) await setHeld(db, client.clientToken, disabled);
 }
-
-const disable = script('setDisabled');
 
 /**
  * Replaces the scopes of an account. Tokens keep their scopes, unless a scope is removed from the account: then every
@@ -123,11 +118,9 @@ const disable = script('setDisabled');
  * @throws UnknownAccount
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
-  const done = await evaluate(db, replaceScopes, [db.global.account(accountId)], [scopes.join(' ')]);
+  const done = await evaluate(db, 'setScopes', [db.global.account(accountId)], [scopes.join(' ')]);
   if (done !== 1) throw new UnknownAccount('there is no such account');
 }
-
-const replaceScopes = script('setScopes');
 
 /** SHA-256 is enough: the secret has 256 random bits and cannot be guessed. */
 export const secretHash = (secret: string): string => hash('sha256', secret);

@@ -4,9 +4,8 @@
  */
 import { hash } from 'node:crypto';
 import type { Db } from '../connection/db.js';
+import { evaluate } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { evaluate } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
 
 export interface AuditedCall {
   accountId: string;
@@ -44,10 +43,10 @@ export async function recordCall(
   const mark = hash('sha256', JSON.stringify(said), 'base64url').slice(0, 22);
   const keys = [db.global.accountCalls(accountId), db.global.accountCallMark(accountId, mark)];
   const entry = JSON.stringify({ ...said, requestId });
-  return (await evaluate(db, record, keys, [entry, keptOfAnAccount, keptMs, isRead ? readOnceMs : 0])) === 1;
+  return (
+    (await evaluate(db, 'recordCall', keys, [entry, keptOfAnAccount, keptMs, isRead ? readOnceMs : 0])) === 1
+  );
 }
-
-const record = script('recordCall');
 
 /** Lists the calls of every account since a time (ms), the oldest first. */
 export async function listCalls(db: Db, { since = 0 }: { since?: number } = {}): Promise<RecordedCall[]> {

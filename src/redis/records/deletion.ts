@@ -5,9 +5,8 @@
  */
 import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
+import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { runScript } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
 import { resetRegistration } from './registrations.js';
 
 const keptSeconds = recordKeptMs / 1000;
@@ -52,7 +51,7 @@ export async function clearDeletedClient(
   await resetRegistration(db, clientToken);
   await db.redis.unlink(keys.signingSecrets, keys.updates);
   const cancelled = await cancelOwed(db, clientToken, onStep);
-  await repeat(db, unlinkBeside, clientToken, onStep);
+  await repeat(db, 'unlinkBeside', clientToken, onStep);
   for (let from = 0; from < buckets; from += keysPerStep) {
     onStep();
     const some = Array.from({ length: Math.min(keysPerStep, buckets - from) }, (_, i) =>
@@ -75,13 +74,13 @@ export function cancelOwed(
   clientToken: string,
   onStep: () => void = () => undefined,
 ): Promise<number> {
-  return repeat(db, cancelDeleted, clientToken, onStep);
+  return repeat(db, 'cancelDeleted', clientToken, onStep);
 }
 
 /** Runs a step until nothing is left. @returns the sum of the steps' results */
 async function repeat(
   db: Db,
-  step: typeof cancelDeleted,
+  step: 'cancelDeleted' | 'unlinkBeside',
   clientToken: string,
   onStep: () => void,
 ): Promise<number> {
@@ -92,10 +91,6 @@ async function repeat(
     if (hasMore === 0) return sum;
   }
 }
-
-const cancelDeleted = script('cancelDeleted');
-
-const unlinkBeside = script('unlinkBeside');
 
 /** Sets an expiry on records without one: those of ended notifications already have one. */
 async function expireRecords(db: Db, clientToken: string, onStep: () => void): Promise<void> {

@@ -4,9 +4,8 @@
  */
 import { type ClientToken, noticesClient } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
+import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { runScript } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
 import { type Account, getAccount, platformScope } from './accounts.js';
 import { cancelOwed } from './deletion.js';
 import { setHeld } from './endpoint.js';
@@ -111,7 +110,5 @@ export async function noticeBody(db: Db, clientToken: string, id: string): Promi
 
 /** Removes a notice that was claimed, unless a newer one has replaced it. */
 export async function dropNotice(db: Db, clientToken: string, { field, stored }: Notice): Promise<void> {
-  await runScript(db, dropScript, clientToken, [field, stored]);
+  await runScript(db, 'dropNotice', clientToken, [field, stored]);
 }
-
-const dropScript = script('dropNotice');

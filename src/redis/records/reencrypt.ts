@@ -1,6 +1,5 @@
 import type { Db } from '../connection/db.js';
-import { runScript } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import { type SecretBox, SecretUnreadable } from './secretBox.js';
 
 export interface Reencrypted {
@@ -11,8 +10,6 @@ export interface Reencrypted {
   /** Clients with a secret whose key is missing. */
   unreadable: string[];
 }
-
-const replace = script('reencrypt');
 
 /**
  * Encrypts every signing secret, also previous ones, and every request header with the newest key of `SECRETS_KEY`. Safe to
@@ -43,7 +40,7 @@ async function reencryptClient(
     if (!box.isOutdated(sealed)) counts.unchanged++;
     else {
       const renewed = box.seal(box.open(sealed));
-      counts.reencrypted += Number(await runScript(db, replace, clientToken, [field, sealed, renewed]));
+      counts.reencrypted += Number(await runScript(db, 'reencrypt', clientToken, [field, sealed, renewed]));
     }
   }
 }

@@ -8,9 +8,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
 import type { HashOf } from '../connection/fields.js';
+import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { runScript, runTable, text } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
 import type { SecretBox } from './secretBox.js';
 import { createSigningSecret } from './signingSecrets.js';
 
@@ -49,23 +48,19 @@ export async function register(
   const nonce = randomUUID();
   for (;;) {
     const storingSinceMs = Date.now();
-    const q = { url: wanted.url, account_id: wanted.accountId, nonce, take_over_after: takeOverAfterMs };
-    const answer = await runTable(db, registerScript, wanted.clientToken, q);
-    const [outcome, wake] = answer as string[];
-    if (outcome === 'stored') return { outcome, nonce, storingSinceMs, wakeCatchUp: wake === '1' };
+    const args = [wanted.url, wanted.accountId, nonce, takeOverAfterMs];
+    const answer = await runScript(db, 'register', wanted.clientToken, args);
+    const [outcome, wake] = answer as [string, number];
+    if (outcome === 'stored') return { outcome, nonce, storingSinceMs, wakeCatchUp: wake === 1 };
     if (outcome === 'taken') return { outcome };
     await sleep(pollMs);
   }
 }
 
-const registerScript = script('register');
-
 /** Notes that the 200 was sent: from now on a repeat is refused. Changes nothing if another call took it over. */
 export async function markAnswered(db: Db, clientToken: string, nonce: string): Promise<void> {
-  await runScript(db, answeredScript, clientToken, [nonce]);
+  await runScript(db, 'markAnswered', clientToken, [nonce]);
 }
-
-const answeredScript = script('markAnswered');
 
 export async function getRegistration(db: Db, clientToken: string): Promise<Registration | undefined> {
   return toRegistration(clientToken, await db.redis.hgetall(db.client(clientToken).registration));
@@ -93,13 +88,11 @@ export async function resetRegistration(
   db: Db,
   clientToken: string,
 ): Promise<{ removed_url: string; owed: number } | undefined> {
-  const answer = await runScript(db, resetScript, clientToken, []);
+  const answer = await runScript(db, 'resetRegistration', clientToken, []);
   if (answer === null) return undefined;
-  const [url, owed] = answer as [Buffer, number];
-  return { removed_url: text(url), owed };
+  const [url, owed] = answer as [string, number];
+  return { removed_url: url, owed };
 }
-
-const resetScript = script('resetRegistration');
 
 /**
  * Replaces the present URL without a gap: its state starts again and all owed assets are due. The
@@ -111,13 +104,11 @@ export async function changeRegistration(
   url: string,
   by: 'operator' | 'publisher' = 'operator',
 ): Promise<{ previous_url: string; url: string; wakeCatchUp: boolean } | undefined> {
-  const answer = await runScript(db, changeScript, clientToken, [url, randomUUID(), by]);
+  const answer = await runScript(db, 'changeRegistration', clientToken, [url, randomUUID(), by]);
   if (answer === null) return undefined;
-  const [previous, wake] = (answer as unknown[]).map(text);
-  return { previous_url: previous ?? '', url, wakeCatchUp: wake === '1' };
+  const [previous, wake] = answer as [string, number];
+  return { previous_url: previous, url, wakeCatchUp: wake === 1 };
 }
-
-const changeScript = script('changeRegistration');
 
 function toRegistration(clientToken: string, record: HashOf<'registration'>): Registration | undefined {
   if (!record.url) return undefined;

@@ -5,8 +5,7 @@
  *   header:<name, in lower case>   a sealed value
  */
 import type { Db } from '../connection/db.js';
-import { runTable } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import type { SecretBox } from './secretBox.js';
 
 /** Names in lower case, and values. */
@@ -22,10 +21,8 @@ export async function setRequestHeaders(
   wanted: RequestHeaders,
 ): Promise<void> {
   const headers = Object.entries(wanted).flatMap(([name, value]) => [`${prefix}${name}`, box.seal(value)]);
-  await runTable(db, setScript, clientToken, { headers });
+  await runScript(db, 'setRequestHeaders', clientToken, headers);
 }
-
-const setScript = script('setRequestHeaders');
 
 /** Reads only the names, sorted; this needs no key. */
 export async function requestHeaderNames(db: Db, clientToken: string): Promise<string[]> {

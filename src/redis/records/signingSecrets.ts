@@ -6,8 +6,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Db, nowOf } from '../connection/db.js';
-import { runScript, runTable, text } from '../connection/runScript.js';
-import { script } from '../connection/script.js';
+import { runScript } from '../connection/library.js';
 import type { SecretBox } from './secretBox.js';
 
 /** How long a previous secret still signs. */
@@ -50,11 +49,9 @@ export function decodeSigningSecrets(
 
 /** Returns the client's current secret, and makes it if there is none. Concurrent callers get the same one. */
 export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
-  const sealed = text(await runScript(db, createScript, clientToken, [box.seal(newSigningSecret())]));
-  return box.open(sealed);
+  const sealed = await runScript(db, 'createSigningSecret', clientToken, [box.seal(newSigningSecret())]);
+  return box.open(String(sealed));
 }
-
-const createScript = script('createSigningSecret');
 
 export type Rotated =
   | { outcome: 'rotated'; signingSecret: string; previousValidUntilMs: number | undefined }
@@ -67,28 +64,28 @@ export type Rotated =
  */
 export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<Rotated> {
   const signingSecret = newSigningSecret();
-  const q = { sealed: box.seal(signingSecret), name: randomBytes(4).toString('hex'), ...alongLimits };
-  const [done, number] = (await runTable(db, rotateScript, clientToken, q)) as [number, number | null];
+  const [done, number] = (await runScript(db, 'rotateSigningSecret', clientToken, [
+    box.seal(signingSecret),
+    previousSigningSecretMs,
+    randomBytes(4).toString('hex'),
+    previousSigningSecretsAtMost,
+    0,
+  ])) as [number, number | null];
   if (done === 0) return { outcome: 'too_many', waitMs: Number(number) };
   return { outcome: 'rotated', signingSecret, previousValidUntilMs: number ?? undefined };
 }
 
 /** Returns how long until the secret may be rotated, ms; 0 if it may be rotated now. */
 export async function rotationWaitMs(db: Db, clientToken: string): Promise<number> {
-  const q = { only_ask: true, ...alongLimits };
-  const [may, waitMs] = (await runTable(db, rotateScript, clientToken, q)) as [number, number];
+  const args = ['', previousSigningSecretMs, '', previousSigningSecretsAtMost, 1];
+  const [may, waitMs] = (await runScript(db, 'rotateSigningSecret', clientToken, args)) as [number, number];
   return may === 1 ? 0 : Number(waitMs);
 }
 
-const rotateScript = script('rotateSigningSecret');
-const alongLimits = { along_ms: previousSigningSecretMs, max_along: previousSigningSecretsAtMost };
-
 /** Makes a new secret and ends every earlier one immediately: for a secret that somebody else has seen. */
 export async function replaceSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<void> {
-  await runScript(db, replaceScript, clientToken, [box.seal(newSigningSecret())]);
+  await runScript(db, 'replaceSigningSecret', clientToken, [box.seal(newSigningSecret())]);
 }
-
-const replaceScript = script('replaceSigningSecret');
 
 /** Standard Webhooks 1.0.0: `whsec_` and the base64 of 24 to 64 bytes. */
 export const newSigningSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;

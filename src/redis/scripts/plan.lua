@@ -1,75 +1,98 @@
--- Plans catch-up: answers its next attempts for a client, and ends notifications owed for too long. If there is nothing
--- to do, it also notes until when catch-up sleeps, so that a later claim knows whether to wake it.
--- include: client, notification, endpoint
--- KEYS: the client's base
--- Arguments: wanted (how many at most), retention_ms
--- Answer: {owed, oldest owed since, mode, {asset, id, lane of each in turn}, in ms, reason, expired, the client's own bound}
--- Repeat: safe: an expired notification ends once, and the rest is read again
+-- Reads what a client is owed: for catch-up, the sweep, workflows and people.
 
-local wanted, retention_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
-land_expired()
-write_waiting()
-local expired = 0
-local too_old = redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200)
-for _, asset in ipairs(too_old) do
-  local w = waiting_of(asset)
-  if w then
-    stop_waiting(asset, w)
-    finish(w.id, 'failed', nil, 'expired')
-  else redis.call('ZREM', base .. 'owed-since', asset) end
-  expired = expired + 1
-end
--- Attempts under way settle their own assets.
-local owed = redis.call('HLEN', base .. 'owed')
-if owed == 0 then
-  redis.call('HDEL', E, 'catch_up_until')
-  return {0, 0, 'drain', {}, -1, 'retry', expired}
-end
-redis.call('HSET', E, 'planned_at', now)
-local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
-local function sleep(until_at, reason)
-  redis.call('HSET', E, 'catch_up_until', until_at)
-  return {owed, oldest, 'drain', {}, math.max(until_at - now, 1), reason, expired}
-end
--- live: how many of the assets, from the first on, are live
-local function work(mode, assets, live, in_ms)
-  local ids = redis.call('HMGET', base .. 'owed', unpack(assets))
-  local items = {}
-  for i, asset in ipairs(assets) do
-    items[#items + 1] = asset
-    items[#items + 1] = ids[i]
-    items[#items + 1] = i <= live and 'L' or 'B'
+-- Plans catch-up: ends notifications owed for too long, and notes until when catch-up sleeps, so that a later call knows whether to
+-- wake it.
+-- KEYS: the client's base
+-- Arguments: retention_ms, bound, drain rate
+-- Answer: {owed, oldest owed since (ms), in how many ms to look again, why not before, how many ended}
+-- Repeat: safe: an expired notification ends once
+entry('plan', function(_, ARGV)
+  local retention_ms = tonumber(ARGV[2])
+  given_bound, drain_per_second = ARGV[3], tonumber(ARGV[4])
+  local lease_ends = land_expired()
+  write_waiting()
+  local too_old = redis.call('ZRANGEBYSCORE', base .. 'owed-since', '-inf', now - retention_ms, 'LIMIT', 0, 200)
+  for _, asset in ipairs(too_old) do
+    local w = waiting_of(asset)
+    if w then
+      stop_waiting(asset, w)
+      finish(w.id, 'failed', nil, 'expired')
+    else redis.call('ZREM', base .. 'owed-since', asset) end
   end
-  return {owed, oldest, mode, items, in_ms, 'retry', expired, redis.call('HGET', base .. 'client', 'max_in_flight')}
-end
-local patience = oldest + retention_ms
-if redis.call('HEXISTS', base .. 'registration', 'url') == 0 then return sleep(patience, 'no_registration') end
-if field('paused') == '1' or field('held') == '1' then return sleep(patience, 'paused') end
-if state() == 'suspended' then return sleep(patience, 'suspended') end
-if number('not_before') > now then return sleep(number('not_before'), 'not_before') end
-if state() == 'failing' then
-  if number('probe_at') > now then return sleep(number('probe_at'), 'failing') end
-  local lease = probe_end(field('probe'))
-  if lease then return sleep(lease, 'failing') end
-  -- Each probe takes another asset: after a failure the asset goes behind the others.
-  for i, lane in ipairs({'due:live', 'due:backfill'}) do
-    local first = redis.call('ZRANGE', base .. lane, 0, 0)
-    if first[1] then return work('probe', first, 2 - i, -1) end
+  local owed = owed_count()
+  if owed == 0 then
+    redis.call('HDEL', E, 'catch_up_until')
+    return {0, 0, 0, 'due', #too_old}
   end
+  local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
+  local at, why = next_time()
+  if at < 0 then at = lease_ends or oldest + retention_ms end
+  redis.call('HSET', E, 'catch_up_until', at)
+  return {owed, oldest, math.max(math.ceil(at - now), 0), why, #too_old}
+end)
+
+-- Returns why a waiting notification waits, and until when.
+local function reason_of(w)
+  local why, at = standing()
+  local is_own = why == 'due' or why == 'full' or why == 'rate' or why == 'not_before'
+  if is_own and w.due > math.max(now, at) then return 'retry', w.due end
+  return why, at
 end
-local assets = redis.call('ZRANGEBYSCORE', base .. 'due:live', '-inf', now, 'LIMIT', 0, wanted)
-local live = #assets
-if live < wanted then
-  for _, asset in ipairs(redis.call('ZRANGEBYSCORE', base .. 'due:backfill', '-inf', now, 'LIMIT', 0, wanted - live)) do
-    assets[#assets + 1] = asset
+-- Reads how notifications stand.
+-- KEYS: the client's base
+-- Arguments: bound; then of each: id, asset, bucket, its asset's field in it (8 bytes), id (16 bytes), its claim's number (0: unknown)
+-- Answer: of each {'lost'} if Redis has lost its claim, {'ended', state or '', JSON of its last attempt or ''}, or
+--   {'waiting', why, in how many ms it may be sent (-1: unknown), failures, JSON of its last attempt or ''}
+-- Repeat: safe: it changes nothing
+entry('look', function(_, ARGV)
+  given_bound = ARGV[2]
+  local found = {}
+  for i = 3, #ARGV, 6 do
+    local id, asset, claim = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 5])
+    local current, f, w = owed_by(asset)
+    local r = redis.call('HMGET', record(id), 'asset', 'state', 'failures', 'attempts')
+    local last = r[4] and string.match(r[4], '[^\n]*$') or ''
+    if current == id then
+      local why, at = 'in_flight', f and f.lease
+      if w then why, at = reason_of(w) end
+      at = at < 0 and -1 or math.max(math.ceil(at - now), 0)
+      found[#found + 1] = {'waiting', why, at, tonumber(r[3] or '0'), last}
+    else
+      local known, by = 0, ''
+      if claim > 0 then known, by = read_known(ARGV[i + 2], ARGV[i + 3]) end
+      local is_lost = known < claim or claim > 0 and known == claim and by ~= ARGV[i + 4]
+      if is_lost then found[#found + 1] = {'lost'}
+      else found[#found + 1] = {'ended', r[1] and (r[2] or 'waiting') or '', last} end
+    end
   end
-end
-if #assets == wanted then return work('drain', assets, live, -1) end
-local next_at = math.huge
-for _, lane in ipairs({'due:live', 'due:backfill'}) do
-  local later = redis.call('ZRANGEBYSCORE', base .. lane, '(' .. now, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  next_at = math.min(next_at, tonumber(later[2]) or math.huge)
-end
-if #assets > 0 then return work('drain', assets, live, next_at < math.huge and next_at - now or -1) end
-if next_at == math.huge then next_at = now + 1000 end
-return sleep(next_at, in_flight() > 0 and 'in_flight' or 'retry')
+  return found
+end, {'no-writes'})
+
+-- Reads a client's endpoint and what it is owed.
+-- KEYS: the client's base
+-- Arguments: bound, drain rate
+-- Answer: {now, state, next time (ms; -1: unknown; if it is past: since when something could have been sent), why not before, owed, in flight, oldest owed since or 0, end of the first lease or 0,
+--   1 if exactly the waiting assets have an owed-since and a due time, JSON of the last change of state or '', fields of the endpoint}
+-- Repeat: safe: it changes nothing
+entry('overview', function(_, ARGV)
+  given_bound, drain_per_second = ARGV[2], tonumber(ARGV[3])
+  local at, why = next_time()
+  if why == 'due' then
+    local h = health()
+    at = math.max(math.min(first_due('L', '-inf') or FAR, first_due('B', '-inf') or FAR), h.recovered_at, h.not_before)
+    if h.state == 'failing' then at = math.max(h.probe_at, h.not_before) end
+    at = math.min(at, now)
+  end
+  local lease_ends = 0
+  for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
+    local lease = tonumber(string.match(packed, '^%S+ (%d+)'))
+    lease_ends = lease_ends == 0 and lease or math.min(lease_ends, lease)
+  end
+  local is_consistent = waiting_count() == redis.call('ZCARD', base .. 'owed-since')
+    and waiting_count() == redis.call('ZCARD', base .. LANES.L) + redis.call('ZCARD', base .. LANES.B)
+  return {
+    now, seen(), at, why, owed_count(), in_flight(),
+    tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or '0'), lease_ends, is_consistent and 1 or 0,
+    redis.call('LINDEX', base .. 'state-changes', 0) or '', redis.call('HGETALL', E),
+  }
+end, {'no-writes'})

@@ -1,14 +1,210 @@
--- Settles the attempts of one client that have ended. Used instead of `turn` if nothing is wanted: it has a third fewer functions.
--- include: client, table, notification, settle
--- KEYS: the client's base
--- Arguments, in q:
---   lease, schedule, verdicts, given_back, extended: see turn.lua
--- Answer: {{answer of each verdict}, {1 if the lease was still held}}
--- Repeat: safe: a verdict counts once, with its token
+-- Settles verdicts: writes the result of an attempt to its notification, its owed asset and its endpoint's health.
 
-local settled, extended = {}, {}
-local done, failure = pcall(settle_turn, settled, extended)
--- This runs also after a failure above: an owed asset without a due time would wait for ever.
-write_waiting()
-if not done then error(failure) end
-return {settled, extended}
+-- Retries that the event's workflow times; later ones, and those of a notification without a workflow, are catch-up's.
+local SHORT_RETRIES = 3
+-- The attempts that a record keeps, the newest of them, and their size (src/redis/notifications/attempts.ts).
+local MAX_ATTEMPTS, MAX_BYTES = 20, 8192
+-- Times of retries and probes, if a verdict of this call is a failure.
+local schedule
+-- Returns a step of a schedule, ms, with jitter: lengthened by up to a tenth at random.
+local function delay_of(list, step, random)
+  return math.ceil(list[math.min(step, #list)] * (1 + 0.1 * random))
+end
+local notice_of = {failing = 'endpoint.failing', suspended = 'endpoint.suspended', active = 'endpoint.recovered'}
+-- Changes the endpoint's state, and owes the notice of that; says: the verdict's answer about the change.
+local function become(says, name, reason)
+  local from, since, attempts_failed = seen(), failed_so_far(field('last_failure_at') or now)
+  says.entered, says.left, says.why = name, health().state, reason
+  enter(name)
+  note_change(from, reason, 'service')
+  owe_notice('state_notice', notice_of[name], reason, since, attempts_failed)
+end
+local function settle_success(says, same_epoch, is_probe)
+  local h = health()
+  -- Readers need it only to the second, so a busy endpoint saves most of these writes.
+  if now - h.last_success_at >= 1000 then
+    redis.call('HSET', E, 'last_success_at', now)
+    h.last_success_at = now
+  end
+  if not same_epoch then return end
+  if h.state == 'failing' and is_probe then
+    become(says, 'active', 'a probe succeeded')
+    write_waiting()
+    pull_forward()
+    -- Catch-up, which sleeps until the next probe, shows that the endpoint has recovered.
+    if waiting_count() > 0 then alarm(now) end
+  elseif h.state == 'active' and h.failures > 0 then
+    redis.call('HSET', E, 'failures', 0, 'attempts_failed', 0)
+    redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
+    health_read = nil
+  end
+end
+local function settle_failure(says, same_epoch, is_probe, v)
+  local state = health().state
+  health_read = nil
+  redis.call('HSET', E, 'last_failure_at', now, 'last_error', v.error, 'last_status', v.status)
+  if v.retry_after > 0 then
+    redis.call('HSET', E, 'not_before', math.max(number('not_before'), now + v.retry_after))
+  end
+  -- A failure from before a recovery must not count towards the next suspension.
+  if not same_epoch then return end
+  local in_a_row = redis.call('HINCRBY', E, 'failures', 1)
+  local failed_attempts = redis.call('HINCRBY', E, 'attempts_failed', 1)
+  if redis.call('HSETNX', E, 'first_failure_at', now) == 1 then
+    redis.call('HSET', E, 'first_failure_clock', clock())
+  end
+  if v.status == '410' and state ~= 'suspended' then
+    become(says, 'suspended', 'it answered 410')
+  elseif state == 'active' and in_a_row >= schedule.failing_after then
+    become(says, 'failing', in_a_row .. ' attempts failed in a row')
+    redis.call('HSET', E, 'probe_step', 1, 'probe_at', now + delay_of(schedule.probe, 1, v.random))
+  elseif state == 'failing' and is_probe then
+    local step = redis.call('HINCRBY', E, 'probe_step', 1)
+    redis.call('HSET', E, 'probe_at', now + delay_of(schedule.probe, step, v.random))
+    redis.call('HDEL', E, 'probe')
+    local fails_long = clock() - number('first_failure_clock') >= schedule.suspend_after
+    if fails_long and failed_attempts >= schedule.suspend_attempts then
+      become(says, 'suspended', 'it failed for too long, ' .. failed_attempts .. ' attempts')
+    end
+  end
+  health_read = nil
+end
+-- Returns the attempts of a record with one more; the oldest are removed first.
+local function with_attempt(lines, line)
+  lines = lines and lines .. '\n' .. line or line
+  local _, breaks = string.gsub(lines, '\n', '')
+  while breaks >= MAX_ATTEMPTS or #lines > MAX_BYTES and breaks > 0 do
+    lines = string.sub(lines, string.find(lines, '\n', 1, true) + 1)
+    breaks = breaks - 1
+  end
+  return lines
+end
+-- Settles one verdict. It counts once, by its token, so it is safe to repeat. `write_waiting` must follow.
+-- Answers {outcome, in how many ms it is due (-1: not again), failures, state entered, state left, why, accepted at, 1 if no attempt of it
+-- has ended before, state before}; the last three are those of the record.
+local function settle_attempt(v)
+  local current, f, w = owed_by(v.asset)
+  local is_counted = f ~= nil and f.token == v.token
+  local is_current = current == v.id
+  local r = redis.call('HMGET', record(v.id), 'attempts', 'failures', 'clock_since', 'accepted_at', 'state', 'group')
+  local exists, failures, changed, says = r[4], tonumber(r[2] or '0'), {}, {}
+  local function change(name, value) changed[#changed + 1], changed[#changed + 2] = name, value end
+  local function answer(outcome, at)
+    if #changed > 0 then redis.call('HSET', record(v.id), unpack(changed)) end
+    return {
+      outcome, at < 0 and -1 or math.max(at - now, 0), failures, says.entered or '', says.left or '', says.why or '', exists or false,
+      is_counted and not r[1] and 1 or 0, r[5] or false,
+    }
+  end
+  local h = health()
+  local same_url, same_epoch, last_success = h.generation == v.generation, h.epoch == v.epoch, h.last_success_at
+  if is_counted and exists then change('attempts', with_attempt(r[1], v.line)) end
+  if same_url then
+    local is_probe = h.probe == v.token .. ' ' .. v.asset
+    if v.is_ok then settle_success(says, same_epoch, is_probe)
+    elseif is_counted then settle_failure(says, same_epoch, is_probe, v) end
+  end
+  if not is_current then
+    -- Superseded, cancelled or settled before. What replaced it is due now.
+    if is_counted then land(v.asset, f, math.min(now, tonumber(f.since))) end
+    if v.is_ok and same_url and is_counted and r[5] == 'superseded' then
+      change('state', 'delivered')
+      redis.call('HDEL', record(v.id), 'by')
+      return answer('delivered', -1)
+    end
+    return answer(v.is_ok and r[5] == 'delivered' and 'delivered' or 'gone', -1)
+  end
+  if v.is_ok and same_url then
+    if f and not is_counted and f.lease > now then
+      -- Another attempt is under way and keeps its place until it ends.
+      f.newer = NOTHING
+      write_flight(v.asset, f)
+    elseif f then end_flight(v.asset)
+    else stop_waiting(v.asset, w) end
+    if exists then
+      close(v.id, changed, 'delivered')
+      changed = {}
+    end
+    return answer('delivered', -1)
+  end
+  -- A late verdict: after the end of its lease the asset is due again, or another attempt holds it.
+  if not is_counted then return answer('retry', f and f.lease or now) end
+  if not same_url then
+    land(v.asset, f, now)
+    return answer('retry', now)
+  end
+  failures = failures + 1
+  change('failures', failures)
+  if not r[3] then change('clock_since', clock()) end
+  local due = now + delay_of(schedule.retry, failures, v.random)
+  local clock_at_due = clock() + due - now
+  local took_others = last_success > tonumber(r[4] or now)
+  if clock_at_due - tonumber(r[3] or clock()) > schedule.window and health().state == 'active' and took_others then
+    end_flight(v.asset)
+    if exists then
+      close(v.id, changed, 'failed', nil, 'window')
+      changed = {}
+    end
+    return answer('failed', -1)
+  end
+  land(v.asset, f, due)
+  if failures > SHORT_RETRIES or r[6] == NO_WORKFLOW then alarm(due) end
+  return answer('retry', due)
+end
+-- Gives back an asset that was taken and not attempted; it is due again at `due`, and nothing is counted.
+local function give_back(asset, token, due)
+  local f = flight_of(asset)
+  if not f or f.token ~= token then return end
+  land(asset, f, due)
+  alarm(due)
+end
+
+-- Settles the verdicts of `turn`, from argument 9 on. Returns their answers, those of the second looks, and the index after them.
+local function settle_turn(ARGV)
+  schedule = ARGV[8] ~= '' and cjson.decode(ARGV[8]) or nil
+  local settled, looks, i = {}, {}, 10
+  for _ = 1, tonumber(ARGV[9]) do
+    settled[#settled + 1] = settle_attempt({
+      asset = ARGV[i], id = ARGV[i + 1], token = ARGV[i + 2], generation = tonumber(ARGV[i + 3]),
+      epoch = tonumber(ARGV[i + 4]), is_ok = ARGV[i + 5] == '1', status = ARGV[i + 6], error = ARGV[i + 7],
+      retry_after = tonumber(ARGV[i + 8]), line = ARGV[i + 9], random = tonumber(ARGV[i + 10]),
+    })
+    i = i + 11
+  end
+  local count = tonumber(ARGV[i])
+  i = i + 1
+  for _ = 1, count do
+    looks[#looks + 1] = may_still(ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]))
+    i = i + 3
+  end
+  for at = i, #ARGV, 3 do give_back(ARGV[at], ARGV[at + 1], now + tonumber(ARGV[at + 2])) end
+  return settled, looks
+end
+local function turn(_, ARGV)
+  read_bounds(ARGV, 2)
+  local most = tonumber(ARGV[6])
+  local settled, looks, taken = {}, {}, {}
+  local done, failure = pcall(function()
+    settled, looks = settle_turn(ARGV)
+    if ARGV[7] == '1' then taken = taken_before() end
+    if #taken == 0 and most > 0 then taken = take(most) end
+  end)
+  -- This runs also after a failure above: an owed asset without a due time would wait for ever.
+  write_waiting()
+  if not done then error(failure) end
+  local answer = answer_taken(taken)
+  answer[#answer + 1], answer[#answer + 2] = settled, looks
+  return answer
+end
+
+-- Settles the attempts of one client that have ended, then takes the oldest due for the places that are free.
+-- KEYS: the client's base
+-- Arguments: lease, bound, drain rate, nonce, how many to take at most, '1' if a call of this nonce may have run before, JSON of the
+--   schedule ('' without a failure), number of verdicts and of each asset, id, token, generation, epoch, '1' if it is ok, status, error,
+--   Retry-After (ms), JSON of the attempt, a random number from 0 to 1; number of second looks and of each asset, token, generation;
+--   of each asset given back: asset, token, in how many ms it is due
+-- Answer: see answer_taken in take.lua; behind it the answers of settle_attempt, and 1 or 0 for each second look
+-- Repeat: safe: a verdict counts once, by its token, and the nonce finds the assets that it has taken
+entry('turn', turn)
+-- As `turn`, for a Redis without memory left: it takes nothing.
+entry('settle', turn, {'allow-oom'})

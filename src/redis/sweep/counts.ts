@@ -9,12 +9,13 @@ export interface Counted {
   owedClients: number;
   /** Clients with owed assets that could have been sent more than 2 minutes ago. */
   overdueClients: number;
-  /** For how long something could have been sent to the client furthest behind, ms. Absent: an older release has counted. */
-  oldestOverdueMs?: number;
-  /** Running catch-up workflows, and those that the sweep has started. */
+  /** For how long something could have been sent to the client furthest behind, ms. */
+  oldestOverdueMs: number;
+  /** Clients whose catch-up is known to run. */
   catchUps: number;
-  /** Registrations by the state that people see. */
-  endpoints: Record<EndpointState, number>;
+  /** Registrations by the state that people see, and when they were counted (ms). */
+  endpoints?: Record<EndpointState, number>;
+  endpointsAt?: number;
 }
 
 /** Known once a sweep has completed. */

@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
-import type { AttemptRecord } from '../../../redis/owed/settle.js';
+import type { AttemptRecord } from '../../../redis/owed/standing.js';
 import type { ApiDeps } from '../../deps.js';
 import { type NotificationStepState, requireOwnNotification } from '../../steps/ownNotification.js';
 import type { SessionState } from '../access/session.js';

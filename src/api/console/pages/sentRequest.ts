@@ -1,6 +1,6 @@
 import { notificationRequest } from '../../../outgoing/notification.js';
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
-import type { AttemptRecord } from '../../../redis/owed/settle.js';
+import type { AttemptRecord } from '../../../redis/owed/standing.js';
 
 /** Returns the request of an attempt as HTTP text: its record has the time and the URL, the rest is derived. */
 export function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {

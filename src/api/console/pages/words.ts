@@ -1,6 +1,7 @@
 /** Sentences about states and times, for people. Times are ms since the epoch. */
 
-import type { NotificationRecord, WaitingReason } from '../../../redis/notifications/notifications.js';
+import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
+import type { WaitReason } from '../../../redis/owed/standing.js';
 import type { Endpoint } from '../../../redis/records/endpoint.js';
 import { type Html, html } from '../html.js';
 
@@ -73,12 +74,14 @@ function whenNext(health: Endpoint, isRegistered: boolean): Html {
   }
 }
 
-const waiting: Record<WaitingReason, string> = {
+const waiting: Record<WaitReason, string> = {
   due: 'its turn comes now',
   in_flight: 'an attempt is under way',
   retry: 'it is tried again at its own time',
   failing: 'the endpoint is failing, and one notification at a time tries it',
   not_before: 'the endpoint asked to wait (Retry-After)',
+  rate: 'its turn comes as fast as the rate of the site allows',
+  full: 'its turn comes when an attempt under way ends',
   paused: 'deliveries are paused',
   suspended: 'the endpoint is suspended until you resume',
   no_registration: 'no URL is registered',

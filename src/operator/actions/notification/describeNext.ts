@@ -8,6 +8,9 @@ export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecor
       return undefined;
     case 'due':
       return 'now';
+    case 'rate':
+    case 'full':
+      return 'in its turn';
     case 'in_flight':
       return 'under way now';
     case 'retry':

@@ -1,0 +1,184 @@
+/** Accepts events: claims them as they arrive, answers once the claim is safe, and begins their deliveries. */
+
+import type { DeliverySettings } from '../config.js';
+import type { Logger } from '../log.js';
+import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
+import type { Durability } from '../redis/connection/durable.js';
+import {
+  type ArrivedEvent,
+  type Claim,
+  type ClaimedEvent,
+  type Claims,
+  claimEvents,
+  withoutWorkflow,
+} from '../redis/owed/claim.js';
+import { announceClaims, forgetAnnouncement } from '../redis/owed/owedClients.js';
+import type { CatchUps } from '../temporal/catchUps.js';
+import type { Couriers } from './couriers.js';
+import { newNonce } from './nonce.js';
+import type { Outbox } from './outbox/outbox.js';
+import type { DeliveryMetrics } from './send.js';
+
+/** Thrown when this process holds as many events as it may. The event was not accepted. */
+export class TooBusy extends Error {
+  override name = 'TooBusy';
+}
+
+export interface AcceptDeps {
+  db: Db;
+  settings: DeliverySettings;
+  durability: Durability;
+  outbox: Outbox;
+  /** Set if a worker shares this process: deliveries begin immediately. */
+  couriers?: Couriers | undefined;
+  catchUps: Pick<CatchUps, 'signal'>;
+  log: Logger;
+  metrics: Pick<DeliveryMetrics, 'ended'>;
+}
+
+/** With more events Redis answers more slowly than events arrive. */
+const maxUnderWay = 10_000;
+/** A script that claims more would delay Redis for others. */
+const claimsPerScript = 100;
+/** As many as a client has places. */
+const claimsPerTurn = 16;
+/** A turn claims one more for each event of the turn before that needed no delivery, up to this number. */
+const maxExtraClaims = 500;
+
+interface Arrival {
+  event: ArrivedEvent;
+  resolve(claim: Claim): void;
+  reject(err: unknown): void;
+}
+
+/**
+ * Events of one client that arrive during a claim go together into its next claim, and no client waits for another's. A turn of
+ * the event loop claims only as many events as it can deliver, so the intake of a busy process never outruns its deliveries.
+ */
+export class Accepting {
+  readonly #underWay = new Map<string, Promise<Claim>>();
+  /** Events of clients that have no claim under way; the next client comes first. */
+  readonly #ready = new Map<string, Arrival[]>();
+  /** Events that have arrived since the claim of their client began. */
+  readonly #claiming = new Map<string, Arrival[]>();
+  #isScheduled = false;
+  /** Events claimed in the last turn that need no delivery. */
+  #undelivered = 0;
+
+  constructor(readonly deps: AcceptDeps) {}
+
+  /**
+   * Resolves once the decision about an event is on Redis' disk. The same event, given again meanwhile, gets the same answer.
+   * @throws TooBusy, and errors of Redis: the event may then have been claimed, and can be sent again
+   */
+  accept(event: ArrivedEvent): Promise<Claim> {
+    const known = this.#underWay.get(event.notificationId);
+    if (known !== undefined && event.notify) return known;
+    if (this.#underWay.size >= maxUnderWay) {
+      return Promise.reject(new TooBusy('more events wait for Redis than this process holds'));
+    }
+    const accepted = this.#accept(event).finally(() => this.#underWay.delete(event.notificationId));
+    this.#underWay.set(event.notificationId, accepted);
+    return accepted;
+  }
+
+  /** Returns how many events wait for Redis. */
+  underWay(): number {
+    return this.#underWay.size;
+  }
+
+  async #accept(event: ArrivedEvent): Promise<Claim> {
+    const { durability, outbox } = this.deps;
+    const ticket = event.notify ? outbox.reserve(event) : undefined;
+    let claimed: ClaimedEvent | undefined;
+    try {
+      const group = ticket === undefined ? withoutWorkflow : ticket.group;
+      const claim = await this.#claim({ ...event, group });
+      const { notify: _, ...rest } = event;
+      if (claim.kind === 'claimed') claimed = { ...rest, claim: claim.claim };
+      // Any answer relies on a claim that may not be on disk yet: this event's, or an earlier one's.
+      await durability.reached(event.clientToken);
+      return claim;
+    } finally {
+      if (claimed === undefined) ticket?.leave();
+      else ticket?.fill(claimed);
+    }
+  }
+
+  #claim(event: ArrivedEvent): Promise<Claim> {
+    const { clientToken } = event;
+    return new Promise((resolve, reject) => {
+      const arrival = { event, resolve, reject };
+      const queue = this.#claiming.get(clientToken) ?? this.#ready.get(clientToken);
+      if (queue === undefined) this.#makeReady(clientToken, [arrival]);
+      else queue.push(arrival);
+    });
+  }
+
+  #makeReady(clientToken: string, queue: Arrival[]): void {
+    this.#ready.set(clientToken, queue);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    setImmediate(() => this.#turn());
+  }
+
+  #turn(): void {
+    this.#isScheduled = false;
+    let left = claimsPerTurn + this.#undelivered;
+    this.#undelivered = 0;
+    for (const [clientToken, queue] of this.#ready) {
+      const next = queue.splice(0, Math.min(left, claimsPerScript));
+      left -= next.length;
+      this.#ready.delete(clientToken);
+      this.#claiming.set(clientToken, queue);
+      void this.#claimNext(clientToken, next);
+      if (left === 0) break;
+    }
+    if (this.#ready.size > 0) this.#schedule();
+  }
+
+  async #claimNext(clientToken: string, arrivals: Arrival[]): Promise<void> {
+    await this.#claimTogether(clientToken, arrivals);
+    const queue = this.#claiming.get(clientToken) ?? [];
+    this.#claiming.delete(clientToken);
+    if (queue.length > 0) this.#makeReady(clientToken, queue);
+  }
+
+  async #claimTogether(clientToken: string, arrivals: Arrival[]): Promise<void> {
+    const { couriers, catchUps } = this.deps;
+    const nonce = newNonce();
+    try {
+      const claimed = await this.#ask(clientToken, arrivals, nonce);
+      if (couriers !== undefined) couriers.begin(clientToken, claimed);
+      else if (claimed.wakeCatchUp) catchUps.signal(clientToken);
+      arrivals.forEach(({ resolve }, i) => {
+        const claim = claimed.claims[i] as Claim;
+        if (claim.kind !== 'claimed') this.#undelivered = Math.min(this.#undelivered + 1, maxExtraClaims);
+        else if (claim.supersedes) this.deps.metrics.ended('superseded');
+        resolve(claim);
+      });
+    } catch (err) {
+      if (isRedisUnavailable(err)) couriers?.find(clientToken, nonce);
+      for (const { reject } of arrivals) reject(err);
+    }
+  }
+
+  async #ask(clientToken: string, arrivals: Arrival[], nonce: string): Promise<Claims> {
+    const { db, settings, couriers } = this.deps;
+    const announced = announceClaims(db, [clientToken]);
+    // Over one connection it comes before the claim; in a cluster another node may keep the index.
+    if (db.nodes.isCluster) await announced;
+    const events = arrivals.map(({ event }) => event);
+    const most = couriers?.most(clientToken) ?? 0;
+    const [claimed] = await Promise.all([
+      claimEvents(db, clientToken, events, settings, { nonce, most }),
+      announced,
+    ]);
+    if (claimed.claims.some(({ kind }) => kind === 'unknown_client')) forgetAnnouncement(db, clientToken);
+    return claimed;
+  }
+}

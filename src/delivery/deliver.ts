@@ -1,0 +1,150 @@
+import type { Durability } from '../redis/connection/durable.js';
+import { type ClaimedEvent, claimAgain } from '../redis/owed/claim.js';
+import { standingsOf } from '../redis/owed/standing.js';
+import type { Couriers } from './couriers.js';
+import { endedState, isSoon, type Outcome, outcomeOfStanding } from './outcome.js';
+import type { DeliveryDeps } from './send.js';
+
+export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'catchUps'> {
+  couriers: Couriers;
+  durability: Durability;
+}
+
+/** Events that another process sends are looked up in Redis at this interval. */
+const lookEveryMs = 1000;
+const shortestWaitMs = 20;
+
+/** The time that a call has, and its end. */
+interface Over {
+  readonly endAt: number;
+  readonly signal: AbortSignal;
+  readonly happens: Promise<void>;
+}
+
+/**
+ * Has the clients of these events send what is due, and waits until each event is delivered, or waits for something that does not
+ * happen within `forMs`. Each client's events are seen to at their own times.
+ * @param cancelled makes it return immediately
+ */
+export async function deliverEvents(
+  deps: DeliverDeps,
+  events: readonly ClaimedEvent[],
+  forMs: number,
+  cancelled?: AbortSignal,
+): Promise<Outcome[]> {
+  const ending = new AbortController();
+  const happens = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()));
+  const end = () => ending.abort();
+  const timer = setTimeout(end, forMs);
+  cancelled?.addEventListener('abort', end, { once: true });
+  const over = { endAt: Date.now() + forMs, signal: ending.signal, happens };
+  try {
+    const byClient = new Map<string, ClaimedEvent[]>();
+    for (const event of events) {
+      const own = byClient.get(event.clientToken) ?? [];
+      byClient.set(event.clientToken, own);
+      own.push(event);
+    }
+    const seen = [...byClient].map(([clientToken, own]) =>
+      new Deliveries(deps, clientToken, own, over).see(),
+    );
+    const outcomes = new Map((await Promise.all(seen)).flatMap((own) => [...own]));
+    return events.map(({ notificationId }) => outcomes.get(notificationId) ?? unknown);
+  } finally {
+    deps.couriers.forget(events.map(({ notificationId }) => notificationId));
+    clearTimeout(timer);
+    cancelled?.removeEventListener('abort', end);
+  }
+}
+
+const unknown: Outcome = { state: 'waiting', reason: 'in_flight', failures: 0 };
+
+/** Events of one client, until their outcomes are known. */
+class Deliveries {
+  readonly #outcomes = new Map<string, Outcome>();
+  readonly #left: Map<string, ClaimedEvent>;
+
+  constructor(
+    readonly deps: DeliverDeps,
+    readonly clientToken: string,
+    events: readonly ClaimedEvent[],
+    readonly over: Over,
+  ) {
+    this.#left = new Map(events.map((event) => [event.notificationId, event]));
+  }
+
+  async see(): Promise<Map<string, Outcome>> {
+    const { couriers } = this.deps;
+    const unknownHere = () => [...this.#left.keys()].filter((id) => !couriers.knows(id));
+    for (;;) {
+      const told = [...this.#left.keys()].map(async (id) => this.#note(id, await couriers.outcomeOf(id)));
+      if (unknownHere().some((id) => this.#isDue(id))) await this.#wait(couriers.poke(this.clientToken));
+      // What this process does not send now: another does, or it waits.
+      if (unknownHere().length > 0) await this.#look(unknownHere());
+      await this.#wait(
+        Promise.all(told),
+        this.#left.size > 0 && unknownHere().length === 0 ? this.over.endAt : this.#nextAt(),
+      );
+      if (this.#left.size === 0 || this.#nextAt() >= this.over.endAt) return this.#outcomes;
+      if (this.over.signal.aborted || couriers.isClosed) {
+        // The last look at what is in flight, or has just ended.
+        await this.#look([...this.#left.keys()]);
+        return this.#outcomes;
+      }
+    }
+  }
+
+  #note(id: string, outcome: Outcome): void {
+    this.#outcomes.set(id, outcome);
+    if (!isSoon(outcome)) this.#left.delete(id);
+  }
+
+  #isDue(id: string): boolean {
+    const outcome = this.#outcomes.get(id);
+    if (outcome?.state !== 'waiting') return true;
+    return outcome.reason === 'due' || (outcome.reason === 'retry' && (outcome.at ?? 0) <= Date.now());
+  }
+
+  /** When to look again at what is left, ms: once a retry is due, else in a while. */
+  #nextAt(): number {
+    const now = Date.now();
+    const times = [...this.#left.keys()].map((id) => {
+      const outcome = this.#outcomes.get(id);
+      const isRetry = outcome?.state === 'waiting' && outcome.reason === 'retry';
+      return isRetry ? Math.max(outcome.at ?? 0, now + shortestWaitMs) : now + lookEveryMs;
+    });
+    return Math.min(...times);
+  }
+
+  /** Reads how events stand that no attempt of this process has told of, and claims those again that Redis has lost. */
+  async #look(ids: readonly string[]): Promise<void> {
+    const { db, settings, durability, catchUps } = this.deps;
+    const { clientToken } = this;
+    const events = ids.flatMap((id) => this.#left.get(id) ?? []);
+    const standings = await standingsOf(db, clientToken, events, settings.maxInFlight);
+    for (const [i, event] of events.entries()) {
+      const { notificationId: id } = event;
+      const standing = standings[i];
+      if (standing === undefined) continue;
+      if (standing.kind !== 'lost') this.#note(id, outcomeOfStanding(standing));
+      else {
+        const { claim, wakeCatchUp } = await claimAgain(db, event);
+        await durability.reached(clientToken);
+        if (wakeCatchUp) catchUps.signal(clientToken);
+        if (claim.kind === 'ended') this.#note(id, { state: endedState(claim.state) });
+        else if (claim.kind === 'not_needed') this.#note(id, { state: 'not_needed' });
+        else if (claim.kind !== 'claimed') this.#note(id, { state: 'unknown' });
+      }
+    }
+  }
+
+  /** Waits for `work`, at most until `at` (ms), or until the time of the call is over. */
+  async #wait(work: Promise<unknown>, at = this.over.endAt): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, at - Date.now());
+    });
+    await Promise.race([work, this.over.happens, late]);
+    clearTimeout(timer);
+  }
+}

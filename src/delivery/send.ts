@@ -1,0 +1,201 @@
+/** One attempt: waits for a connection, signs, POSTs, and makes the verdict. */
+
+import type { DeliverySettings } from '../config.js';
+import type { Logger } from '../log.js';
+import type { Notices } from '../notices/notices.js';
+import { notificationRequest } from '../outgoing/notification.js';
+import { ourFailures } from '../outgoing/ours.js';
+import { withoutValues } from '../outgoing/ownHeaders.js';
+import type { Place, PostResult, Sender } from '../outgoing/post.js';
+import type { Db } from '../redis/connection/db.js';
+import type { AttemptRecord } from '../redis/owed/standing.js';
+import type { Taken, Verdict } from '../redis/owed/turn.js';
+import type { AttemptHistory } from '../redis/records/attemptHistory.js';
+import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
+import { type SecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
+import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
+import type { CatchUps } from '../temporal/catchUps.js';
+import type { TracedSpan, Tracing } from '../tracing.js';
+
+/** The dependencies of deliveries. */
+export interface DeliveryDeps {
+  db: Db;
+  sender: Sender;
+  secretBox: SecretBox;
+  settings: DeliverySettings;
+  log: Logger;
+  metrics: DeliveryMetrics;
+  /** The counts behind the console's plots. */
+  history: Pick<AttemptHistory, 'count'>;
+  catchUps: Pick<CatchUps, 'signal' | 'wake'>;
+  notices: Pick<Notices, 'tell'>;
+  /** Undefined: tracing is off. */
+  tracing?: Tracing | undefined;
+}
+
+type Priority = Taken['priority'];
+
+/** `secrets`: those of the client cannot be decrypted; `unexpected`: any other error before the POST. */
+export const ownFailureCauses = [...ourFailures, 'secrets', 'unexpected'] as const;
+export type OwnFailureCause = (typeof ownFailureCauses)[number];
+
+export interface DeliveryMetrics {
+  /** Counts an attempt that a receiver answered, or failed to. */
+  attempted(result: { ok: boolean; error?: string }, milliseconds: number): void;
+  /** Counts an attempt that this process could not make. */
+  ownFailure(cause: string): void;
+  /** Counts a notification by the state in which it ended. */
+  ended(state: string): void;
+  /** Times from an event's acceptance to the beginning of its notification's first attempt. */
+  firstAttempted(priority: Priority, milliseconds: number): void;
+  /** Times from an event's acceptance to its delivery. */
+  delivered(priority: Priority, milliseconds: number): void;
+  /** Counts a registration by the state that it entered. */
+  entered(state: string): void;
+}
+
+export type Sent =
+  | { kind: 'answered'; verdict: Verdict; result: PostResult }
+  /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
+  | { kind: 'own_failure'; cause: OwnFailureCause; err?: unknown }
+  /** The asset was given back while the attempt waited: its client was paused, its URL changed, or its lease has ended. */
+  | { kind: 'taken_back' };
+
+/** After a shorter wait for its connection, the lease still covers the whole attempt: timeout, look at the resolver, settling. */
+const unnoticedWaitMs = 1000;
+
+/** Makes one attempt and counts it. @param maySend looks again whether it may be sent, and begins its lease anew */
+export async function send(
+  deps: DeliveryDeps,
+  clientToken: string,
+  taken: Taken,
+  maySend: () => Promise<boolean>,
+): Promise<Sent> {
+  const { metrics, history } = deps;
+  const place = await waitForPlace(deps, clientToken, taken, maySend);
+  if (place === undefined) return { kind: 'taken_back' };
+  let sent: Sent;
+  try {
+    sent = await signAndPost(deps, clientToken, taken, place);
+  } catch (err) {
+    place.release();
+    sent = { kind: 'own_failure', cause: err instanceof SecretUnreadable ? 'secrets' : 'unexpected', err };
+  }
+  if (sent.kind === 'answered') {
+    metrics.attempted(sent.result, sent.result.milliseconds);
+    history.count(clientToken, sent.result, sent.result.milliseconds);
+  }
+  if (sent.kind === 'own_failure') metrics.ownFailure(sent.cause);
+  return sent;
+}
+
+/** Waits for a connection's place. This time is not the receiver's, and what has changed meanwhile counts. */
+async function waitForPlace(
+  { sender, settings }: DeliveryDeps,
+  clientToken: string,
+  { url }: Taken,
+  maySend: () => Promise<boolean>,
+): Promise<Place | undefined> {
+  const askedAt = performance.now();
+  const waiting = new AbortController();
+  const timer = setInterval(
+    () => void maySend().then((may) => !may && waiting.abort()),
+    settings.leaseMs / 3,
+  );
+  try {
+    const place = await sender.place(url, clientToken, waiting.signal);
+    const hasWaited = performance.now() - askedAt > unnoticedWaitMs;
+    if (!hasWaited || (await maySend())) return place;
+    place.release();
+    return undefined;
+  } catch (err) {
+    if (waiting.signal.aborted) return undefined;
+    throw err;
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Signs, then POSTs. The registration and its secrets are those of the take. @throws SecretUnreadable, and errors of Redis */
+async function signAndPost(
+  deps: DeliveryDeps,
+  clientToken: string,
+  taken: Taken,
+  place: Place,
+): Promise<Sent> {
+  const sentAt = Date.now();
+  const at = sentAt + deps.db.clockOffsetMs();
+  const { secrets, own } = await secretsOf(deps, clientToken, taken, at);
+  const { platformId, notificationId, body } = taken;
+  const url = withoutQuery(taken.url);
+  const request = notificationRequest(
+    { clientToken, platformId, notificationId, body },
+    secrets,
+    sentAt,
+    own,
+  );
+  const span = beginSpan(deps, clientToken, taken, url);
+  const result = await place.post(request);
+  const { status, error, ours } = result;
+  span?.end(status === undefined ? {} : { 'http.response.status_code': status }, ours ?? error);
+  if (ours !== undefined) return { kind: 'own_failure', cause: ours };
+  const verdict: Verdict = {
+    taken,
+    isOk: result.ok,
+    attempt: recordOf(at, url, result, own),
+    retryAfterMs: result.retryAfterMs,
+  };
+  return { kind: 'answered', verdict, result };
+}
+
+/** Decrypts what the take has read: the signing secrets, one made if there is none, and the client's own request headers. */
+async function secretsOf(
+  { db, secretBox }: DeliveryDeps,
+  clientToken: string,
+  taken: Taken,
+  atMs: number,
+): Promise<{ secrets: string[]; own: RequestHeaders }> {
+  const secrets = decodeSigningSecrets(secretBox, taken.secrets, atMs);
+  const own = decodeRequestHeaders(secretBox, taken.secrets);
+  if (secrets.length > 0) return { secrets, own };
+  return { secrets: [await createSigningSecret(db, secretBox, clientToken)], own };
+}
+
+/** JSON leaves out what is undefined. */
+function recordOf(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {
+  const { status, error, milliseconds, remoteAddress, responseExcerpt } = result;
+  return {
+    at,
+    url,
+    milliseconds: Math.round(milliseconds),
+    status,
+    error,
+    remote_address: remoteAddress,
+    response_excerpt: responseExcerpt === undefined ? undefined : withoutValues(responseExcerpt, own),
+  };
+}
+
+/** Begins the span of an attempt, in its event's trace. */
+function beginSpan(
+  { tracing }: DeliveryDeps,
+  clientToken: string,
+  { notificationId, trace }: Taken,
+  url: string,
+): TracedSpan | undefined {
+  return tracing?.begin('POST', {
+    kind: 'client',
+    parent: trace,
+    attributes: {
+      'http.request.method': 'POST',
+      'url.full': url,
+      'server.address': new URL(url).hostname,
+      'asset_update.client_token': clientToken,
+      'asset_update.notification_id': notificationId,
+    },
+  });
+}
+
+function withoutQuery(url: string): string {
+  const at = url.indexOf('?');
+  return at < 0 ? url : url.slice(0, at);
+}

@@ -1,0 +1,179 @@
+/** Why something is not sent now, and until when: one vocabulary for all (scripts/take.lua, `standing`). */
+import { assetSlot, idToBytes } from '../../ids.js';
+import type { Db } from '../connection/db.js';
+import type { FieldOf } from '../connection/fields.js';
+import { runScript } from '../connection/library.js';
+
+/**
+ * `due`: it may be sent now, in its turn; `in_flight`: an attempt is under way; `retry`: at its own time; the others concern
+ * the whole client: `failing` waits for the next probe, `not_before` for the end of Retry-After, `rate` for the next place of its
+ * rate, `full` for an attempt to end, and the last three for a change from outside.
+ */
+export const waitReasons = [
+  ...(['due', 'in_flight', 'retry', 'failing', 'not_before', 'rate', 'full'] as const),
+  ...(['paused', 'suspended', 'no_registration'] as const),
+];
+export type WaitReason = (typeof waitReasons)[number];
+
+/** The end of an attempt, as its record keeps it. */
+export interface AttemptRecord {
+  /** ms */
+  at: number;
+  url: string;
+  milliseconds: number;
+  status?: number;
+  error?: string;
+  remote_address?: string;
+  response_excerpt?: string;
+}
+
+/** How a notification stands. */
+export type Standing =
+  /** `inMs`: in how many ms it may be sent; undefined if it waits for a change from outside, or for an attempt to end. */
+  | { kind: 'waiting'; reason: WaitReason; inMs?: number; failures: number; last?: AttemptRecord }
+  /** It is no longer owed; `state` says why, while its record is kept. */
+  | { kind: 'ended'; state?: string; last?: AttemptRecord }
+  /** Redis has lost its claim. */
+  | { kind: 'lost' };
+
+export interface Asked {
+  notificationId: string;
+  platformId: string;
+  /** The number of its claim; without it a lost claim is not recognised. */
+  claim?: number;
+}
+
+type Answer =
+  | ['lost']
+  | ['ended', state: string, last: string]
+  | ['waiting', reason: WaitReason, inMs: number, failures: number, last: string];
+
+/** Notifications in one call, which blocks Redis for less than 1 ms. */
+const perCall = 100;
+
+/** Reads how notifications of one client stand, in the order asked. @param maxInFlight of a client without its own bound */
+export async function standingsOf(
+  db: Db,
+  clientToken: string,
+  asked: readonly Asked[],
+  maxInFlight?: number,
+): Promise<Standing[]> {
+  const found: Standing[] = [];
+  for (let i = 0; i < asked.length; i += perCall) {
+    const args = asked.slice(i, i + perCall).flatMap(({ notificationId, platformId, claim = 0 }) => {
+      const { bucket, field } = assetSlot(platformId);
+      return [notificationId, platformId, bucket, field, idToBytes(notificationId), claim];
+    });
+    const answers = (await runScript(db, 'look', clientToken, [maxInFlight ?? '', ...args])) as Answer[];
+    found.push(...answers.map(standingOf));
+  }
+  return found;
+}
+
+function standingOf(answer: Answer): Standing {
+  switch (answer[0]) {
+    case 'lost':
+      return { kind: 'lost' };
+    case 'ended':
+      return { kind: 'ended', state: answer[1] || undefined, last: attemptOf(answer[2]) };
+    case 'waiting':
+      return {
+        kind: 'waiting',
+        reason: answer[1],
+        inMs: unlessNone(answer[2]),
+        failures: answer[3],
+        last: attemptOf(answer[4]),
+      };
+  }
+}
+
+const attemptOf = (line: string): AttemptRecord | undefined =>
+  line === '' ? undefined : (JSON.parse(line) as AttemptRecord);
+/** Reads a number of a script; undefined for -1, which stands for none. */
+export const unlessNone = (value: number): number | undefined => (value < 0 ? undefined : value);
+
+export interface Bounds {
+  /** Attempts in flight of a client without its own bound. */
+  maxInFlight: number;
+  drainPerSecond: number;
+}
+
+/** A client's endpoint and what it is owed, read at the same moment. Times are ms by Redis' clock. */
+export interface Overview {
+  now: number;
+  state: 'active' | 'failing' | 'suspended' | 'paused' | 'not_registered';
+  /**
+   * When something may be sent next, or since when it could have been; undefined if nothing waits, or for a change from outside
+   * or an attempt's end.
+   */
+  at?: number;
+  reason: WaitReason;
+  owed: number;
+  inFlight: number;
+  oldestOwedAt?: number;
+  /** When the first lease of an attempt ends. */
+  leaseEndsAt?: number;
+  /** Whether exactly the waiting assets have an owed-since and a due time. */
+  isConsistent: boolean;
+  /** JSON of the last change of state. */
+  lastChange?: string;
+  fields: Partial<Record<FieldOf<'endpoint'>, string>>;
+}
+
+export async function readOverview(db: Db, clientToken: string, bounds?: Bounds): Promise<Overview> {
+  const args = [bounds?.maxInFlight ?? '', bounds?.drainPerSecond ?? ''];
+  const answer = (await runScript(db, 'overview', clientToken, args)) as [
+    ...[
+      now: number,
+      state: Overview['state'],
+      at: number,
+      reason: WaitReason,
+      owed: number,
+      inFlight: number,
+    ],
+    ...[oldest: number, lease: number, isConsistent: number, change: string, fields: string[]],
+  ];
+  const [now, state, at, reason, owed, inFlight, oldest, lease, isConsistent, change, fields] = answer;
+  return {
+    now,
+    state,
+    at: unlessNone(at),
+    reason,
+    owed,
+    inFlight,
+    oldestOwedAt: oldest || undefined,
+    leaseEndsAt: lease || undefined,
+    isConsistent: isConsistent === 1,
+    lastChange: change || undefined,
+    fields: fieldsOf(fields),
+  };
+}
+
+export interface Plan {
+  owed: number;
+  /** Since when the oldest is owed; 0 if nothing is. */
+  oldestAt: number;
+  /** In how many ms to look again, and why not before; 0 if something is due. */
+  inMs: number;
+  reason: WaitReason;
+  /** Notifications that this call ended as failed, because they had been owed for too long. */
+  expired: number;
+}
+
+/** Plans catch-up: ends what was owed for too long, and notes until when catch-up sleeps. */
+export async function planCatchUp(
+  db: Db,
+  clientToken: string,
+  { retentionMs, maxInFlight, drainPerSecond }: Bounds & { retentionMs: number },
+): Promise<Plan> {
+  const answer = await runScript(db, 'plan', clientToken, [retentionMs, maxInFlight, drainPerSecond]);
+  const [owed, oldestAt, inMs, reason, expired] = answer as [number, number, number, WaitReason, number];
+  return { owed, oldestAt, inMs, reason, expired };
+}
+
+/** Reads the fields of a hash from a script's answer. */
+export function fieldsOf(flat: readonly string[]): Record<string, string> {
+  const fields: Record<string, string> = {};
+  for (let i = 0; i + 1 < flat.length; i += 2) fields[flat[i] as string] = flat[i + 1] as string;
+  return fields;
+}

@@ -1,0 +1,256 @@
+-- Changes that operators and publishers make at a client's registration, endpoint and notifications. The caller wakes catch-up.
+
+-- Stores a client's URL, unanswered, if it has none; takes over an equal one that no call can be answering any more.
+-- KEYS: the client's base
+-- Arguments: url, account_id, nonce (identifies this call), take_over_after (age, ms, from which an unanswered one is taken over)
+-- Answer: {'stored', 'taken' or 'pending', 1 if something waits}
+-- Repeat: safe: the nonce finds the URL that it has stored
+entry('register', function(_, ARGV)
+  local wanted, wanted_account, wanted_nonce, take_over_after = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+  local R = base .. 'registration'
+  local url, account, answered, since, stored_by =
+    unpack(redis.call('HMGET', R, 'url', 'account_id', 'answered', 'pending_since', 'nonce'))
+  if url and stored_by ~= wanted_nonce then
+    if answered == '1' or url ~= wanted or account ~= wanted_account then return {'taken', 0} end
+    if now - tonumber(since or '0') < take_over_after then return {'pending', 0} end
+    redis.call('HSET', R, 'nonce', wanted_nonce, 'pending_since', now)
+  elseif not url then
+    redis.call('HSET', R, 'url', wanted, 'account_id', wanted_account, 'nonce', wanted_nonce,
+      'answered', '0', 'pending_since', now, 'registered_at', now)
+    redis.call('HSET', R, 'generation', new_generation())
+    note_change('not_registered', 'registered', 'publisher')
+  end
+  return {'stored', due_now()}
+end)
+-- Marks a client's URL as answered, so that no other call takes it over.
+-- KEYS: the client's base
+-- Arguments: nonce (of the call that stored it)
+-- Answer: 1
+-- Repeat: safe
+entry('markAnswered', function(_, ARGV)
+  local R = base .. 'registration'
+  if redis.call('HGET', R, 'nonce') == ARGV[2] then
+    redis.call('HSET', R, 'answered', '1')
+    redis.call('HDEL', R, 'pending_since')
+  end
+  return 1
+end)
+-- Replaces a client's URL.
+-- KEYS: the client's base
+-- Arguments: url, nonce (new: an unanswered call of the API can no longer mark it), by (operator or publisher)
+-- Answer: {the previous URL, 1 if something waits}, or nil if there is none
+-- Repeat: safe: the same URL is stored again, as another generation
+entry('changeRegistration', function(_, ARGV)
+  local R = base .. 'registration'
+  local previous, from = redis.call('HGET', R, 'url'), seen()
+  if not previous then return false end
+  redis.call('HSET', R, 'url', ARGV[2], 'nonce', ARGV[3], 'answered', '1', 'registered_at', now)
+  redis.call('HDEL', R, 'pending_since')
+  redis.call('HSET', R, 'generation', new_generation())
+  note_change(from, 'the url was changed', ARGV[4])
+  return {previous, due_now()}
+end)
+-- Removes a client's URL; owed assets stay owed.
+-- KEYS: the client's base
+-- Arguments: none
+-- Answer: {the URL, how many assets are owed}, or nil if there was none
+-- Repeat: safe: a second call finds none
+entry('resetRegistration', function()
+  local R = base .. 'registration'
+  local url, from = redis.call('HGET', R, 'url'), seen()
+  if not url then return false end
+  redis.call('DEL', R)
+  limits_read = nil
+  new_generation()
+  note_change(from, 'reset', 'operator')
+  return {url, owed_count()}
+end, {'allow-oom'})
+-- Makes a suspended or failing endpoint due for a probe now.
+-- KEYS: the client's base
+-- Arguments: by ('operator' or 'publisher')
+-- Answer: 1, or 0 if it is active
+-- Repeat: safe: it is due for a probe again
+entry('resumeEndpoint', function(_, ARGV)
+  local was, from = health().state, seen()
+  redis.call('HDEL', E, 'not_before')
+  if was ~= 'active' then
+    if was == 'suspended' then
+      -- The past failures no longer count: a failing probe does not suspend it again immediately.
+      redis.call('HSET', E, 'attempts_failed', 0)
+      redis.call('HDEL', E, 'first_failure_at', 'first_failure_clock')
+    end
+    -- If it is already failing, a probe under way stays the one probe.
+    if was ~= 'failing' then enter('failing') end
+    redis.call('HSET', E, 'probe_step', 1, 'probe_at', now)
+    note_change(from, 'resumed', ARGV[2])
+  end
+  return was == 'active' and 0 or 1
+end)
+-- Sets or ends a pause or a hold of all deliveries of a client.
+-- KEYS: the client's base
+-- Arguments: name ('paused' or 'held'), wanted ('1' or '0'), why
+-- Answer: 1 if that changed anything, else 0
+-- Repeat: safe: it changes nothing more
+entry('stopEndpoint', function(_, ARGV)
+  local name, wanted = ARGV[2], ARGV[3]
+  local before, from = field(name) == '1' and '1' or '0', seen()
+  if wanted == '1' then redis.call('HSET', E, name, '1')
+  elseif before == '1' then
+    redis.call('HDEL', E, name)
+    redis.call('HSET', E, 'recovered_at', now)
+  end
+  sync_clock()
+  note_change(from, ARGV[4], 'operator')
+  return before == wanted and 0 or 1
+end, {'allow-oom'})
+-- Asks for catch-up by a time, if something is owed and catch-up does not wake by then anyway.
+-- KEYS: the client's base
+-- Arguments: in_ms
+-- Answer: 1 if it must be woken, else 0
+-- Repeat: a second call answers 0; after a failed wake-up the time is forgotten first (forgetAlarm)
+entry('setAlarm', function(_, ARGV)
+  if owed_count() > 0 then alarm(now + tonumber(ARGV[2])) end
+  return needs_wake
+end, {'allow-oom'})
+
+-- Sends a notification again: a waiting one is due now, before all others, and an ended one is owed again. If its asset is owed by a
+-- newer one, that one is due instead. A failing endpoint is probed with it.
+-- KEYS: the client's base
+-- Arguments: id
+-- Answer: id of the notification that is due now, '' if there is no record
+-- Repeat: safe: it is due again
+entry('redeliver', function(_, ARGV)
+  local id = ARGV[2]
+  local asset = redis.call('HGET', record(id), 'asset')
+  if not asset then return '' end
+  local current, f, w = owed_by(asset)
+  if not current then
+    reopen(id)
+    owe(asset, id, 'L')
+    current, f, w = owed_by(asset)
+  end
+  if w then
+    stop_waiting(asset, w)
+    wait(asset, current, w.since, 'L', math.min(w.since, now))
+    to_wait[asset].due = math.min(first_due('L', '-inf') or now, now) - 1
+    write_waiting()
+    if health().state == 'failing' then redis.call('HSET', E, 'probe_at', now) end
+  end
+  return current
+end)
+-- Cancels a waiting notification, for an operator.
+-- KEYS: the client's base
+-- Arguments: id
+-- Answer: 1, or 0 if it does not wait (any more)
+-- Repeat: safe: a second call finds that it does not wait
+entry('cancel', function(_, ARGV)
+  local id = ARGV[2]
+  local asset = redis.call('HGET', record(id), 'asset')
+  if not asset then return 0 end
+  local current, f, w = owed_by(asset)
+  if current ~= id then return 0 end
+  if f then
+    f.newer = NOTHING
+    write_flight(asset, f)
+  else stop_waiting(asset, w) end
+  finish(id, 'cancelled')
+  return 1
+end, {'allow-oom'})
+-- Cancels some of the notifications that a deleted client, or one of notices, is still owed. An attempt under way settles nothing any more.
+-- KEYS: the client's base
+-- Arguments: count
+-- Answer: {how many were cancelled, 1 if there are more}
+-- Repeat: safe: each is cancelled once
+entry('cancelDeleted', function(_, ARGV)
+  local cancelled = 0
+  local function cancel(id)
+    finish(id, 'cancelled', nil, 'client_deleted')
+    cancelled = cancelled + 1
+  end
+  for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
+    local id, f = owed_by(asset)
+    if id then cancel(id) end
+    f.newer = NOTHING
+    if f.lease > now then write_flight(asset, f) else end_flight(asset) end
+  end
+  local owed, assets = redis.call('HRANDFIELD', base .. 'owed', ARGV[2], 'WITHVALUES'), {}
+  for i = 1, #owed, 2 do
+    assets[#assets + 1] = owed[i]
+    cancel(owed[i + 1])
+  end
+  if #assets > 0 then
+    redis.call('HDEL', base .. 'owed', unpack(assets))
+    for _, key in ipairs({'owed-since', LANES.L, LANES.B}) do redis.call('ZREM', base .. key, unpack(assets)) end
+  end
+  return {cancelled, redis.call('EXISTS', base .. 'owed')}
+end, {'allow-oom'})
+-- Makes a failed notification owed again, unless its asset has a newer one.
+-- KEYS: the client's base
+-- Arguments: id, '1' for a dry run, bucket of its asset, the asset's field in it (8 bytes), id as 16 bytes
+-- Answer: 1 if it is owed again (or would be), else 0
+-- Repeat: safe: it is no longer failed
+entry('recover', function(_, ARGV)
+  local id = ARGV[2]
+  local r = redis.call('HMGET', record(id), 'state', 'asset', 'priority')
+  if r[1] ~= 'failed' or owed_by(r[2]) then return 0 end
+  local claimed, last = read_known(ARGV[4], ARGV[5])
+  if claimed > 0 and last ~= ARGV[6] then return 0 end
+  if ARGV[3] == '1' then return 1 end
+  reopen(id)
+  owe(r[2], id, r[3] == 'backfill' and 'B' or 'L')
+  write_waiting()
+  return 1
+end)
+-- Makes assets owed by their newest notifications, unless they are owed or were delivered after a time.
+-- KEYS: the client's base
+-- Arguments: latest (that time, ms), '1' for a dry run; then of each: asset, id of a notification that was delivered, its bucket, its
+--   field in it (8 bytes)
+-- Answer: how many are owed again (or would be)
+-- Repeat: safe: owed assets are left as they are
+entry('replay', function(_, ARGV)
+  local latest, is_dry, chosen = tonumber(ARGV[2]), ARGV[3] == '1', 0
+  for i = 4, #ARGV, 4 do
+    local asset, id = ARGV[i], ARGV[i + 1]
+    if not owed_by(asset) then
+      local _, last = read_known(ARGV[i + 2], ARGV[i + 3])
+      local newest = id_text(last)
+      if newest and redis.call('EXISTS', record(newest)) == 1 then id = newest end
+      local r = redis.call('HMGET', record(id), 'state', 'ended_at')
+      local is_told = r[1] == 'delivered' and tonumber(r[2]) > latest
+      if r[1] and not is_told then
+        chosen = chosen + 1
+        if not is_dry then
+          reopen(id)
+          redis.call('HSET', record(id), 'priority', 'backfill')
+          owe(asset, id, 'B')
+        end
+      end
+    end
+  end
+  write_waiting()
+  return chosen
+end)
+-- Removes the sets of some assets' further segments, of a deleted client.
+-- KEYS: the client's base
+-- Arguments: count
+-- Answer: {how many were removed, 1 if there are more}
+-- Repeat: safe: each is removed once
+entry('unlinkBeside', function(_, ARGV)
+  local some = redis.call('SPOP', base .. 'known-beside', ARGV[2])
+  for _, name in ipairs(some) do redis.call('UNLINK', base .. 'known:' .. name) end
+  return {#some, redis.call('EXISTS', base .. 'known-beside')}
+end, {'allow-oom'})
+-- Takes a call that sends something from the client's limit.
+-- KEYS: the client's base
+-- Arguments: every (ms for each call), burst (calls)
+-- Answer: 0, or in how many ms it may be made
+-- Repeat: counts twice
+entry('takeSend', function(_, ARGV)
+  local every, burst = tonumber(ARGV[2]), tonumber(ARGV[3])
+  local key = base .. 'send-limit'
+  local full_at = math.max(tonumber(redis.call('GET', key) or '0'), now)
+  local wait_ms = full_at - (burst - 1) * every - now
+  if wait_ms > 0 then return wait_ms end
+  redis.call('SET', key, full_at + every, 'PX', full_at + every - now)
+  return 0
+end)

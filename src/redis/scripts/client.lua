@@ -1,0 +1,23 @@
+-- The beginning of every call, and what all parts share. The files of this folder are one library of Redis functions: what
+-- stands at the margin runs once, when a server loads the library (src/redis/connection/library.ts).
+
+-- The prefix of the client's keys (KEYS[1]), its endpoint's hash, and Redis' clock in ms, to which the caller's ARGV[1] is added.
+local base, E, now
+local resets = {}
+-- Declares how a variable of a part begins in each call.
+local function at_begin(reset) resets[#resets + 1] = reset end
+-- Registers a function by which TypeScript calls the library. The comment before it names KEYS, arguments from ARGV[2] on, answer,
+-- and the effect of a repeated call.
+local function entry(name, run, flags)
+  redis.register_function({
+    function_name = name .. RELEASE,
+    flags = flags or {},
+    callback = function(KEYS, ARGV)
+      base, E = KEYS[1], KEYS[1] .. 'endpoint'
+      local time = redis.call('TIME')
+      now = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[1])
+      for i = 1, #resets do resets[i]() end
+      return run(KEYS, ARGV)
+    end,
+  })
+end

@@ -1,0 +1,35 @@
+-- Keeps what concerns all clients, or all processes.
+
+-- Announces claims of clients to the index of owed clients.
+-- KEYS: the index of owed clients
+-- Arguments: client tokens
+-- Answer: 1
+-- Repeat: safe: the later time counts
+entry('announceClaims', function(KEYS, ARGV)
+  for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now, ARGV[i]) end
+  return 1
+end)
+-- Removes a client that is owed nothing from the index, unless a claim was announced recently.
+-- KEYS: the index of owed clients
+-- Arguments: client_token, unclaimed_ms (an announcement of that age or newer counts)
+-- Answer: 1 if it was removed, else 0
+-- Repeat: safe: it is removed once
+entry('forgetOwedClient', function(KEYS, ARGV)
+  local at = redis.call('ZSCORE', KEYS[1], ARGV[2])
+  if at and tonumber(at) < now - tonumber(ARGV[3]) then return redis.call('ZREM', KEYS[1], ARGV[2]) end
+  return 0
+end)
+-- Counts the processes that start workflows, and notes that the caller is one of them. It removes those that were silent for too
+-- long, unless the caller was silent or unknown itself: then Redis may have been away, and the others could not say anything either.
+-- KEYS: the processes
+-- Arguments: id (of the caller), silent_ms (after so long without a word a process has ended)
+-- Answer: {how many run, 1 if the others had time to say that they run, else 0}
+-- Repeat: safe: the caller counts once
+entry('countProcesses', function(KEYS, ARGV)
+  local silent_ms = tonumber(ARGV[3])
+  local said_at = redis.call('ZSCORE', KEYS[1], ARGV[2])
+  redis.call('ZADD', KEYS[1], now, ARGV[2])
+  local had_time = said_at and now - tonumber(said_at) <= silent_ms
+  if had_time then redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - silent_ms) end
+  return {redis.call('ZCARD', KEYS[1]), had_time and 1 or 0}
+end)

@@ -1,0 +1,125 @@
+-- Reads lists page by page.
+
+-- Compares by bytes, as the sorted set does: Lua's own < uses the server's locale.
+local function is_less(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+-- Reads a page of a sorted set after a place: n lookups for a set of 2^n, even if many members share a score.
+-- Returns alternating members and scores.
+local function page_behind(key, direction, score, member, count)
+  local is_rising = direction == 'rising'
+  local read, low, high = is_rising and 'ZRANGE' or 'ZREVRANGE', nil, nil
+  if is_rising then
+    low, high = redis.call('ZCOUNT', key, '-inf', '(' .. score), redis.call('ZCOUNT', key, '-inf', score)
+  else
+    low, high = redis.call('ZCOUNT', key, '(' .. score, '+inf'), redis.call('ZCOUNT', key, score, '+inf')
+  end
+  if member == '' then high = low end
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local there = redis.call(read, key, middle, middle)[1]
+    local is_behind
+    if is_rising then is_behind = is_less(member, there) else is_behind = is_less(there, member) end
+    if is_behind then high = middle else low = middle + 1 end
+  end
+  return redis.call(read, key, low, low + count - 1, 'WITHSCORES')
+end
+-- Returns the last of a full page and its score; nothing if no more follow.
+local function last_of(found, count)
+  return #found == 2 * count and {found[#found - 1], found[#found]} or {}
+end
+
+-- Reads the next members of one of a client's sorted sets.
+-- KEYS: the client's base
+-- Arguments: score, member (the place after which the page begins), count, name of the set, direction ('rising' or 'falling')
+-- Answer: members and scores in turn
+-- Repeat: safe: it changes nothing
+entry('setPage', function(_, ARGV)
+  return page_behind(base .. ARGV[5], ARGV[6], ARGV[2], ARGV[3], tonumber(ARGV[4]))
+end, {'no-writes'})
+-- Reads a page of the list of notifications, the newest first, and returns those that match.
+-- KEYS: the client's base
+-- Arguments: score, member (the place after which the page begins), count (how many to read), state, asset, event ('' for any)
+-- Answer: {id and score of the last one read ({}: no more), {id, score of each match in turn}}
+-- Repeat: safe: it changes nothing
+entry('listedPage', function(_, ARGV)
+  local count, wanted_state, wanted_asset, wanted_event = tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+  local matching = {}
+  local found = page_behind(base .. 'notifications', 'falling', ARGV[2], ARGV[3], count)
+  for i = 1, #found, 2 do
+    local asset, state, event = unpack(redis.call('HMGET', record(found[i]), 'asset', 'state', 'event'))
+    if asset and (wanted_state == '' or wanted_state == (state or 'waiting'))
+      and (wanted_asset == '' or wanted_asset == asset) and (wanted_event == '' or wanted_event == event) then
+      matching[#matching + 1], matching[#matching + 2] = found[i], found[i + 1]
+    end
+  end
+  return {last_of(found, count), matching}
+end, {'no-writes'})
+-- Reads a page of the list of notifications, the newest first, and returns those delivered in a span of time.
+-- KEYS: the client's base
+-- Arguments: score, member (the place after which the page begins), count (how many to read), since, latest (ms)
+-- Answer: {how many there were, the last of them and its score, {asset and id of each that was delivered then, in turn}}
+-- Repeat: safe: it changes nothing
+entry('deliveredPage', function(_, ARGV)
+  local since, latest, delivered = tonumber(ARGV[5]), tonumber(ARGV[6]), {}
+  local found = page_behind(base .. 'notifications', 'falling', ARGV[2], ARGV[3], tonumber(ARGV[4]))
+  for i = 1, #found, 2 do
+    local r = redis.call('HMGET', record(found[i]), 'asset', 'state', 'ended_at')
+    if r[1] and r[2] == 'delivered' and tonumber(r[3]) >= since and tonumber(r[3]) <= latest then
+      delivered[#delivered + 1], delivered[#delivered + 2] = r[1], found[i]
+    end
+  end
+  return {#found / 2, found[#found - 1] or '', found[#found] or '0', delivered}
+end, {'no-writes'})
+-- Reads a page of the list of notifications for a reader of the feed, oldest first, and stores the latest time that readers
+-- have seen: a claim whose place would be before that time is also added to the stream of updates (claim.lua).
+-- KEYS: the client's base
+-- Arguments: score, member (the place after which the page begins), count (how many entries to read)
+-- Answer: {1 if the place's own member exists, or if it is the start and nothing was cut off, how many entries were read,
+--   id and score of the last of them, how many records of them are gone, {id, score, asset of each update in turn}}
+-- Repeat: safe: it lists the same entries, and newer ones
+entry('updatesPage', function(_, ARGV)
+  local score, member = ARGV[2], ARGV[3]
+  local log = base .. 'notifications'
+  local is_there
+  if member == '' then is_there = redis.call('ZCARD', log) < 10000
+  else is_there = tonumber(redis.call('ZSCORE', log, member) or '-1') == tonumber(score) end
+  local found = page_behind(log, 'rising', score, member, tonumber(ARGV[4]))
+  local updates, gone = {}, 0
+  for i = 1, #found, 2 do
+    local r = redis.call('HMGET', record(found[i]), 'asset', 'state')
+    if not r[1] then gone = gone + 1
+    elseif r[2] ~= 'not_needed' then
+      updates[#updates + 1], updates[#updates + 2], updates[#updates + 3] = found[i], found[i + 1], r[1]
+    end
+  end
+  local last = found[#found]
+  if last and tonumber(last) > number('updates_until') then redis.call('HSET', E, 'updates_until', last) end
+  return {is_there and 1 or 0, #found / 2, found[#found - 1] or '', last or '0', gone, updates}
+end)
+-- Reads a page of waiting assets, the latest owed first, and all assets in flight.
+-- KEYS: the client's base
+-- Arguments: score, member (the place after which the page begins), count
+-- Answer: {asset and score of the last one read ({}: no more), {asset, id, owed since, accepted at} of each that
+--   waits, the same of each in flight}
+-- Repeat: safe: it changes nothing
+entry('waitingPage', function(_, ARGV)
+  local count, waits, held = tonumber(ARGV[4]), {}, {}
+  local found = page_behind(base .. 'owed-since', 'falling', ARGV[2], ARGV[3], count)
+  local function owed_entry(asset, id, since)
+    return {asset, id, since, redis.call('HGET', record(id), 'accepted_at') or ''}
+  end
+  for i = 1, #found, 2 do
+    local id = redis.call('HGET', base .. 'owed', found[i])
+    if id then waits[#waits + 1] = owed_entry(found[i], id, found[i + 1]) end
+  end
+  for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
+    local id, f = owed_by(asset)
+    if id then held[#held + 1] = owed_entry(asset, id, f.since) end
+  end
+  return {last_of(found, count), waits, held}
+end, {'no-writes'})
