@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
-import type { Taken } from '../../src/redis/owed/take.js';
+import type { Taken } from '../../src/redis/owed/turn.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
@@ -102,7 +102,7 @@ describe('GET /notifications, page by page', () => {
         delivered.add(asset);
       }
       // Attempts under way wait again and others are under way: some already shown, some still to be shown.
-      const givenBack = [...held].map(([platformId, { token }]) => ({ platformId, token, inMs: 60_000 }));
+      const givenBack = [...held.values()].map((taken) => ({ taken, inMs: 60_000 }));
       await client.turn({ givenBack });
       held.clear();
       const ahead = [...owed.keys()].filter((asset) => !delivered.has(asset) && !assets.includes(asset));

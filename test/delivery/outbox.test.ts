@@ -3,8 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
-import { Accepting } from '../../src/delivery/accept.js';
-import { ClaimQueue } from '../../src/delivery/claimQueue.js';
+import { Accepting } from '../../src/delivery/claim.js';
 import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { StartBudget } from '../../src/delivery/outbox/startBudget.js';
 import { notificationId } from '../../src/ids.js';
@@ -316,7 +315,6 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
 
   it('events that the outbox cannot hold are still delivered, and counted as without a workflow', async () => {
     let without = 0;
-    const { engine } = h.deps;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
       ...{ workflowsPerSecond: 10, processes: () => 1, eager: true, maxQueuedEvents: 5 },
@@ -327,8 +325,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
         },
       },
     });
-    const claims = new ClaimQueue(h.deps);
-    const accepting = new Accepting({ claims, durability: h.deps.durability, outbox, engine });
+    const accepting = new Accepting({ ...h.deps, outbox });
     const events = Array.from({ length: 12 }, (_, i): ArrivedEvent => {
       const event = { clientToken: client, platformId: `beyond-${i}`, eventId: 'an-1', segments: ['x'] };
       const id = notificationId(event);

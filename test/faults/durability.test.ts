@@ -10,7 +10,7 @@ import { createLogger } from '../../src/log.js';
 import { RedisUnavailable, waitForRedis } from '../../src/redis/connection/db.js';
 import { openDurability } from '../../src/redis/connection/durable.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { appendOnlyFile, damage, sizeOf, tearOff } from './appendOnlyFile.js';
@@ -172,7 +172,7 @@ describe('durability', function () {
     const tokenSince = await mint(system.apiUrl, cast.publisher, cast.publisher.scopes.join(' '));
     const deliveredSince = await publish(scene, client, 'delivered-since');
     await delivered(scene, client, deliveredSince);
-    await pauseEndpoint(db, pausedLater);
+    await setPaused(db, pausedLater, true);
     const left = await publish(scene, pausedLater, 'left-to-catch-up');
     await closed(scene, pausedLater, left);
     await system.receiver.breakOff();

@@ -4,7 +4,7 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { type Cli, openCli } from './cli.js';
@@ -115,7 +115,7 @@ describe('operator: notification, explain, status', () => {
   it('status shows the oldest owed, totals and worst endpoints, and in one line whether it is us or them', async () => {
     await owing('STATUS', 'vid-1');
     await owing('TRIED', 'vid-1');
-    await pauseEndpoint(cli.db, 'STATUS');
+    await setPaused(cli.db, 'STATUS', true);
     const status = await cli.json('status');
     assert.equal(status.verdict, 'us', 'no worker runs');
     assert.match(status.because, /No worker/);

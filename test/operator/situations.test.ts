@@ -3,7 +3,7 @@ import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import {
   type Harness,
@@ -44,7 +44,7 @@ describe('operator status: us or them', () => {
   });
   /** Each verdict is of all clients: none of another test may be left. */
   afterEach(async () => {
-    for (const client of await h.db.redis.smembers(h.db.global.clients)) await pauseEndpoint(h.db, client);
+    for (const client of await h.db.redis.smembers(h.db.global.clients)) await setPaused(h.db, client, true);
     await until('no attempt is under way', async () => {
       const clients = await h.db.redis.smembers(h.db.global.clients);
       const found = await Promise.all(clients.map((client) => getEndpoint(h.db, client)));
@@ -132,7 +132,7 @@ describe('operator status: us or them', () => {
 
     it('a customer that an operator paused', async () => {
       const client = await oweUnattended(receiver.url);
-      await pauseEndpoint(h.db, client);
+      await setPaused(h.db, client, true);
       const [status, worst] = await statusOf(client);
       assert.deepEqual([status.verdict, worst.situation], ['fine', 'paused'], status.because);
       assert.match(status.because, /1 paused by an operator \(owed 1\)/);
@@ -140,8 +140,8 @@ describe('operator status: us or them', () => {
 
     it('a customer whose pause has just ended', async () => {
       const client = await oweUnattended(receiver.url);
-      await pauseEndpoint(h.db, client);
-      await unpauseEndpoint(h.db, client);
+      await setPaused(h.db, client, true);
+      await setPaused(h.db, client, false);
       assert.equal((await cli.json('status')).verdict, 'fine');
     });
 
@@ -217,7 +217,7 @@ describe('operator status: us or them', () => {
 
     it('a client has broken keys: it is named, and the others are counted', async () => {
       const [broken, other] = [await oweUnattended(receiver.url), await oweUnattended(receiver.url)];
-      await pauseEndpoint(h.db, other);
+      await setPaused(h.db, other, true);
       const { owed } = h.db.client(broken);
       await h.db.redis.rename(owed, `${owed}:aside`);
       await h.db.redis.set(owed, 'no hash');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createLogger } from '../../src/log.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
@@ -21,7 +21,7 @@ describe('operator: status says that it is us when', () => {
 
   async function owing(): Promise<string> {
     const client = await h.newClient('http://127.0.0.1:9/hook');
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     await h.publish({ client, asset: 'vid-1' });
     return client;
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createLogger } from '../../src/log.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { type Harness, startHarness } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
@@ -20,7 +20,7 @@ describe('operator watch', () => {
     await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
     cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
     client = await h.newClient('http://127.0.0.1:9/hook');
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     await h.publish({ client, asset: 'vid-1' });
   });
   after(async () => {
