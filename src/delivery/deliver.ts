@@ -81,10 +81,8 @@ class Deliveries {
       if (unknownHere().some((id) => this.#isDue(id))) await this.#wait(couriers.poke(this.clientToken));
       // What this process does not send now: another does, or it waits.
       if (unknownHere().length > 0) await this.#look(unknownHere());
-      await this.#wait(
-        Promise.all(told),
-        this.#left.size > 0 && unknownHere().length === 0 ? this.over.endAt : this.#nextAt(),
-      );
+      if (this.#left.size === 0) return this.#outcomes;
+      await this.#wait(Promise.all(told), unknownHere().length === 0 ? this.over.endAt : this.#nextAt());
       if (this.#left.size === 0 || this.#nextAt() >= this.over.endAt) return this.#outcomes;
       if (this.over.signal.aborted || couriers.isClosed) {
         // The last look at what is in flight, or has just ended.

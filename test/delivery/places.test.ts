@@ -251,7 +251,7 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
     receiver.received.length = 0;
     const event = { client, asset: 'lost-claim', eventId: 'an-1', segments: ['x'] };
-    const lost = line.cutBeforeReply('"lost-claim"');
+    const lost = line.cutBeforeReply('lost-claim');
     const givenAt = Date.now();
     await assert.rejects(h.publish(event), isRedisUnavailable);
     await lost;
@@ -282,8 +282,8 @@ describeWithOneRedis('When the answer of Redis is lost', () => {
     await h.publish({ client, asset: 'holds' });
     await until('the place is taken', () => receiver.received.length === 1);
     await h.publish({ client, asset: 'lost-answer' });
-    // The one that settles the first and takes the next.
-    const lost = line.cutBeforeReply('"lost-answer"');
+    // The turn that settles the first and takes the next.
+    const lost = line.cutBeforeReply('holds');
     const releasedAt = Date.now();
     gate.open();
     await lost;
