@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { answersOk } from '../../local/answersOk.js';
-import { type Child, logTail, startChild, waitUntilReady } from '../../local/child.js';
+import { answersOk, type Child, logTail, startChild, waitUntilReady } from '../../local/child.js';
 import { nodeFlags } from '../../local/nodeFlags.js';
 import { freePort } from '../../local/ports.js';
 import { startRedis } from '../../local/redis.js';
