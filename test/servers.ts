@@ -100,6 +100,8 @@ export async function mochaGlobalSetup(): Promise<void> {
     process.env.TEST_SERVERS = JSON.stringify(started.servers);
   }
   await timeSkippingBinary;
+  if (process.env.FAULT_STACK === '1')
+    await (await import('./stack/productionServers.js')).temporalPrograms();
 }
 
 export async function mochaGlobalTeardown(): Promise<void> {
