@@ -9,8 +9,8 @@ export interface Counted {
   owedClients: number;
   /** Clients with owed assets that could have been sent more than 2 minutes ago. */
   overdueClients: number;
-  /** For how long something could have been sent to the client furthest behind, ms. Absent: an older release has counted. */
-  oldestOverdueMs?: number;
+  /** For how long something could have been sent to the client furthest behind, ms. */
+  oldestOverdueMs: number;
   /** Running catch-up workflows, and those that the sweep has started. */
   catchUps: number;
   /** Registrations by the state that people see. */
