@@ -3,9 +3,8 @@ import { TooBusy } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/db.js';
-import { ApiError, unavailable, unreadableBody } from './apiError.js';
+import { ApiError, problemOf, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './composeSteps.js';
-import { problemOf } from './problem.js';
 
 /** Answers every error of a request that was read. See refuseBytes.ts for requests that could not be read. */
 export function answerErrors(log: Logger): Step {

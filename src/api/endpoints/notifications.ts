@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { isPlatformId } from '../../delivery/event.js';
 import { isNotificationId } from '../../ids.js';
-import type { NotificationOrder } from '../../redis/notifications/notificationPages.js';
 import {
   listNotifications,
   type NotificationFilter,
+  type NotificationOrder,
   orderOf,
 } from '../../redis/notifications/notificationPages.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
@@ -21,8 +21,11 @@ import {
   platformIdText,
 } from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
-import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
-import type { PublisherState } from '../steps/publisher.js';
+import {
+  type NotificationStepState,
+  type PublisherState,
+  requireOwnNotification,
+} from '../steps/publisher.js';
 import { checkedQuery, readQuery } from '../steps/readQuery.js';
 import { presentNotification, presentWithAttempts } from './present.js';
 

@@ -6,7 +6,7 @@ import { clientEndpoint } from '../endpoint.js';
 import { flag, givenTime, time, whole } from '../reference/schema.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/body/readJson.js';
+import { checkedBody } from '../steps/body/readBody.js';
 import type { PublisherState } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { wakeClient } from './askTemporal.js';

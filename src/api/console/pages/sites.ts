@@ -10,8 +10,7 @@ import { notACursor } from '../../reference/schemas.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { answerPage, live } from '../layout.js';
-import { pageSteps } from '../pageSteps.js';
-import { given } from '../query.js';
+import { given, pageSteps } from '../pageSteps.js';
 import { moment, stateWords } from './words.js';
 
 const perPage = 50;
