@@ -23,7 +23,7 @@ export interface StackOptions {
   /** How many processes answer requests in turn: APIs with `split`, else processes of `all`. 1 by default. */
   apis?: number;
   /** The folder for CPU profiles of the service's processes. */
-  profileDir?: string | undefined;
+  profileDir?: string;
   /** Process ids of the servers of REDIS_URL and TEMPORAL_ADDRESS, whose usage is counted too. */
   givenPids: Pids;
 }

@@ -22,7 +22,7 @@ interface Run {
   /** Stops them; absent where the servers stay. */
   stop?: () => Promise<void>;
   hasRuntime?: boolean;
-  timeSkipping?: Promise<TestWorkflowEnvironment> | undefined;
+  timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
 
 /** mocha may load this module once by `require` and once by `import`: both must see the same servers. */

@@ -61,7 +61,7 @@ function unanswered(status: number): ApiError {
 }
 
 /** Never returns the error itself: a Redis error carries its command with the arguments. */
-function describe(err: unknown): { type: string; message: string; stack?: string | undefined } {
+function describe(err: unknown): { type: string; message: string; stack?: string } {
   if (!(err instanceof Error)) return { type: typeof err, message: 'not an error' };
   return { type: err.name, message: err.message, stack: err.stack };
 }

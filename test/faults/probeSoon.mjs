@@ -2,11 +2,7 @@
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { isMainThread } from 'node:worker_threads';
 
-// The threads of Temporal's worker load it too.
-if (isMainThread) {
-  const file = join(dirname(realpathSync(process.argv[1] ?? '')), 'constants.js');
-  const { constants } = await import(pathToFileURL(file).href);
-  constants.probeScheduleMs = [500, 1000, 2000];
-}
+const file = join(dirname(realpathSync(process.argv[1] ?? '')), 'constants.js');
+const { constants } = await import(pathToFileURL(file).href);
+constants.probeScheduleMs = [500, 1000, 2000];

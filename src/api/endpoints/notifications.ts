@@ -77,7 +77,7 @@ export const notificationsEndpoint = clientEndpoint<PublisherState>({
       const page = await listNotifications(deps.db, ctx.state.client.clientToken, filter);
       ctx.body = {
         notifications: page.notifications.map(presentNotification),
-        ...(page.next !== undefined && { next_cursor: cursorOf(orderOf(filter), page.next) }),
+        next_cursor: page.next && cursorOf(orderOf(filter), page.next),
       };
     },
   ],

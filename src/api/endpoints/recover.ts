@@ -71,7 +71,7 @@ export const replayEndpoint = clientEndpoint<RecoverState>({
       const { client, range } = ctx.state;
       const { count, listedSince } = await replayDelivered(deps.db, client.clientToken, range);
       if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
-      ctx.body = { count, ...(listedSince !== undefined && { listed_since: presentTime(listedSince) }) };
+      ctx.body = { count, listed_since: listedSince && presentTime(listedSince) };
     },
   ],
 });

@@ -18,7 +18,7 @@ const page = script('listedPage');
 export async function pageOfListed(
   db: Db,
   clientToken: string,
-  match: { state?: NotificationState | undefined; platformId?: string | undefined; eventId?: string },
+  match: { state?: NotificationState; platformId?: string; eventId?: string },
   { place, count }: { place: Place; count: number },
 ): Promise<ListedPage> {
   const [score, member] = placeArguments(place);
@@ -26,5 +26,5 @@ export async function pageOfListed(
   const q = { score, member, count, state, asset, event };
   const [last, found] = (await runTable(db, page, clientToken, q)) as [string[], string[]];
   const [end] = placesOf(last);
-  return { found: placesOf(found), ...(end && { end }) };
+  return { found: placesOf(found), end };
 }

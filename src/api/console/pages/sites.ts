@@ -24,7 +24,7 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
     if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
     const { clients, next } = await pageOfClients(deps.db, ctx.state.session.accountId, {
       limit: perPage,
-      ...(cursor !== undefined && { after: cursor }),
+      after: cursor,
     });
     const tokens = clients.map(({ clientToken }) => clientToken);
     const [health, registrations] = await Promise.all([
