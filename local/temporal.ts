@@ -1,5 +1,4 @@
 import { mkdir } from 'node:fs/promises';
-import { connect } from 'node:http2';
 import { join } from 'node:path';
 import { temporalBinary } from './binaries.js';
 import { type Child, startChild, waitUntilReady } from './child.js';
@@ -51,8 +50,9 @@ export async function startTemporal(options: TemporalOptions): Promise<TemporalS
     logFile: options.logFile ?? join(options.dir, 'temporal.log'),
     onStart: options.onStart,
   });
-  await waitUntilReady(child, () => hasNamespace(port, namespace), 60_000);
-  return { address: `127.0.0.1:${port}`, port, pid: child.pid, binary, child, stop: () => child.stop() };
+  const address = `127.0.0.1:${port}`;
+  await waitUntilReady(child, () => hasNamespace(address, namespace), 60_000);
+  return { address, port, pid: child.pid, binary, child, stop: () => child.stop() };
 }
 
 /** FULL: an answered workflow start survives a power failure. */
@@ -85,59 +85,17 @@ const limits = [
 /** Checks a silent worker sooner than after a minute, because until then the server still gives it tasks. */
 const pings = { 'frontend.keepAliveTime': '2s', 'frontend.keepAliveTimeout': '2s' };
 
-async function hasNamespace(port: number, namespace: string): Promise<boolean> {
-  return (await namespaceStatus(port, namespace)) === '0';
-}
-
-/**
- * Calls DescribeNamespace of a server on 127.0.0.1.
- * @returns gRPC's status: `0` if the namespace exists, `5` if it does not; undefined without an answer within 2 s
- */
-export function namespaceStatus(port: number, namespace: string): Promise<string | undefined> {
-  return callStatus(port, 'DescribeNamespace', grpcField(1, Buffer.from(namespace)));
-}
-
-/** Checks that the history service behind a frontend on 127.0.0.1 answers: it reports that a made-up workflow does not exist. */
-export async function answersForWorkflows(port: number, namespace: string): Promise<boolean> {
-  const execution = grpcField(1, Buffer.from('no-such-workflow'));
-  const request = Buffer.concat([grpcField(1, Buffer.from(namespace)), grpcField(2, execution)]);
-  return (await callStatus(port, 'DescribeWorkflowExecution', request)) === '5';
-}
-
-/** Makes one bare gRPC call. */
-function callStatus(port: number, method: string, request: Buffer): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const session = connect(`http://127.0.0.1:${port}`);
-    const done = (status: unknown) => {
-      resolve(typeof status === 'string' ? status : undefined);
-      session.destroy();
-    };
-    session.once('error', done);
-    const call = session.request({
-      ':method': 'POST',
-      ':path': `/temporal.api.workflowservice.v1.WorkflowService/${method}`,
-      'content-type': 'application/grpc',
-      te: 'trailers',
-    });
-    call.setTimeout(2000, () => done(undefined));
-    call.once('error', done);
-    call.once('response', (headers) => {
-      if (headers['grpc-status'] !== undefined) done(headers['grpc-status']);
-    });
-    call.once('trailers', (trailers) => done(trailers['grpc-status']));
-    call.once('close', () => done(undefined));
-    call.resume();
-    call.end(grpcMessage(request));
-  });
-}
-
-/** A field of bytes or text, shorter than 128. */
-function grpcField(number: number, value: Buffer): Buffer {
-  return Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value]);
-}
-
-function grpcMessage(message: Buffer): Buffer {
-  const prefix = Buffer.alloc(5);
-  prefix.writeUInt32BE(message.length, 1);
-  return Buffer.concat([prefix, message]);
+/** Loaded while the server starts: the client takes half a second to load. */
+async function hasNamespace(address: string, namespace: string): Promise<boolean> {
+  const { Connection } = await import('@temporalio/client');
+  const connection = await Connection.connect({ address, connectTimeout: 200 }).catch(() => undefined);
+  if (!connection) return false;
+  try {
+    await connection.workflowService.describeNamespace({ namespace });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await connection.close();
+  }
 }
