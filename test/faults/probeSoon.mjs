@@ -2,7 +2,11 @@
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { isMainThread } from 'node:worker_threads';
 
-const file = join(dirname(realpathSync(process.argv[1] ?? '')), 'constants.js');
-const { constants } = await import(pathToFileURL(file).href);
-constants.probeScheduleMs = [500, 1000, 2000];
+// A thread of workflows loads this file too, and has no settings.
+if (isMainThread) {
+  const file = join(dirname(realpathSync(process.argv[1] ?? '')), 'constants.js');
+  const { constants } = await import(pathToFileURL(file).href);
+  constants.probeScheduleMs = [500, 1000, 2000];
+}
