@@ -187,7 +187,7 @@ function flightOf(entry: string): Flight {
     since: Number(since),
     lane,
     id,
-    ...(newer !== undefined && { newer }),
+    newer,
   };
 }
 
@@ -211,7 +211,7 @@ function verdictOf(client: DeliveryClient, owed: Owed, taken: Taken, answer: Ans
       status,
       ...(answer.ok ? {} : { error: 'http_status' }),
     },
-    ...(answer.retryAfterMs === undefined ? {} : { retryAfterMs: answer.retryAfterMs }),
-    ...(answer.redeliver === undefined ? {} : { redeliver: answer.redeliver }),
+    retryAfterMs: answer.retryAfterMs,
+    redeliver: answer.redeliver,
   };
 }

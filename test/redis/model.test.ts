@@ -498,7 +498,7 @@ const lists = step('lists', async (model, client) => {
       const page = await listNotifications(client.db, client.clientToken, {
         ...filter,
         limit: 2,
-        ...(behind && { behind }),
+        behind,
       });
       assert.ok(page.notifications.length <= 2);
       ids.push(...page.notifications.map((one) => one.notificationId));
@@ -658,7 +658,7 @@ async function holds(model: Model, client: DeliveryClient): Promise<void> {
 /** Continues where the last step ended: no update is skipped, whenever its event was accepted and claimed. */
 async function readsOn(model: Model, client: DeliveryClient): Promise<void> {
   for (let found = 1; found > 0; ) {
-    const options = { limit: 2, ...(model.place && { after: model.place }) };
+    const options = { limit: 2, after: model.place };
     const page = await readUpdates(client.db, client.clientToken, options);
     assert.ok(page, 'the place is known');
     model.place = page.end;
