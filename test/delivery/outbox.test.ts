@@ -192,7 +192,7 @@ describe('The budget of starts', () => {
     const outbox = new Outbox({
       // No worker has this queue: the workflows stay as they were started.
       ...{ temporal: h.temporal, taskQueue: `${h.taskQueue}-unused`, log: h.deps.log, eager: false },
-      ...{ workflowsPerSecond: 0.001, processes: () => 1 },
+      ...{ workflowsPerSecond: 0.001, processes: () => 1, gatherMs: 0 },
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
     });
     const tickets = Array.from({ length: 1_101 }, (_, i) => {
@@ -317,7 +317,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
     let without = 0;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, eager: true, maxQueuedEvents: 5 },
+      ...{ workflowsPerSecond: 10, processes: () => 1, gatherMs: 0, eager: true, maxQueuedEvents: 5 },
       metrics: {
         started() {},
         withoutWorkflow(events) {

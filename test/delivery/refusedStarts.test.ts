@@ -39,7 +39,7 @@ describe('While Temporal refuses to start workflows', () => {
   const newOutbox = (client: Client) =>
     new Outbox({
       ...{ temporal: client, taskQueue, eager: false },
-      ...{ workflowsPerSecond: 1000, log: createLogger('silent', 'test') },
+      ...{ workflowsPerSecond: 1000, gatherMs: 0, log: createLogger('silent', 'test') },
       processes: () => {
         looks++;
         return 1;

@@ -134,7 +134,7 @@ describe('What nothing works on', () => {
     const event = { clientToken: client, platformId: 'a', eventId: 'an-1', segments: ['x'] };
     const id = notificationId(event);
     const arrived = { priority: 'live', notify: true, acceptedAt: Date.now(), notificationId: id } as const;
-    const killed = { nonce: 'of a killed process', most: 16 };
+    const killed = { nonce: 'killed', most: 16 };
     const { taken } = await claimEvents(h.db, client, [{ ...event, ...arrived }], h.deps.settings, killed);
     assert.equal(taken.length, 1);
     await announceClaims(h.db, [client]);
