@@ -45,7 +45,6 @@ import { recordKeptDays } from '../../constants.js';
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
  *   flight                        hash: asset -> its attempt's entry (shared/notification.lua); such an asset is also
  *                                 owed, and in none of the four above
- *   resends                       hash: token and id of a redelivery under way -> the end of its lease (ms)
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
  *   trace:<id>                    string: traceparent of an event that was handed over to catch-up, if tracing is on; 14 days
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
