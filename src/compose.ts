@@ -11,7 +11,6 @@ import type { Logger } from './log.js';
 import { createNotices, type Notices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
-import { type Durability, openDurability } from './redis/connection/durable.js';
 import { joinProcesses } from './redis/connection/processes.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
@@ -35,7 +34,6 @@ export interface DeliveryOptions {
 }
 
 export interface Delivering {
-  durability: Durability;
   catchUps: CatchUps;
   notices: Notices;
   /** Undefined without a worker. */
@@ -55,14 +53,9 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   const { role, config, db, temporal, log, metrics } = options;
   const taskQueue = config.TASK_QUEUE;
   const settings = deliveryOf(config);
-  const durability = await openDurability(db, {
-    trusted: config.REDIS_DURABILITY === 'trusted',
-    ackReplicas: config.REDIS_ACK_REPLICAS,
-    log,
-  });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
-  const notices = createNotices({ db, durability, catchUps, log, metrics });
+  const notices = createNotices({ db, catchUps, log, metrics });
   const engine =
     role === 'api' ? undefined : new Engine({ ...options, settings, catchUps, notices, history });
   // A worker alone accepts no events.
@@ -79,9 +72,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     tracing: options.tracing,
   });
   const claims = new ClaimQueue({ db, settings, engine, catchUps, log, metrics });
-  const accepting = new Accepting({ claims, durability, outbox, engine });
+  const accepting = new Accepting({ claims, outbox, engine });
   return {
-    durability,
     catchUps,
     notices,
     engine,
@@ -89,7 +81,6 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     accepting,
     activityDeps: engine && {
       db,
-      durability,
       engine,
       settings,
       temporal,
@@ -107,7 +98,6 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     async close() {
       await engine?.close();
       await history.close();
-      durability.close();
     },
   };
 }

@@ -1,6 +1,5 @@
-import type { Durability } from '../redis/connection/durable.js';
 import { type ArrivedEvent, type Claim, type ClaimedEvent, withoutWorkflow } from '../redis/owed/claim.js';
-import type { ClaimQueue } from './claimQueue.js';
+import type { Claimed, ClaimQueue } from './claimQueue.js';
 import type { Engine } from './engine.js';
 import type { Outbox } from './outbox/outbox.js';
 import { toDelivery } from './work.js';
@@ -12,7 +11,6 @@ export class TooBusy extends Error {
 
 export interface AcceptDeps {
   claims: ClaimQueue;
-  durability: Durability;
   outbox: Outbox;
   /** Set if a worker shares this process: deliveries begin immediately. */
   engine?: Engine | undefined;
@@ -48,32 +46,31 @@ export class Accepting {
   }
 
   async #claimAndBegin(event: ArrivedEvent): Promise<Claim> {
-    const { claims, durability, outbox, engine } = this.deps;
+    const { claims, outbox, engine } = this.deps;
     const ticket = event.notify ? outbox.reserve(event) : undefined;
-    let claim: Claim;
+    let claimed: Claimed;
     try {
       const group = ticket === undefined ? withoutWorkflow : ticket.group;
-      claim = await claims.claim(group === undefined ? event : { ...event, group });
+      claimed = await claims.claim(group === undefined ? event : { ...event, group });
     } catch (err) {
       ticket?.leave();
       throw err;
     }
+    const { claim, safe } = claimed;
     if (claim.kind !== 'claimed') {
       ticket?.leave();
-      // Nothing is owed, but the feed has an update of this event: a crash of Redis after the answer must not lose it.
-      if (claim.kind === 'none' && claim.reason === 'not_registered') {
-        await durability.reached(event.clientToken);
-      }
+      // Also if nothing is owed: that may rely on a claim of another event that is not on disk yet.
+      await safe;
       return claim;
     }
     const { notify: _, group: __, ...rest } = event;
-    const claimed: ClaimedEvent = { ...rest, claim: claim.claim };
-    void engine?.begin(toDelivery(claimed), claim.take);
+    const owed: ClaimedEvent = { ...rest, claim: claim.claim };
+    void engine?.begin(toDelivery(owed), claim.take);
     if (ticket === undefined) engine?.forget([event.notificationId]);
     try {
-      await durability.reached(event.clientToken);
+      await safe;
     } finally {
-      ticket?.fill(claimed);
+      ticket?.fill(owed);
     }
     return claim;
   }

@@ -1,6 +1,7 @@
 import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
-import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
+import type { Db } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { untilRedisAnswers } from '../redis/connection/untilRedisAnswers.js';
 import { type ArrivedEvent, type Claim, claimEvents } from '../redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owedClients.js';
@@ -25,9 +26,15 @@ const claimsPerTurn = 16;
 /** A turn claims one more for each event of the turn before that needed no delivery, up to this number. */
 const maxExtraClaims = 500;
 
+export interface Claimed {
+  claim: Claim;
+  /** Resolves once the claim is on Redis' disk. */
+  safe: Promise<unknown>;
+}
+
 interface ClaimRequest {
   event: ArrivedEvent;
-  resolve(claim: Claim): void;
+  resolve(claimed: Claimed): void;
   reject(err: unknown): void;
 }
 
@@ -48,7 +55,7 @@ export class ClaimQueue {
   constructor(readonly deps: ClaimDeps) {}
 
   /** Claims one event. @throws errors of Redis; the claim may then have been made, and can be repeated */
-  claim(event: ArrivedEvent): Promise<Claim> {
+  claim(event: ArrivedEvent): Promise<Claimed> {
     const { clientToken } = event;
     return new Promise((resolve, reject) => {
       const waiting = { event, resolve, reject };
@@ -98,17 +105,16 @@ export class ClaimQueue {
     const events = waiting.map(({ event }) => event);
     try {
       const announced = announceClaims(db, [clientToken]);
-      // Over one connection it comes before the claim; in a cluster another node may keep the index.
-      if (db.nodes.isCluster) await announced;
-      const claimed = claimEvents(db, clientToken, events, takes ? { ...settings, nonce } : undefined);
-      const { claims, wakeCatchUp } = announced
-        ? (await Promise.all([claimed, announced]))[0]
-        : await claimed;
+      if (announced !== undefined) await announced;
+      const { answer, safe } = db.durably((own) =>
+        claimEvents(own, clientToken, events, takes ? { ...settings, nonce } : undefined),
+      );
+      const { claims, wakeCatchUp } = await answer;
       for (const [i, { resolve }] of waiting.entries()) {
         const claim = claims[i] as Claim;
         if (claim.kind !== 'claimed') this.#undelivered = Math.min(this.#undelivered + 1, maxExtraClaims);
         else if (claim.supersedes) metrics.ended('superseded');
-        resolve(claim);
+        resolve({ claim, safe });
       }
       if (claims.some(({ kind }) => kind === 'unknown_client')) forgetAnnouncement(db, clientToken);
       if (wakeCatchUp) catchUps.signal(clientToken);

@@ -2,8 +2,7 @@
 import { type ClientToken, isNoticesClient, noticesClient, notificationId } from '../ids.js';
 import type { Logger } from '../log.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
-import type { Durability } from '../redis/connection/durable.js';
-import { claimEvents, withoutWorkflow } from '../redis/owed/claim.js';
+import { type ArrivedEvent, claimEvents, withoutWorkflow } from '../redis/owed/claim.js';
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
@@ -13,7 +12,6 @@ import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface NoticesDeps {
   db: Db;
-  durability: Durability;
   catchUps: Pick<CatchUps, 'wake'>;
   log: Logger;
   metrics: { ended(state: string): void };
@@ -59,7 +57,7 @@ async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<voi
 
 /** Claims a notice for one recipient. A repeat finds the same notification. Catch-up delivers it. */
 async function claim(
-  { db, durability, catchUps, metrics }: NoticesDeps,
+  { db, catchUps, metrics }: NoticesDeps,
   recipient: ClientToken,
   about: string,
   { field, kind, at }: Notice,
@@ -73,21 +71,19 @@ async function claim(
     segments: [change],
   };
   await announceClaims(db, [recipient]);
-  const { claims } = await claimEvents(db, recipient, [
-    {
-      ...event,
-      notificationId: notificationId(event),
-      priority: 'live',
-      notify: true,
-      acceptedAt: nowOf(db),
-      group: withoutWorkflow,
-      body,
-    },
-  ]);
+  const arrived: ArrivedEvent = {
+    ...event,
+    notificationId: notificationId(event),
+    priority: 'live',
+    notify: true,
+    acceptedAt: nowOf(db),
+    group: withoutWorkflow,
+    body,
+  };
+  const { claims } = await db.durably((own) => claimEvents(own, recipient, [arrived])).safe;
   const [made] = claims;
   if (made?.kind !== 'claimed') return;
   if (made.supersedes) metrics.ended('superseded');
-  await durability.reached(recipient);
   await catchUps.wake(recipient, 0);
 }
 

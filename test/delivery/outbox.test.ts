@@ -328,7 +328,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
       },
     });
     const claims = new ClaimQueue(h.deps);
-    const accepting = new Accepting({ claims, durability: h.deps.durability, outbox, engine });
+    const accepting = new Accepting({ claims, outbox, engine });
     const events = Array.from({ length: 12 }, (_, i): ArrivedEvent => {
       const event = { clientToken: client, platformId: `beyond-${i}`, eventId: 'an-1', segments: ['x'] };
       const id = notificationId(event);

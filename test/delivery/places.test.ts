@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createLogger } from '../../src/log.js';
-import { isRedisUnavailable } from '../../src/redis/connection/db.js';
+import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';

@@ -1,4 +1,4 @@
-import { isRedisUnavailable } from './db.js';
+import { isRedisUnavailable } from './unavailable.js';
 
 /**
  * Does one client's part of a longer work, so that its broken keys do not stop the parts of other clients.

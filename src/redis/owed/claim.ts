@@ -85,10 +85,13 @@ export async function claimEvents(
   return { claims: answers.map((one) => claimOf(one, url, secrets)), wakeCatchUp: wake === 1 };
 }
 
-/** Claims again an event whose claim Redis may have lost; announces it first, because Redis may have lost that too. */
+/**
+ * Claims again an event whose claim Redis may have lost; announces it first, because Redis may have lost that too. Resolves once
+ * the claim is on Redis' disk.
+ */
 export async function claimAgain(db: Db, event: ClaimedEvent): Promise<Claim> {
   await announceClaims(db, [event.clientToken]);
-  const { claims } = await claimEvents(db, event.clientToken, [event]);
+  const { claims } = await db.durably((own) => claimEvents(own, event.clientToken, [event])).safe;
   return claims[0] as Claim;
 }
 

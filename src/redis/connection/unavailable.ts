@@ -1,0 +1,24 @@
+/** Redis did not answer: the command may or may not have run. */
+export class RedisUnavailable extends Error {
+  override name = 'RedisUnavailable';
+}
+
+/** True for an error that means "Redis is unavailable, full or did not answer", not for a script's own error. */
+export function isRedisUnavailable(err: unknown): boolean {
+  if (err instanceof RedisUnavailable) return true;
+  if (!(err instanceof Error)) return false;
+  return unavailableWords.test(err.message) || err.name === 'MaxRetriesPerRequestError';
+}
+
+const unavailableWords = new RegExp(
+  [
+    "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
+    'ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT',
+    'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^BUSY ',
+    // Of a cluster: one node or all are unavailable, or a slot is being moved.
+    "Cluster isn't ready|cluster is down|None of startup nodes|Failed to refresh slots cache",
+    '^(MOVED|ASK|TRYAGAIN) |Too many Cluster redirections|Cluster is ended',
+    // No memory left; no disk left.
+    'OOM command not allowed|MISCONF',
+  ].join('|'),
+);
