@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deliveryOf } from '../../config.js';
 import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../../redis/connection/db.js';
-import { unlessBroken } from '../../redis/connection/unlessBroken.js';
+import { unlessBroken } from '../../redis/connection/unavailable.js';
 import { type Backlog, type BacklogBounds, readBacklog } from '../../redis/owed/backlog.js';
 import { oldestLiveOwedAt } from '../../redis/owed/oldestLive.js';
 import { getClient } from '../../redis/records/clients.js';

@@ -10,7 +10,12 @@ import type { Logger } from '../../log.js';
 import { type RedisAddress, readRedisAddress } from '../../redisAddress.js';
 import { openCluster } from './cluster.js';
 import { coalesceWrites } from './coalesceWrites.js';
-import { type ConnectionSettings, connectionSettings, retryStrategy } from './connectionSettings.js';
+import {
+  type ConnectionSettings,
+  connectionSettings,
+  isReadOnly,
+  retryStrategy,
+} from './connectionSettings.js';
 import { durableConnections } from './durable.js';
 import { clientKeys, globalKeys } from './keys.js';
 import { type Nodes, singleNode } from './nodes.js';
@@ -118,8 +123,7 @@ function openSingle(
   const options = {
     ...settings,
     retryStrategy,
-    // A demoted primary keeps its connections: a new connection leads to the new primary.
-    reconnectOnError: (err: Error) => err.message.startsWith('READONLY'),
+    reconnectOnError: isReadOnly,
   };
   if (address.kind === 'single') return new Redis(address.url, options);
   const { sentinels, sentinel, name, db, tls, username, password } = address;
