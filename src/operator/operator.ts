@@ -6,6 +6,8 @@ import type { Db } from '../redis/connection/db.js';
 export interface Operator {
   readonly config: () => Config;
   readonly db: () => Promise<Db>;
+  /** Makes a change; resolves once it is on Redis' disk. */
+  readonly change: <T>(write: (db: Db) => Promise<T>) => Promise<T>;
   readonly temporal: () => Promise<Client>;
   /** The address of Temporal's UI; absent when its port is unknown. */
   readonly temporalUi: () => string | undefined;

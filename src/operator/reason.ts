@@ -1,6 +1,6 @@
 import { ConfigError } from '../config.js';
 import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
-import { isRedisUnavailable } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../redis/records/refusals.js';
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { Refused } from './refused.js';

@@ -15,13 +15,12 @@ export async function rotateOrRefuse(
   clientToken: string,
   now: boolean,
 ): Promise<string | undefined> {
-  const db = await operator.db();
   const box = createSecretBox(operator.config().SECRETS_KEY);
   if (now) {
-    await replaceSigningSecret(db, box, clientToken);
+    await operator.change((db) => replaceSigningSecret(db, box, clientToken));
     return undefined;
   }
-  const done = await rotateSigningSecret(db, box, clientToken);
+  const done = await operator.change((db) => rotateSigningSecret(db, box, clientToken));
   if (done.outcome === 'rotated') return moment(done.previousValidUntilMs);
   throw new Refused(
     `Ten earlier signing secrets of ${clientToken} still sign; the oldest ends in ${span(done.waitMs)}. ` +

@@ -1,6 +1,6 @@
 /** One run of the command line: the servers' addresses, connections opened when first needed, the output. */
 import type { Connection } from '@temporalio/client';
-import { isGiven, isTemporalGiven, keepSegmentsSeconds, readConfig } from '../config.js';
+import { durabilityOf, isGiven, isTemporalGiven, keepSegmentsSeconds, readConfig } from '../config.js';
 import { createLogger } from '../log.js';
 import { messageOf } from '../messageOf.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
@@ -36,6 +36,7 @@ export function openSession(options: GlobalOptions): Session {
       url,
       prefix: config().KEY_PREFIX,
       keepSegmentsSeconds: keepSegmentsSeconds(config()),
+      durability: durabilityOf(config()),
       log: createLogger('silent', 'operator'),
       commandTimeoutMs: redisTimeoutMs,
     });
@@ -66,12 +67,15 @@ export function openSession(options: GlobalOptions): Session {
     }
   });
 
+  const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
+    await (await db()).durably(write).safe;
   const who = once(() => whoOf(options.as));
   const warn = (line: string) => void process.stderr.write(`${line}\n`);
 
   return {
     config,
     db,
+    change,
     temporal,
     temporalUi: () => config().TEMPORAL_UI_URL ?? running()?.temporalUiUrl,
     api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
@@ -92,8 +96,8 @@ export function openSession(options: GlobalOptions): Session {
     },
     warn,
     checkName: () => void who(),
-    async record(change) {
-      await recordChange(await db(), { who: who(), ...change });
+    async record(given) {
+      await change((own) => recordChange(own, { who: who(), ...given }));
       if (isUnnamed(who())) warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
     async wake(clientToken) {

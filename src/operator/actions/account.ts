@@ -15,11 +15,8 @@ export async function accountCreate(
   operator: Operator,
   wanted: { name: string; scope?: string[]; platform?: boolean },
 ): Promise<void> {
-  const created = await createAccount(await operator.db(), {
-    name: wanted.name,
-    scopes: wanted.scope ?? [],
-    platform: wanted.platform ?? false,
-  });
+  const { name: given, scope = [], platform = false } = wanted;
+  const created = await operator.change((db) => createAccount(db, { name: given, scopes: scope, platform }));
   const { account_id, name, client_id, client_secret, scopes } = created;
   await operator.record({
     what: 'account create',
@@ -59,7 +56,7 @@ export async function accountRotateSecret(
   { now = false }: { now?: boolean },
 ): Promise<void> {
   const { clientId } = await requireAccount(operator, id);
-  const { client_secret } = await rotateSecret(await operator.db(), id, { now });
+  const { client_secret } = await operator.change((db) => rotateSecret(db, id, { now }));
   await operator.record({
     what: 'account rotate-secret',
     target: id,
@@ -84,7 +81,7 @@ export async function accountSet(
 ): Promise<void> {
   const before = await requireAccount(operator, id);
   const scopes = [...new Set(scope)];
-  await setScopes(await operator.db(), id, scopes);
+  await operator.change((db) => setScopes(db, id, scopes));
   await operator.record({
     what: 'account set',
     target: id,
@@ -106,15 +103,14 @@ export async function accountSwitch(
 ): Promise<void> {
   const disabled = verb === 'disable';
   const before = await requireAccount(operator, id);
-  const db = await operator.db();
-  await setDisabled(db, id, disabled);
+  await operator.change((db) => setDisabled(db, id, disabled));
   await operator.record({
     what: `account ${verb}`,
     target: id,
     before: { disabled: before.disabled },
     after: { disabled },
   });
-  const clients = await listClients(db, id);
+  const clients = await listClients(await operator.db(), id);
   for (const { clientToken } of clients) await operator.wake(clientToken);
   operator.answer(
     { account_id: id, disabled, clients: clients.length },

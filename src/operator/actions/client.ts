@@ -20,13 +20,16 @@ export async function clientCreate(
   operator: Operator,
   wanted: { account: string; name: string; token?: ClientToken },
 ): Promise<void> {
-  const db = await operator.db();
-  const created = await createClient(db, {
-    accountId: wanted.account,
-    name: wanted.name,
-    clientToken: wanted.token,
+  const box = createSecretBox(operator.config().SECRETS_KEY);
+  const created = await operator.change(async (db) => {
+    const made = await createClient(db, {
+      accountId: wanted.account,
+      name: wanted.name,
+      clientToken: wanted.token,
+    });
+    await createSigningSecret(db, box, made.clientToken);
+    return made;
   });
-  await createSigningSecret(db, createSecretBox(operator.config().SECRETS_KEY), created.clientToken);
   const answer = {
     client_token: created.clientToken,
     account_id: created.accountId,
@@ -63,10 +66,12 @@ export async function clientSet(
   }
   const before = present(await requireClient(operator, token));
   const after = present(
-    await setClient(await operator.db(), token, {
-      maxInFlight: bounds.maxInFlight?.n,
-      maxPerSecond: bounds.maxPerSecond?.n,
-    }),
+    await operator.change((db) =>
+      setClient(db, token, {
+        maxInFlight: bounds.maxInFlight?.n,
+        maxPerSecond: bounds.maxPerSecond?.n,
+      }),
+    ),
   );
   await operator.record({
     what: 'client set',
@@ -81,7 +86,7 @@ export async function clientDelete(operator: Operator, token: ClientToken): Prom
   const before = present(await requireClient(operator, token));
   const db = await operator.db();
   const registration = await getRegistration(db, token);
-  await deleteClient(db, token);
+  await operator.change((own) => deleteClient(own, token));
   await operator.record({
     what: 'client delete',
     target: token,

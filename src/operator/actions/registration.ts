@@ -80,7 +80,7 @@ export async function registrationList(
 
 export async function registrationReset(operator: Operator, token: ClientToken): Promise<void> {
   await requireClient(operator, token);
-  const reset = await resetRegistration(await operator.db(), token);
+  const reset = await operator.change((db) => resetRegistration(db, token));
   if (reset === undefined) throw new Refused(`${token} has no URL.`);
   await operator.record({
     what: 'registration reset',
@@ -100,7 +100,7 @@ export async function registrationChange(
 ): Promise<void> {
   await requireClient(operator, token);
   await checkTarget(url, targetPolicyOf(operator.config()));
-  const changed = await changeRegistration(await operator.db(), token, url);
+  const changed = await operator.change((db) => changeRegistration(db, token, url));
   if (changed === undefined) throw new Refused(`${token} has no URL to change; its publisher registers one.`);
   await operator.record({
     what: 'registration change',
@@ -115,18 +115,18 @@ export async function registrationChange(
 
 export async function registrationPause(operator: Operator, token: ClientToken): Promise<void> {
   await requireClient(operator, token);
-  const db = await operator.db();
-  const before = await getEndpoint(db, token);
-  await setPaused(db, token, true);
+  const before = await getEndpoint(await operator.db(), token);
+  await operator.change((db) => setPaused(db, token, true));
   await recordSwitch(operator, token, 'pause', before);
 }
 
 export async function registrationResume(operator: Operator, token: ClientToken): Promise<void> {
   await requireClient(operator, token);
-  const db = await operator.db();
-  const before = await getEndpoint(db, token);
-  await setPaused(db, token, false);
-  await resumeEndpoint(db, token);
+  const before = await getEndpoint(await operator.db(), token);
+  await operator.change(async (db) => {
+    await setPaused(db, token, false);
+    await resumeEndpoint(db, token);
+  });
   await recordSwitch(operator, token, 'resume', before);
 }
 

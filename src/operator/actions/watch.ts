@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isRedisUnavailable } from '../../redis/connection/db.js';
+import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { indexedClients } from '../../redis/owed/owedIndex.js';
 import { type ClientHealth, type Health, healthOfClients } from '../health/health.js';
 import { type OwnHealth, readOwnHealth, redisAsFact } from '../health/ownHealth.js';

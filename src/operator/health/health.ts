@@ -1,7 +1,7 @@
 /** The situation of each client. */
 import { deliveryOf } from '../../config.js';
 import { mapInPages } from '../../mapInPages.js';
-import { unlessBroken } from '../../redis/connection/unlessBroken.js';
+import { unlessBroken } from '../../redis/connection/unavailable.js';
 import { getClient } from '../../redis/records/clients.js';
 import { type Endpoint, getEndpoint } from '../../redis/records/endpoint.js';
 import type { Operator } from '../operator.js';

@@ -1,5 +1,6 @@
 /** Finds out whether Redis accepts writes: a full Redis and a replica still answer every read. */
 import { type Db, waitForRedis } from '../../redis/connection/db.js';
+import { rangeTags } from '../../redis/connection/slots.js';
 
 /** With this error Redis also refuses a PING, but answers every read. */
 const diskFailed = 'MISCONF';
@@ -21,8 +22,9 @@ const meanings: Record<string, string> = {
  */
 export async function askForWrite(db: Db): Promise<string> {
   try {
-    const marks = db.nodes.primaries().map((node) => db.nodes.keyOn(node, db.global.diskMark));
-    await Promise.all(marks.map((mark) => mark !== undefined && db.redis.set(mark, Date.now())));
+    const keys = rangeTags().map((tag) => `${db.global.diskMark}:{${tag}}`);
+    const marks = db.nodes.primaries().map((node) => keys.find((key) => db.nodes.ownerOf(key) === node));
+    await Promise.all(marks.map((mark) => mark !== undefined && db.redis.set(mark, '', 'EX', 60)));
     return 'ok';
   } catch (err) {
     const word = firstWord(err);

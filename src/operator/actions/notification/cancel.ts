@@ -5,7 +5,7 @@ import { requireNotification } from './requireNotification.js';
 
 export async function notificationCancel(operator: Operator, id: string): Promise<void> {
   const { clientToken, state, platformId } = await requireNotification(operator, id);
-  if (!(await cancelNotification(await operator.db(), clientToken, id))) {
+  if (!(await operator.change((db) => cancelNotification(db, clientToken, id)))) {
     const now = await requireNotification(operator, id);
     throw new Refused(`${id} no longer waits: it is ${now.state}.`);
   }

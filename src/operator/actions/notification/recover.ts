@@ -12,7 +12,7 @@ export async function notificationRecover(
   await requireClient(operator, token);
   const dryRun = options.dryRun ?? false;
   const { since, until = Date.now() } = options;
-  const { count } = await recoverFailed(await operator.db(), token, { since, until, dryRun });
+  const { count } = await operator.change((db) => recoverFailed(db, token, { since, until, dryRun }));
   if (!dryRun) {
     await operator.record({
       what: 'notification recover',
