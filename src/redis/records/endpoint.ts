@@ -24,6 +24,8 @@ export interface Endpoint {
   lastError?: string;
   lastStatus?: number;
   nextAttemptAt?: number;
+  /** When its `Retry-After` ends. */
+  notBefore?: number;
   /** The change that led to this state, while it is among the last 20 that are kept. */
   lastChange?: StateChange;
 }
@@ -102,6 +104,7 @@ function endpointOf(db: Db, clientToken: string, answers: readonly unknown[]): E
     ...optional('lastError', fields.last_error || undefined),
     ...optional('lastStatus', number('last_status')),
     ...optional('nextAttemptAt', nextAttemptAt),
+    ...optional('notBefore', number('not_before')),
     ...optional('lastChange', change === null ? undefined : stateChangeOf(clientToken, change)),
   };
 }

@@ -26,6 +26,7 @@ if redis.call('HEXISTS', base .. 'registration', 'url') == 0 or field('paused') 
   or state() == 'suspended' then next_at = expires end
 next_at = math.max(next_at, number('not_before'))
 if state() == 'failing' then next_at = math.max(next_at, number('probe_at')) end
-next_at = math.min(next_at, expires)
+-- After a pause, a new URL or an outage, nothing is overdue from before its end.
+next_at = math.max(math.min(next_at, expires), number('recovered_at'))
 local planned = number('planned_at')
 return {owed, now - next_at, planned > 0 and now - planned or -1, now - oldest, consistent}
