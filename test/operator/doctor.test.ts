@@ -169,10 +169,7 @@ describe('operator doctor', () => {
 
     it('is checked primary by primary', async () => {
       const ports = cluster.nodes.map(({ server }) => server.port);
-      const env = {
-        REDIS_URL: ports.map((port) => `redis://127.0.0.1:${port}`).join(),
-        REDIS_CLUSTER: 'true',
-      };
+      const env = { REDIS_URL: `redis+cluster://${ports.map((port) => `127.0.0.1:${port}`).join()}` };
       const { finding } = await examine(env);
       assert.match(finding('redis')?.found ?? '', /^It answers in/);
       for (const port of ports) {

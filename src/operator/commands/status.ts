@@ -54,7 +54,7 @@ async function status(operator: Operator): Promise<void> {
           redis: `answers in ${span(redis.answerMs)}${redis.refuses === undefined ? '' : ', refuses writes'}`,
           temporal: temporal.problem ?? 'ok',
           workers: temporal.workers ?? 'unknown',
-          lag: span(lagMs),
+          lag: lagMs === 0 ? 'none' : span(lagMs),
           owed: `${owed} to ${amount(owedClients, 'client')}`,
         }),
         '',

@@ -1,7 +1,6 @@
 /** Checks of Temporal: the namespace, the sweep's schedule and the workers. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../../config.js';
-import { grpcCodeOf } from '../../temporal/unavailable.js';
 import { workflowIds } from '../../temporal/workflowIds.js';
 import { countWorkers } from '../servers.js';
 import { span } from '../terminal/words.js';
@@ -19,7 +18,8 @@ export async function checkTemporal(temporal: Client, config: Config): Promise<F
       await ofWorkers(temporal, config),
     ];
   } catch (err) {
-    if (grpcCodeOf(err) !== notFound) throw err;
+    const { isGrpcServiceError } = await import('@temporalio/client');
+    if (!isGrpcServiceError(err) || err.code !== notFound) throw err;
     const todo = `temporal operator namespace create --namespace ${namespace} --retention 168h, or correct TEMPORAL_NAMESPACE.`;
     return [fail('temporal namespace', `There is no namespace ${namespace}.`, todo)];
   }
