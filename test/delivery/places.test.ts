@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isRedisUnavailable } from '../../src/redis/connection/db.js';
+import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
-import { RedisUnavailable } from '../../src/redis/connection/db.js';
+import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/notifications.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../../src/redis/owed/owedClients.js';

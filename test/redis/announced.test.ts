@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { deliveryOf, readConfig } from '../../src/config.js';
 import { ClaimQueue } from '../../src/delivery/claimQueue.js';
 import { createLogger } from '../../src/log.js';
+import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { announceClaims, forgetOwedClient } from '../../src/redis/owed/owedClients.js';
 import { isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
@@ -21,8 +22,9 @@ describe('Clients with announced claims', () => {
       metrics: { ended() {} },
     });
     const made = { clientToken: 'MADE-UP', platformId: 'a' };
-    assert.equal((await claims.claim(client.event(made))).kind, 'unknown_client');
-    assert.equal((await claims.claim(client.event({ platformId: 'a' }))).kind, 'claimed');
+    const kindOf = async (event: ArrivedEvent) => (await claims.claim(event)).claim.kind;
+    assert.equal(await kindOf(client.event(made)), 'unknown_client');
+    assert.equal(await kindOf(client.event({ platformId: 'a' })), 'claimed');
     assert.equal(announceClaims(db, [clientToken]), undefined, 'written before');
     assert.notEqual(announceClaims(db, ['MADE-UP']), undefined, 'not remembered');
   });

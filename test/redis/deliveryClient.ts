@@ -2,6 +2,8 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
+
+import type { Durability } from '../../src/config.js';
 import { deliveryOf, readConfig } from '../../src/config.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
@@ -82,10 +84,12 @@ let count = 0;
 export async function newDeliveryClient(
   settings: Partial<DeliverySchedule> = {},
   url = servers().redisUrl,
+  durability: Durability = { trusted: false, ackReplicas: 0 },
 ): Promise<DeliveryClient> {
   let offsetMs = 0;
   const db = openDb({
     url,
+    durability,
     prefix: uniquePrefix(),
     log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,
@@ -117,7 +121,7 @@ export async function newDeliveryClient(
       };
     },
     async claim(event) {
-      const { claims } = await claimEvents(db, clientToken, [event]);
+      const { claims } = await db.durably((own) => claimEvents(own, clientToken, [event])).safe;
       return claims[0] as Claim;
     },
     claimAgain: ({ notify: _, ...event }, claim) => claimAgain(db, { ...event, claim }),

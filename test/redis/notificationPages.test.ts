@@ -9,7 +9,6 @@ import {
   pageBehind,
   startOf,
 } from '../../src/redis/notifications/place.js';
-import { oldestLiveOwedAt } from '../../src/redis/owed/oldestLive.js';
 import { closeDeliveryClients, type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
 
 describe('a page after a place of a sorted set', () => {
@@ -115,20 +114,5 @@ describe('lists of what is owed', () => {
     assert.deepEqual(await newest({ limit: 10 }), ['in-flight', 'old-and-new', 'old']);
     assert.deepEqual(await newest({ since, limit: 10 }), ['in-flight', 'old-and-new']);
     assert.deepEqual(await newest({ since, limit: 1 }), ['in-flight']);
-  });
-
-  it('find the oldest live one after more backfill than one page, even if many share a moment', async () => {
-    const client = await newDeliveryClient();
-    const acceptedAt = client.now();
-    const backfill = Array.from({ length: 700 }, (_, i) =>
-      client.event({ platformId: `back-${i}`, priority: 'backfill', acceptedAt }),
-    );
-    await client.claimAndTake(backfill, { maxInFlight: 0 });
-    assert.equal(await oldestLiveOwedAt(client.db, client.clientToken), undefined);
-    client.pass(minute);
-    const from = client.now();
-    await client.owe('live');
-    const at = await oldestLiveOwedAt(client.db, client.clientToken);
-    assert.ok(at !== undefined && at >= from - 1 && at <= client.now() + 1, `${at}`);
   });
 });
