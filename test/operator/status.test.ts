@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
 import {
   type Harness,
