@@ -133,7 +133,7 @@ function basics(
     rssMb: each((name) => (after.usages[name]?.rssBytes ?? 0) / 2 ** 20),
     refusals: published.refusals,
     givenUp: published.givenUp,
-    ...(published.oddity === undefined ? {} : { oddity: published.oddity }),
+    oddity: published.oddity,
   };
 }
 

@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { answersOk } from '../local/answersOk.js';
-import { type Child, startChild, waitUntilReady } from '../local/child.js';
+import { answersOk, type Child, startChild, waitUntilReady } from '../local/child.js';
 import { nodeFlags } from '../local/nodeFlags.js';
 import { freePort } from '../local/ports.js';
 import { type RedisServer, startRedis } from '../local/redis.js';
@@ -24,7 +23,7 @@ export interface StackOptions {
   /** How many processes answer requests in turn: APIs with `split`, else processes of `all`. 1 by default. */
   apis?: number;
   /** The folder for CPU profiles of the service's processes. */
-  profileDir?: string | undefined;
+  profileDir?: string;
   /** Process ids of the servers of REDIS_URL and TEMPORAL_ADDRESS, whose usage is counted too. */
   givenPids: Pids;
 }

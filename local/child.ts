@@ -19,10 +19,6 @@ export interface ChildOptions {
   logFile: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
-  /** The user that the process runs as. Only a parent that is root may name another one than its own. */
-  user?: { uid: number; gid: number } | undefined;
-  /** The signal that asks it to end; SIGTERM by default. */
-  stopSignal?: 'SIGTERM' | 'SIGINT';
   /** Called immediately, long before the child is ready. */
   onStart?: ((child: Child) => void) | undefined;
 }
@@ -35,7 +31,7 @@ export interface Child {
   ended: string | undefined;
   /** Resolves with `ended`; never rejects. */
   exited: Promise<string>;
-  /** Its stop signal, then SIGKILL after `graceMs`; resolves when it is gone. */
+  /** SIGTERM, then SIGKILL after `graceMs`; resolves when it is gone. */
   stop(graceMs?: number): Promise<void>;
 }
 
@@ -43,18 +39,16 @@ export interface Child {
 export async function startChild(options: ChildOptions): Promise<Child> {
   mkdirSync(dirname(options.logFile), { recursive: true });
   const log = openSync(options.logFile, 'a', 0o600);
-  const stopSignal = options.stopSignal ?? 'SIGTERM';
   const child = spawn(options.command, options.args, {
     stdio: ['ignore', log, log],
     detached: true,
     env: options.env ?? process.env,
     cwd: options.cwd,
-    ...options.user,
   });
   closeSync(log);
   const { pid } = child;
   if (pid === undefined) throw new Error(`${options.name} did not start: ${await startError(child)}`);
-  const watcher = watch(pid, stopSignal);
+  const watcher = watch(pid);
 
   const started: Child = {
     name: options.name,
@@ -70,7 +64,7 @@ export async function startChild(options: ChildOptions): Promise<Child> {
     }),
     async stop(graceMs = 10_000) {
       if (started.ended !== undefined) return;
-      child.kill(stopSignal);
+      child.kill();
       const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
       await started.exited;
       clearTimeout(timer);
@@ -105,6 +99,17 @@ async function answersInTime(child: Child, check: () => Promise<boolean>): Promi
   return (await withTimeout(Promise.race([check(), child.exited]), answerWithinMs, () => false)) === true;
 }
 
+/** Returns whether a server answers a GET with success, within 2 s. */
+export async function answersOk(url: string): Promise<boolean> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(2000) });
+    await response.body?.cancel();
+    return response.ok;
+  } catch {
+    return false;
+  }
+}
+
 /** The last lines of a log, indented. */
 export function logTail(logFile: string, lines = 15): string {
   const all = readFileSync(logFile, 'utf8').trimEnd().split('\n');
@@ -113,15 +118,15 @@ export function logTail(logFile: string, lines = 15): string {
 
 const watchScript = `
 read -r _
-kill -s "$2" "$1" 2>/dev/null || exit 0
+kill "$1" 2>/dev/null || exit 0
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
   sleep 1
   kill -0 "$1" 2>/dev/null || exit 0
 done
 kill -KILL "$1"`;
 
-function watch(pid: number, stopSignal: 'SIGTERM' | 'SIGINT'): ChildProcess {
-  const watcher = spawn('/bin/sh', ['-c', watchScript, 'sh', String(pid), stopSignal.slice(3)], {
+function watch(pid: number): ChildProcess {
+  const watcher = spawn('/bin/sh', ['-c', watchScript, 'sh', String(pid)], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
   });

@@ -57,7 +57,7 @@ export async function startCluster(options: {
     const [port, busPort] = [await freePort(), await freePort()];
     const server = await startRedis({
       dir: join(dir, `node-${port}`),
-      ...(binary !== undefined && { binary }),
+      binary,
       port,
       args: [...settings(nodeTimeoutMs), '--cluster-port', String(busPort), ...args],
     });

@@ -17,7 +17,7 @@ export function restartOnChange(
     console.log(`\n${file} changed`);
     if (!(await builds())) return say('the change does not compile; the service keeps running without it');
     try {
-      await supervisor.replace('service', startService);
+      await supervisor.replaceService(startService);
     } catch (err) {
       console.error(messageOf(err));
       say('the service restarts at the next change');

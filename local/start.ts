@@ -3,25 +3,24 @@
  * stops all of it in order when it is told to, or when one of them ends. With `--watch` (`npm run dev`) it restarts the
  * service at every change of the code; with `--inspect` the service accepts a debugger.
  */
+import { randomBytes } from 'node:crypto';
+import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
 import { messageOf } from '../src/messageOf.js';
 import { dataDir, projectDir } from '../src/operator/running/projectDir.js';
-import { answersOk } from './answersOk.js';
 import { redisBinary, temporalBinary } from './binaries.js';
-import { startChild, waitUntilReady } from './child.js';
-import { claimFolder } from './claimFolder.js';
+import { answersOk, startChild, waitUntilReady } from './child.js';
 import { consoleLink, demoAccount, linesToPaste } from './demoAccount.js';
-import { localSettings, loopback } from './localSettings.js';
-import { logFile } from './logFile.js';
 import { nodeFlags } from './nodeFlags.js';
-import { PortPlan } from './portPlan.js';
+import { PortPlan } from './ports.js';
 import { startRedis } from './redis.js';
 import { restartOnChange } from './restartOnChange.js';
-import { step } from './step.js';
-import { orderOfStart, Supervisor, stopOnSignals } from './supervisor.js';
+import { claimFolder, Supervisor, stopOnSignals } from './supervisor.js';
 import { startTemporal } from './temporal.js';
 
+/** Further targets, allowed beside public addresses. */
+const loopback = '127.0.0.0/8,::1/128';
 const say = (line: string) => console.log(`  ${line}`);
 const begun = Date.now();
 const dir = dataDir();
@@ -34,10 +33,7 @@ process.stderr.on('error', () => undefined);
 
 try {
   const config = readConfig();
-  const supervisor = new Supervisor(dir, await claimFolder(dir, say), {
-    order: orderOfStart,
-    isReplaced: (name) => isWatching && name === 'service',
-  });
+  const supervisor = new Supervisor(dir, await claimFolder(dir, say), isWatching);
   stopOnSignals(supervisor);
   if (process.env.npm_lifecycle_event) stopWithoutParent(supervisor);
   try {
@@ -68,14 +64,14 @@ async function bringUp(config: Config, supervisor: Supervisor): Promise<void> {
     ADMIN_PORT: String(adminPort),
     REDIS_URL: redisUrl,
     TEMPORAL_ADDRESS: temporal.address,
-    ...localSettings(dir, ports.all()),
+    ...localSettings(ports.all()),
   };
   Object.assign(state, { redisUrl, temporalAddress: temporal.address, apiUrl, environment });
   if (temporal.uiUrl) state.temporalUiUrl = temporal.uiUrl;
   supervisor.save();
 
   const startService = () =>
-    step(say, 'service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
+    step('service', apiUrl, () => service(supervisor, environment, `${apiUrl}/readyz`));
   await startService();
   say(`notifications may go to http and to ${loopback} (not to the service's own ports), for trying it out`);
   const paste = await demo(apiUrl, environment);
@@ -96,9 +92,9 @@ Ctrl-C stops all of it; the next start goes on where this one stopped.`);
 }
 
 async function ownRedis(supervisor: Supervisor, port: number): Promise<string> {
-  return step(say, 'redis', `redis://127.0.0.1:${port}`, async () => {
+  return step('redis', `redis://127.0.0.1:${port}`, async () => {
     const binary = await redisBinary(say);
-    const options = { port, binary, dir: join(dir, 'redis'), logFile: logFile(dir, 'redis') };
+    const options = { port, binary, dir: join(dir, 'redis'), logFile: logFile('redis') };
     return (await startRedis({ ...options, onStart: supervisor.adopt, say })).url;
   });
 }
@@ -107,7 +103,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
   const port = await ports.preferably('TEMPORAL_PORT', 7233);
   const uiPort = await ports.preferably('TEMPORAL_UI_PORT', 8233);
   const uiUrl = `http://127.0.0.1:${uiPort}`;
-  return step(say, 'temporal', `127.0.0.1:${port}, UI at ${uiUrl}`, async () => {
+  return step('temporal', `127.0.0.1:${port}, UI at ${uiUrl}`, async () => {
     const binary = await temporalBinary(say);
     const options = {
       port,
@@ -115,7 +111,7 @@ async function ownTemporal(supervisor: Supervisor, config: Config, ports: PortPl
       binary,
       namespace: config.TEMPORAL_NAMESPACE,
       dir,
-      logFile: logFile(dir, 'temporal'),
+      logFile: logFile('temporal'),
     };
     return { address: (await startTemporal({ ...options, onStart: supervisor.adopt })).address, uiUrl };
   });
@@ -132,7 +128,7 @@ async function service(
     command: process.execPath,
     args: [...nodeFlags, ...inspectFlags, join(projectDir, 'dist/src/main.js'), 'all'],
     env: { ...process.env, ...environment },
-    logFile: logFile(dir, 'service'),
+    logFile: logFile('service'),
     onStart: supervisor.adopt,
   });
   await waitUntilReady(child, () => answersOk(readyUrl), 60_000);
@@ -161,4 +157,42 @@ function urlHost(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
   return host.includes(':') ? `[${host}]` : host;
+}
+
+/** Returns the service's settings for trying it out on this machine, added to those of the environment. */
+function localSettings(ownPorts: readonly number[]): Record<string, string> {
+  return {
+    ALLOW_HTTP_TARGETS: 'true',
+    ALLOWED_TARGET_CIDRS: [process.env.ALLOWED_TARGET_CIDRS, loopback].filter(Boolean).join(','),
+    OWN_PORTS: [process.env.OWN_PORTS, ...ownPorts].filter(Boolean).join(','),
+    SECRETS_KEY: process.env.SECRETS_KEY || secretsKey(),
+  };
+}
+
+/** Returns the key that encrypts signing secrets, in the form of `SECRETS_KEY`; made once per data folder. */
+function secretsKey(): string {
+  const file = join(dir, 'secrets-key');
+  if (!existsSync(file)) {
+    const draft = `${file}.${process.pid}`;
+    writeFileSync(draft, `k1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+    linkSync(draft, file);
+    rmSync(draft);
+  }
+  return readFileSync(file, 'utf8').trim();
+}
+
+/** Returns the one log file of a server of a data folder; renames it first if it is long. */
+function logFile(name: string): string {
+  const file = join(dir, 'logs', `${name}.log`);
+  const longBytes = 32 * 1024 * 1024;
+  if (existsSync(file) && statSync(file).size > longBytes) renameSync(file, `${file}.1`);
+  return file;
+}
+
+/** Runs a step of a start, then prints its address and how long it took. */
+async function step<T>(name: string, where: string, work: () => Promise<T>): Promise<T> {
+  const from = Date.now();
+  const result = await work();
+  say(`${name.padEnd(10)} ${where} (${((Date.now() - from) / 1000).toFixed(1)} s)`);
+  return result;
 }

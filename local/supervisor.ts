@@ -1,37 +1,35 @@
-import { markProcess } from '../src/operator/running/processMark.js';
-import { type RunState, removeRunState, writeRunState } from '../src/operator/running/runState.js';
+import { mkdirSync } from 'node:fs';
+import { endProcess, isSameProcess, markProcess } from '../src/operator/running/processMark.js';
+import {
+  claimRunState,
+  type RunState,
+  removeRunState,
+  writeRunState,
+} from '../src/operator/running/runState.js';
 import type { Child } from './child.js';
 import { logTail } from './child.js';
 
 /** More than the service's own forced end (25 s), see the worker's shutdown times. */
-export const serviceGraceMs = 40_000;
+const serviceGraceMs = 40_000;
 
-/** The order in which children are ended, and how long each may take. */
-export type StopOrder = readonly { name: string; graceMs: number }[];
-
-/** The service first, because its POSTs in flight are settled in the other two. */
-export const orderOfStart: StopOrder = [
+/** The order in which children are ended, and how long each may take: POSTs in flight are settled in the other two. */
+const stopOrder: readonly { name: string; graceMs: number }[] = [
   { name: 'service', graceMs: serviceGraceMs },
   { name: 'temporal', graceMs: 15_000 },
   { name: 'redis', graceMs: 15_000 },
 ];
 
-export interface Custody {
-  order: StopOrder;
-  /** Called for a child that ended by itself. True leaves the others running, because the child is started again. */
-  isReplaced: (name: string) => boolean;
-}
-
 /** Knows every child, ends them in order when one of them ends or the supervisor is told to stop. */
 export class Supervisor {
   readonly #children = new Map<string, Child>();
-  #replacing: string | undefined;
+  #isReplacing = false;
   #stopping: Promise<void> | undefined;
 
   constructor(
     private readonly dir: string,
     readonly state: RunState,
-    private readonly custody: Custody,
+    /** If the service ends by itself, the others go on, because it starts again at the next change of the code. */
+    private readonly isWatching: boolean,
   ) {}
 
   get isStopping(): boolean {
@@ -45,22 +43,22 @@ export class Supervisor {
     if (mark) this.state.children.push({ ...mark, name: child.name });
     this.save();
     void child.exited.then((how) => {
-      if (this.#stopping || this.#replacing === child.name) return;
+      if (this.#stopping || (this.#isReplacing && child.name === 'service')) return;
       const reason = `${child.name} ended: ${how}\n${logTail(child.logFile)}`;
-      if (this.custody.isReplaced(child.name)) console.error(reason);
+      if (this.isWatching && child.name === 'service') console.error(reason);
       else void this.stop(reason, 1);
     });
     if (this.#stopping) void child.stop();
   };
 
-  /** Ends a child, then starts another instead. @throws errors of `start`: then there is none */
-  async replace(name: string, start: () => Promise<void>): Promise<void> {
-    this.#replacing = name;
+  /** Ends the service, then starts another instead. @throws errors of `start`: then there is none */
+  async replaceService(start: () => Promise<void>): Promise<void> {
+    this.#isReplacing = true;
     try {
-      await this.#end(name, serviceGraceMs);
+      await this.#end('service', serviceGraceMs);
       if (!this.#stopping) await start();
     } finally {
-      this.#replacing = undefined;
+      this.#isReplacing = false;
     }
   }
 
@@ -82,7 +80,7 @@ export class Supervisor {
 
   async #stopAll(reason: string, status: 0 | 1): Promise<void> {
     (status === 0 ? console.log : console.error)(`\nstopping: ${reason}`);
-    for (const { name, graceMs } of this.custody.order) await this.#end(name, graceMs);
+    for (const { name, graceMs } of stopOrder) await this.#end(name, graceMs);
     removeRunState(this.dir);
     console.log('stopped');
     process.exit(status);
@@ -105,4 +103,25 @@ export function stopOnSignals(supervisor: Supervisor): void {
     });
   }
   process.on('uncaughtException', (err) => void supervisor.stop(String(err.stack), 1));
+}
+
+/**
+ * Becomes the one supervisor of a data folder, after ending processes that an earlier one left running.
+ * @throws Error naming the one that already runs
+ */
+export async function claimFolder(dir: string, say: (line: string) => void): Promise<RunState> {
+  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  const supervisor = markProcess(process.pid);
+  if (!supervisor) throw new Error('processes cannot be listed on this system (/proc or ps is needed)');
+  const claimed = claimRunState(dir, { supervisor, children: [] });
+  if (claimed.kind === 'running') {
+    const { supervisor: other, apiUrl } = claimed.state;
+    throw new Error(
+      `it already runs for ${dir}: process ${other.pid}${apiUrl ? `, ${apiUrl}` : ''}; stop that first`,
+    );
+  }
+  const left = claimed.leftBehind.filter(isSameProcess);
+  if (left.length > 0) say(`ending ${left.length} processes that an earlier start left behind`);
+  await Promise.all(left.map((mark) => endProcess(mark, 10_000)));
+  return { supervisor, children: [] };
 }

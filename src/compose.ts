@@ -70,6 +70,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     taskQueue,
     workflowsPerSecond: config.WORKFLOWS_PER_SECOND,
     processes: () => processes?.count() ?? 1,
+    // Where a worker shares the process, no delivery waits for the start: fewer starts cost Temporal less.
+    gatherMs: role === 'all' ? 500 : 0,
     // An eager start would run on this process's version, whichever version the operator has chosen.
     eager: role === 'all' && config.TEMPORAL_WORKER_BUILD_ID === undefined,
     log,

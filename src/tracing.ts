@@ -8,7 +8,7 @@ export type SpanAttributes = Record<string, string | number | boolean>;
 export interface SpanOptions {
   kind?: 'server' | 'client' | 'producer' | 'internal';
   /** The span joins this trace. Without it, or if it is invalid, the span begins a trace. */
-  parent?: Traceparent | undefined;
+  parent?: Traceparent;
   /** Spans of other traces that led to this one. */
   links?: readonly Traceparent[];
   /** Never a secret, never the query of a URL. */

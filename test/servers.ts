@@ -22,7 +22,7 @@ interface Run {
   /** Stops them; absent where the servers stay. */
   stop?: () => Promise<void>;
   hasRuntime?: boolean;
-  timeSkipping?: Promise<TestWorkflowEnvironment> | undefined;
+  timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
 
 /** mocha may load this module once by `require` and once by `import`: both must see the same servers. */
@@ -100,6 +100,8 @@ export async function mochaGlobalSetup(): Promise<void> {
     process.env.TEST_SERVERS = JSON.stringify(started.servers);
   }
   await timeSkippingBinary;
+  if (process.env.FAULT_STACK === '1')
+    await (await import('./stack/productionServers.js')).temporalPrograms();
 }
 
 export async function mochaGlobalTeardown(): Promise<void> {

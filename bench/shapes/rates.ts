@@ -33,7 +33,7 @@ const coresOverRate: Shape = {
  * Returns the smallest ratio of a value to the value of the step before, for each round: 1 or more if the values rise.
  * @param steps the values of each step, one for each round
  */
-export function smallestSteps(steps: readonly (readonly number[])[]): number[] {
+function smallestSteps(steps: readonly (readonly number[])[]): number[] {
   const rounds = Math.min(...steps.map((values) => values.length));
   return Array.from({ length: rounds }, (_, round) =>
     Math.min(

@@ -39,7 +39,7 @@ export function ratioRow(load: string, quantity: Quantity, of: Side, to: Side, g
     load,
     what: `${quantity.name}: ${of.name} / ${to.name}`,
     values: ratios(of.rounds.map(quantity.of), to.rounds.map(quantity.of)),
-    ...(goal === undefined ? {} : { goal }),
+    goal,
     beside: `${medianText(of, quantity)} / ${medianText(to, quantity)}`,
     wrong: wrongOf(of.rounds, to.rounds),
   };
@@ -51,7 +51,7 @@ export function quantityRow(load: string, quantity: Quantity, of: Side, floor: S
     load,
     what: `${quantity.name}: ${of.name}`,
     values: of.rounds.map(quantity.of),
-    ...(goal === undefined ? {} : { goal }),
+    goal,
     beside: `${floor.name} ${medianText(floor, quantity)}`,
     wrong: wrongOf(of.rounds, floor.rounds),
   };

@@ -118,8 +118,8 @@ export function jobOf(
       segments,
       assets: known?.assets ?? 0,
       round: label,
-      ...(total === undefined ? {} : { total }),
-      ...(known === undefined ? {} : { known: known.prefix }),
+      total,
+      known: known?.prefix,
     },
   };
 }

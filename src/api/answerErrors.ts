@@ -3,9 +3,8 @@ import { TooBusy } from '../delivery/claim.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/db.js';
-import { ApiError, unavailable, unreadableBody } from './apiError.js';
+import { ApiError, problemOf, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './composeSteps.js';
-import { problemOf } from './problem.js';
 
 /** Answers every error of a request that was read. See refuseBytes.ts for requests that could not be read. */
 export function answerErrors(log: Logger): Step {
@@ -62,7 +61,7 @@ function unanswered(status: number): ApiError {
 }
 
 /** Never returns the error itself: a Redis error carries its command with the arguments. */
-function describe(err: unknown): { type: string; message: string; stack?: string | undefined } {
+function describe(err: unknown): { type: string; message: string; stack?: string } {
   if (!(err instanceof Error)) return { type: typeof err, message: 'not an error' };
   return { type: err.name, message: err.message, stack: err.stack };
 }

@@ -1,4 +1,4 @@
-import { type ErrorCode, statusOf } from './errors.js';
+import { type ErrorCode, oauthErrorOf, statusOf } from './errors.js';
 
 /** Refuses a request, with the status of its code. */
 export class ApiError extends Error {
@@ -36,3 +36,15 @@ export function tooMany(message: string, retryAfterMs: number): ApiError {
     'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
   });
 }
+
+/**
+ * Returns the body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, also for a path in another case,
+ * because the caller reads the answer with an OAuth library.
+ */
+export function problemOf(err: ApiError, path: string, requestId: string): Record<string, string> {
+  return oauthPath.test(path)
+    ? { error: oauthErrorOf(err.code), error_description: err.message }
+    : { msg: err.message, code: err.code, request_id: requestId };
+}
+
+const oauthPath = /^\/oauth\//i;

@@ -36,5 +36,5 @@ export interface ApiDeps {
   /** Resolves the names of URLs to register; tests pass their own. */
   lookup?: Lookup;
   /** Undefined: tracing is off. */
-  tracing?: Tracing | undefined;
+  tracing?: Tracing;
 }

@@ -7,8 +7,7 @@ import type { ErrorCode } from './errors.js';
 import { clientTokenText } from './reference/schemas.js';
 import type { AccountRate } from './steps/accountRate.js';
 import { requireToken, type TokenState } from './steps/bearer.js';
-import { readBody } from './steps/body/readBody.js';
-import { readJson } from './steps/body/readJson.js';
+import { readBody, readJson } from './steps/body/readBody.js';
 import { noStore, type PublisherState, publisherSteps } from './steps/publisher.js';
 
 export type Tag =

@@ -18,7 +18,7 @@ export function notificationRequest(
     clientToken: string;
     platformId: string;
     event?: 'asset-update' | 'test';
-    body?: string | undefined;
+    body?: string;
   },
   secrets: readonly string[],
   nowMs: number,

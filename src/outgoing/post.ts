@@ -100,7 +100,7 @@ class ConnectionsSender implements Sender, Ledger {
 
   constructor(settings: SenderSettings) {
     const { policy, ca, names = systemNames } = settings;
-    const guard = { policy, names, hasRoute: settings.hasRoute ?? hasRoute, ...(ca !== undefined && { ca }) };
+    const guard = { policy, names, hasRoute: settings.hasRoute ?? hasRoute, ca };
     const { connectionsPerOrigin = Infinity, maxSockets = Infinity } = settings;
     this.#connections = new Connections(guard, connectionsPerOrigin, maxSockets);
     this.timeoutMs = settings.timeoutMs;

@@ -111,7 +111,7 @@ async function mend(
   // The state is read again: a pause that began meanwhile stays, with its reason.
   await handle.update(({ state }) => ({
     ...wanted(taskQueue),
-    state: state.paused ? { paused: true, ...(state.note !== undefined && { note: state.note }) } : { note },
+    state: state.paused ? { paused: true, note: state.note } : { note },
   }));
   log.warn({ outdated }, 'the schedule of the sweep was outdated or changed; it is repaired');
 }

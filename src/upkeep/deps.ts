@@ -22,5 +22,5 @@ export interface ActivityDeps {
   log: Logger;
   metrics: DeliveryMetrics;
   /** Undefined: tracing is off. */
-  tracing?: Tracing | undefined;
+  tracing?: Tracing;
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { RefusedUntil } from '../../src/api/steps/refusedUntil.js';
-import { createTokenLimits } from '../../src/api/steps/tokenLimits.js';
+import { createTokenLimits, RefusedUntil } from '../../src/api/steps/tokenLimits.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';

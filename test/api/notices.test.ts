@@ -39,7 +39,7 @@ describe('PUT, GET and DELETE /notices', () => {
     const answer = await fetch(`${api.url}${path}`, {
       method,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      body: typeof body === 'string' ? body : JSON.stringify(body),
     });
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
   }

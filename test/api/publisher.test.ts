@@ -41,7 +41,7 @@ describe('calls for the publisher’s engineers', () => {
         authorization: `Bearer ${token}`,
         ...(body !== undefined && { 'content-type': 'application/json' }),
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
     });
     return { status: answer.status, body: (await answer.json()) as Json };
   }

@@ -36,7 +36,7 @@ describe('POST /notifications/replay', () => {
     const answer = await fetch(`${api.url}${path}?client_token=${customer.client_token}`, {
       method,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
     });
     return { status: answer.status, body: (await answer.json()) as Json };
   }

@@ -66,7 +66,7 @@ describe('PUT /push_notifications/headers', () => {
     const answered = await fetch(`${api.url}/${what}?${all}`, {
       method,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
     });
     const text = await answered.text();
     return { status: answered.status, text, body: JSON.parse(text) as Json };

@@ -92,7 +92,7 @@ export async function startApi(
       ending: () => false,
     }),
     closing: closing.signal,
-    ...(options.lookup && { lookup: options.lookup }),
+    lookup: options.lookup,
   };
   const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, createApi(deps));
   const url = `http://127.0.0.1:${server.port}`;

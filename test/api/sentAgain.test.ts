@@ -51,7 +51,7 @@ describe('redelivery, recovery and explanations', () => {
         authorization: `Bearer ${token}`,
         ...(body !== undefined && { 'content-type': 'application/json' }),
       },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      body: JSON.stringify(body),
     });
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
   }

@@ -159,7 +159,7 @@ describe('tenants', () => {
           ...(authorization !== undefined && { authorization }),
           ...(body !== undefined && { 'content-type': 'application/json' }),
         },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
+        body: JSON.stringify(body),
       },
     );
     const { 'x-request-id': _, date: __, ratelimit: ____, ...headers } = Object.fromEntries(answer.headers);

@@ -56,7 +56,7 @@ export async function startScene(scopes?: string[]): Promise<Scene> {
       const answer = await fetch(`${api.url}${path}?client_token=${client}`, {
         method,
         headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        ...(body !== undefined && { body: JSON.stringify(body) }),
+        body: JSON.stringify(body),
       });
       return (await answer.json()) as Record<string, unknown>;
     },

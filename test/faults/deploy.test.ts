@@ -1,15 +1,10 @@
-/**
- * A rolling restart under load: two APIs behind a balancer and two workers, ended by SIGTERM one after the other. With
- * FAULT_OLD_DIST, the compiled service of an older release, one of the workers begins as that release.
- */
+/** A rolling restart under load: two APIs behind a balancer and two workers, ended by SIGTERM one after the other. */
 import assert from 'node:assert/strict';
 import { type Balancer, startBalancer } from './balancer.js';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { pause } from './pause.js';
 import { report } from './report.js';
 import { servers } from './system.js';
-
-const old = process.env.FAULT_OLD_DIST;
 
 describe('a rolling restart', function () {
   this.timeout(180_000);
@@ -22,7 +17,6 @@ describe('a rolling restart', function () {
       chooseApi: (system) => balancer?.choose() ?? system.apiUrl,
       assetsPerClient: 1000,
       env: { SHUTDOWN_DELAY_SECONDS: '1' },
-      ...(old === undefined ? {} : { builds: { worker2: old } }),
     });
     balancer = await startBalancer([run.system.apiUrl, run.system.apiUrlOf('api2')]);
   });
@@ -33,9 +27,7 @@ describe('a rolling restart', function () {
 
   it('of APIs and workers under load ends each process with 0, fails no call and sends nothing twice', async () => {
     const { system, publisher } = run;
-    if (old !== undefined) await enough(200);
     for (const part of ['worker', 'worker2', 'api2', 'api'] as const) {
-      if (part === 'worker2') system.useThisBuild(part);
       const from = Date.now();
       assert.equal(await system.end(part), 'exit status 0');
       await system.start(part);

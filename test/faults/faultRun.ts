@@ -74,7 +74,7 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
     clientTokens: cast.clientTokens,
     assetsPerClient: options.assetsPerClient ?? 20,
     publishers: options.publishers ?? 8,
-    ...(options.pauseMs === undefined ? {} : { pauseMs: options.pauseMs }),
+    pauseMs: options.pauseMs,
     fault,
   });
   const minter: Minter = startMinter({

@@ -1,11 +1,12 @@
 /** Loaded into the service by `node --import`: a run of faults is over before the probes of production begin. */
-import { existsSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { isMainThread } from 'node:worker_threads';
 
-const file = join(dirname(realpathSync(process.argv[1] ?? '')), 'constants.js');
-// An earlier release has no such file.
-if (existsSync(file)) {
+// A thread of workflows loads this file too, and has no settings.
+if (isMainThread) {
+  const file = join(dirname(realpathSync(process.argv[1] ?? '')), 'constants.js');
   const { constants } = await import(pathToFileURL(file).href);
   constants.probeScheduleMs = [500, 1000, 2000];
 }

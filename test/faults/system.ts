@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { answersOk } from '../../local/answersOk.js';
-import { type Child, logTail, startChild, waitUntilReady } from '../../local/child.js';
+import { answersOk, type Child, logTail, startChild, waitUntilReady } from '../../local/child.js';
 import { nodeFlags } from '../../local/nodeFlags.js';
 import { freePort } from '../../local/ports.js';
 import { startRedis } from '../../local/redis.js';
@@ -42,8 +41,6 @@ export interface System {
   kill(part: Part): Promise<void>;
   /** SIGTERM; resolves with how the process ended. */
   end(part: Part): Promise<string>;
-  /** Its next start runs this build, whichever it was given. */
-  useThisBuild(part: Part): void;
   pidOf(part: Part): number | undefined;
   logOf(part: Part): string;
   /** Processes that ended without being killed, with the end of their log. */
@@ -61,8 +58,6 @@ export interface SystemOptions {
   temporalArgs?: readonly string[];
   /** API and worker are one process, the part `api`. */
   together?: boolean;
-  /** The compiled service that a part runs, `dist` by default. */
-  builds?: Partial<Record<Part, string>>;
 }
 
 /** A process with it probes failing endpoints sooner. */
@@ -101,7 +96,6 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       }
     : undefined;
   const children = new Map<Part, Child>();
-  const builds = new Map(Object.entries(options.builds ?? {}));
   const ended = new Set<Child>();
   const brokenOff: string[] = [];
 
@@ -140,7 +134,7 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       args: [
         ...nodeFlags,
         ...['--import', probeSoon],
-        join(builds.get(part) ?? join(dir, 'dist'), 'src/main.js'),
+        join(dir, 'dist/src/main.js'),
         options.together ? 'all' : role,
       ],
       logFile: logOf(part),
@@ -219,7 +213,6 @@ export async function createSystem(options: SystemOptions = {}): Promise<System>
       await child.stop(30_000);
       return child.ended ?? '';
     },
-    useThisBuild: (part) => void builds.delete(part),
     pidOf: (part) => running(part)?.pid,
     logOf,
     async stop() {

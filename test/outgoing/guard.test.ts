@@ -28,7 +28,7 @@ describe('outgoing guard: at connect time', () => {
   });
 
   const post = async (url: string, policy = publicOnly, lookup?: Lookup): Promise<PostResult> => {
-    const sender = createSender({ policy, timeoutMs: 5_000, ...(lookup && { names: namesBy(lookup) }) });
+    const sender = createSender({ policy, timeoutMs: 5_000, names: lookup && namesBy(lookup) });
     const result = await sender.post({ url, client: 'SITE0042', headers: {}, body: '{}' });
     await sender.close();
     return result;

@@ -26,7 +26,7 @@ function keepWriting(socket: Socket, bytes: string, everyMs?: number): void {
   else socket.once('drain', () => keepWriting(socket, bytes));
 }
 
-type Expected = { [K in keyof PostResult]?: PostResult[K] | undefined } & { ok: boolean };
+type Expected = Partial<PostResult> & { ok: boolean };
 
 const cases: { receiver: string; answer: (socket: Socket) => unknown; ends: Expected }[] = [
   {

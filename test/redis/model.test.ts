@@ -400,7 +400,7 @@ async function takes(
   const lease = answer.taken.map(({ platformId }) => flight[platformId]?.leaseEndsAt)[0];
   const moments = lease === undefined ? now : [lease - leaseMs];
   const gate = { ...after, rateAt: before.rateAt, drainAt: before.drainAt, picks: before.picks };
-  if (facts.holders.size >= model.limits.maxInFlight && most > 0) {
+  if (facts.holders.size >= model.limits.maxInFlight && most > 0 && model.waiting().length > 0) {
     for (const [asset, { lease, token }] of [...facts.holders]) {
       const isLanded = flight[asset]?.token !== token;
       if (isLanded || lease[1] <= now[0]) assert.ok(lease[0] <= now[1], 'its lease was taken away');

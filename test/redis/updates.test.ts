@@ -13,7 +13,7 @@ describe('the feed of updates', () => {
   after(closeDeliveryClients);
 
   const read = (after?: UpdatePlace, limit = 200) =>
-    readUpdates(client.db, client.clientToken, { limit, ...(after && { after }) });
+    readUpdates(client.db, client.clientToken, { limit, after });
   async function page(after?: UpdatePlace, limit?: number) {
     const found = await read(after, limit);
     assert.ok(found, 'the place is known');

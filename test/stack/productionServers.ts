@@ -191,13 +191,14 @@ function postgresqlPrograms(): string {
   return found;
 }
 
-async function temporalPrograms() {
+/** Builds the server if it is not there: in mochaGlobalSetup, because no test's time limit is for that. */
+export async function temporalPrograms() {
   if (!findOnPath('go')) throw new Error("Go is missing, which builds Temporal's server: https://go.dev/dl");
   const packages = ['cmd/server', 'cmd/tools/sql'].map((name) => `go.temporal.io/server/${name}`);
-  console.log(
-    `      Temporal's server ${version}: if it is not in .cache/, Go builds it now, in 10 to 40 minutes`,
-  );
-  const home = await goTools('temporal-server', packages, version);
+  const say = () =>
+    console.log(`Go builds Temporal's server ${version}: 10 to 40 minutes, the first time only`);
+  const timer = setTimeout(say, 1000);
+  const home = await goTools('temporal-server', packages, version).finally(() => clearTimeout(timer));
   return {
     'temporal-server': join(home, 'server'),
     'temporal-sql-tool': join(home, 'sql'),

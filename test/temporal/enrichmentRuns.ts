@@ -16,7 +16,7 @@ export async function* enrichmentRuns(temporal: Client, taskQueue: string): Asyn
       namespace: temporal.options.namespace,
       query: `WorkflowType = 'enrichment' AND TaskQueue = '${taskQueue}'`,
       pageSize: 500,
-      ...(nextPageToken === undefined ? {} : { nextPageToken }),
+      nextPageToken,
     });
     yield (page.executions ?? []).map(({ execution }) => ({
       workflowId: execution?.workflowId ?? '',

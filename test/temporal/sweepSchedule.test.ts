@@ -44,7 +44,7 @@ describe('The schedule of the sweep', () => {
     assert.equal(schedule.isPaused(), false);
   });
 
-  it('is repaired if it is of an older release or changed by hand: interval, policies, action, arguments, end', async () => {
+  it('is repaired if it was changed by hand: interval, policies, action, arguments, end', async () => {
     await temporal.schedule.create({
       scheduleId: `sweep/${taskQueue}`,
       spec: {

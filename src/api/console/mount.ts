@@ -3,9 +3,9 @@ import { ApiError } from '../apiError.js';
 import { composeSteps } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import { openEndpoint, openPage, signOutEndpoint } from './access/open.js';
-import { answerErrorsAsPages } from './answerErrors.js';
 import { assetEndpoint } from './assets.js';
 import { consoleHeaders } from './headers.js';
+import { answerErrorsAsPages } from './pageSteps.js';
 import { actionsPage } from './pages/actions.js';
 import {
   answerRecover,

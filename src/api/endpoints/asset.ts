@@ -41,14 +41,12 @@ export const assetEndpoint = clientEndpoint<PublisherState>({
       ctx.body = {
         platform_id: platformId,
         known_segments: found.knownSegments,
-        ...(found.lastEvent && {
-          last_event: {
-            event_id: found.lastEvent.eventId,
-            at: presentTime(found.lastEvent.at),
-            decision: found.lastEvent.decision,
-          },
-        }),
-        ...(found.lastNotification && { last_notification: presentNotification(found.lastNotification) }),
+        last_event: found.lastEvent && {
+          event_id: found.lastEvent.eventId,
+          at: presentTime(found.lastEvent.at),
+          decision: found.lastEvent.decision,
+        },
+        last_notification: found.lastNotification && presentNotification(found.lastNotification),
       };
     },
   ],

@@ -101,9 +101,9 @@ const present = (name: Sent, exchanges: Exchange[], judged: Judged) => ({
   name,
   sent: exchanges.map(({ request }) => request),
   answered: exchanges.map(({ result: { status, milliseconds, error } }) => ({
-    ...(status !== undefined && { status }),
+    status,
     milliseconds: Math.round(milliseconds),
-    ...(error !== undefined && { error }),
+    error,
   })),
   ...judged,
 });

@@ -51,7 +51,7 @@ export const clientsEndpoint = accountEndpoint<TokenState>({
       const page = await pageOfClients(deps.db, ctx.state.token.accountId, { after, limit });
       ctx.body = {
         clients: await mapInPages(page.clients, concurrency, (client) => presentClient(deps.db, client)),
-        ...(page.next !== undefined && { next_cursor: page.next }),
+        next_cursor: page.next,
       };
     },
   ],
@@ -69,7 +69,7 @@ async function presentClient(db: Db, { clientToken, name }: Client): Promise<unk
     client_token: clientToken,
     name,
     state: registration ? health.state : 'not_registered',
-    ...(registration && { url: registration.url }),
+    url: registration?.url,
     owed: health.owed,
   };
 }

@@ -9,8 +9,7 @@ import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
 import { accepted, notAccepted } from '../reference/schemas.js';
 import { insufficientScope, requireToken, type TokenState } from '../steps/bearer.js';
-import { readBody } from '../steps/body/readBody.js';
-import { readJson } from '../steps/body/readJson.js';
+import { readBody, readJson } from '../steps/body/readBody.js';
 import { type TraceState, traceRequest } from '../steps/traceRequest.js';
 import { type ItemAnswer, takeInTime } from './takeEvent.js';
 

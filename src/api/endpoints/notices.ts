@@ -1,6 +1,5 @@
 /** The one URL of an account for notices: the registration of the client that gets them (contract, section 5b). */
 import { z } from 'zod';
-import { needsLookup } from '../../outgoing/target.js';
 import type { Db } from '../../redis/connection/db.js';
 import { getAccount } from '../../redis/records/accounts.js';
 import { noticesClientOf, removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
@@ -11,11 +10,9 @@ import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import { accountEndpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
-import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
-import { readBody } from '../steps/body/readBody.js';
-import { checkedBody, readJson } from '../steps/body/readJson.js';
-import { checkUrl, urlCodes } from '../steps/checkUrl.js';
+import { checkedBody, readBody, readJson } from '../steps/body/readBody.js';
+import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
 import type { PublisherState, RegistrationState } from '../steps/publisher.js';
 import { refuseUnknownParameters } from '../steps/readQuery.js';
 import { presentRegistration, registeredUrl } from './pushNotifications.js';
@@ -41,8 +38,7 @@ export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
     readBody(16 * 1024),
     readJson,
     readUrl,
-    limitLookups(deps),
-    checkTheUrl(deps),
+    ...checkNewUrl<PutState>(deps, ({ url }) => ({ value: url, raw: url })),
     auditCall<PutState>(deps, {
       what: 'notices url set',
       about: ({ url }) => ({ url: urlWithoutQuery(url) }),
@@ -75,19 +71,6 @@ const readUrl: Step<PutState> = async (ctx, next) => {
   ctx.state.url = checkedBody(body, ctx.state.json).url;
   await next();
 };
-
-function limitLookups(deps: ApiDeps): Step<PutState> {
-  const limit = limitAccount(deps, 'names');
-  return (ctx, next) => (needsLookup(ctx.state.url) ? limit(ctx, next) : next());
-}
-
-const checkTheUrl =
-  (deps: ApiDeps): Step<PutState> =>
-  async (ctx, next) => {
-    const { url } = ctx.state;
-    await checkUrl(deps, { value: url, raw: url });
-    await next();
-  };
 
 const storeUrl =
   ({ db, secretBox, durability, catchUps }: ApiDeps): Step<PutState> =>

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { isPlatformId } from '../../delivery/event.js';
 import { isNotificationId } from '../../ids.js';
-import type { NotificationOrder } from '../../redis/notifications/notificationPages.js';
 import {
   listNotifications,
   type NotificationFilter,
+  type NotificationOrder,
   orderOf,
 } from '../../redis/notifications/notificationPages.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
@@ -21,8 +21,11 @@ import {
   platformIdText,
 } from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
-import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
-import type { PublisherState } from '../steps/publisher.js';
+import {
+  type NotificationStepState,
+  type PublisherState,
+  requireOwnNotification,
+} from '../steps/publisher.js';
 import { checkedQuery, readQuery } from '../steps/readQuery.js';
 import { presentNotification, presentWithAttempts } from './present.js';
 
@@ -74,7 +77,7 @@ export const notificationsEndpoint = clientEndpoint<PublisherState>({
       const page = await listNotifications(deps.db, ctx.state.client.clientToken, filter);
       ctx.body = {
         notifications: page.notifications.map(presentNotification),
-        ...(page.next !== undefined && { next_cursor: cursorOf(orderOf(filter), page.next) }),
+        next_cursor: page.next && cursorOf(orderOf(filter), page.next),
       };
     },
   ],

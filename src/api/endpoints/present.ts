@@ -9,11 +9,11 @@ export function presentNotification(n: NotificationRecord): Record<string, unkno
     state: n.state,
     priority: n.priority,
     accepted_at: presentTime(n.acceptedAt),
-    ...(n.endedAt !== undefined && { ended_at: presentTime(n.endedAt) }),
-    ...(n.nextAttemptAt !== undefined && { next_attempt_at: presentTime(n.nextAttemptAt) }),
-    ...(n.waitingReason !== undefined && { waiting_reason: n.waitingReason }),
-    ...(n.by !== undefined && { [n.state === 'not_needed' ? 'made_unnecessary_by' : 'superseded_by']: n.by }),
-    ...(n.reason !== undefined && { reason: n.reason }),
+    ended_at: n.endedAt && presentTime(n.endedAt),
+    next_attempt_at: n.nextAttemptAt && presentTime(n.nextAttemptAt),
+    waiting_reason: n.waitingReason,
+    [n.state === 'not_needed' ? 'made_unnecessary_by' : 'superseded_by']: n.by,
+    reason: n.reason,
   };
 }
 

@@ -6,7 +6,7 @@ import { clientEndpoint } from '../endpoint.js';
 import { flag, givenTime, time, whole } from '../reference/schema.js';
 import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/body/readJson.js';
+import { checkedBody } from '../steps/body/readBody.js';
 import type { PublisherState } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { wakeClient } from './askTemporal.js';
@@ -71,7 +71,7 @@ export const replayEndpoint = clientEndpoint<RecoverState>({
       const { client, range } = ctx.state;
       const { count, listedSince } = await replayDelivered(deps.db, client.clientToken, range);
       if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
-      ctx.body = { count, ...(listedSince !== undefined && { listed_since: presentTime(listedSince) }) };
+      ctx.body = { count, listed_since: listedSince && presentTime(listedSince) };
     },
   ],
 });

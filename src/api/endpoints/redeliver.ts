@@ -5,8 +5,12 @@ import type { ApiDeps } from '../deps.js';
 import { clientEndpoint } from '../endpoint.js';
 import { notificationIdText } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
-import { type NotificationStepState, requireOwnNotification } from '../steps/ownNotification.js';
-import { type RegistrationState, requireRegistration } from '../steps/publisher.js';
+import {
+  type NotificationStepState,
+  type RegistrationState,
+  requireOwnNotification,
+  requireRegistration,
+} from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { wakeClient } from './askTemporal.js';
 

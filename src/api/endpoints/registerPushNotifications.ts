@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { needsLookup } from '../../outgoing/target.js';
 import { isRedisUnavailable } from '../../redis/connection/db.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import type { Client } from '../../redis/records/clients.js';
@@ -18,12 +17,11 @@ import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import { clientParameter, endpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
-import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from '../steps/bearer.js';
-import { checkUrl, urlCodes } from '../steps/checkUrl.js';
-import { ownClientOrRefuse } from '../steps/ownClient.js';
+import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
 import type { Parameter } from '../steps/parameters.js';
+import { ownClientOrRefuse } from '../steps/publisher.js';
 import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
 import { wakeClient } from './askTemporal.js';
 
@@ -52,8 +50,7 @@ export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
     checkAccessToken(deps),
     checkClientToken(deps),
     refuseRegistered(deps),
-    limitLookups(deps),
-    checkTheUrl(deps),
+    ...checkNewUrl<RegistrationState>(deps, ({ given }) => given.url),
     auditCall<RegistrationState>(deps, {
       what: 'registration',
       about: ({ given }) => ({ url: urlWithoutQuery(given.url.value) }),
@@ -114,18 +111,6 @@ const refuseRegistered =
 
 const alreadyRegistered = (contact: string): ApiError =>
   new ApiError('already_registered', `A url is already registered. Please contact ${contact}`);
-
-function limitLookups(deps: ApiDeps): Step<RegistrationState> {
-  const limit = limitAccount(deps, 'names');
-  return (ctx, next) => (needsLookup(ctx.state.given.url.value) ? limit(ctx, next) : next());
-}
-
-const checkTheUrl =
-  (deps: ApiDeps): Step<RegistrationState> =>
-  async (ctx, next) => {
-    await checkUrl(deps, ctx.state.given.url);
-    await next();
-  };
 
 const storeUrl =
   (deps: ApiDeps): Step<RegistrationState> =>

@@ -17,7 +17,7 @@ import type { Step } from '../composeSteps.js';
 import { clientEndpoint } from '../endpoint.js';
 import { text } from '../reference/schema.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/body/readJson.js';
+import { checkedBody } from '../steps/body/readBody.js';
 import type { PublisherState } from '../steps/publisher.js';
 import { refuseUnknownParameters } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';

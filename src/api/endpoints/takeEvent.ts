@@ -88,7 +88,7 @@ function answerOf(
         event_id,
         notification: 'queued',
         notification_id,
-        ...(claim.held !== undefined && { held: claim.held }),
+        held: claim.held,
       };
     case 'not_needed':
       throw new Error('a new event cannot be claimed again');

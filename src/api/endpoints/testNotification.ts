@@ -96,9 +96,9 @@ const sendTest =
     );
     const result = await sender.post({ url: ctx.state.url, client: clientToken, ...request });
     ctx.body = {
-      ...(result.status !== undefined && { status: result.status }),
+      status: result.status,
       milliseconds: Math.round(result.milliseconds),
-      ...(result.error !== undefined && { error: result.error }),
+      error: result.error,
       request: { ...request, headers: { ...request.headers, ...hidden(own) } },
     };
   };

@@ -54,7 +54,7 @@ export const updatesEndpoint = clientEndpoint<PublisherState>({
       const { after, limit } = readQuery(ctx, query);
       const page = await readUpdates(deps.db, ctx.state.client.clientToken, {
         limit,
-        ...(after !== undefined && { after: placeOf(after) }),
+        after: after === undefined ? undefined : placeOf(after),
       });
       // Without this a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
       await deps.durability.reached(ctx.state.client.clientToken);

@@ -1,8 +1,8 @@
 import { product } from '../../product.js';
 import { endpoint } from '../endpoint.js';
 import { endpoints } from '../endpoints.js';
-import { pageHeaders } from '../pageHeaders.js';
 import { describe } from './describe.js';
+import { pageHeaders } from './docs.js';
 import { componentOf, jsonSchemaOf, matching, type Schema, text } from './schema.js';
 import { components } from './schemas.js';
 import { webhooks } from './webhook.js';

@@ -3,7 +3,7 @@ import { clientAddress } from '../clientAddress.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import type { TokenState } from './bearer.js';
-import type { ClientState } from './ownClient.js';
+import type { ClientState } from './publisher.js';
 
 /** The audit entry of a call, without its caller. */
 export interface Audited<State> {

@@ -1,7 +1,10 @@
-import { checkTarget, type TargetRefusal, TargetRefused } from '../../outgoing/target.js';
+import { checkTarget, needsLookup, type TargetRefusal, TargetRefused } from '../../outgoing/target.js';
 import { ApiError } from '../apiError.js';
+import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import type { ErrorCode } from '../errors.js';
+import { limitAccount } from './accountRate.js';
+import type { TokenState } from './bearer.js';
 import type { Parameter } from './parameters.js';
 
 /** The errors of a call that checks a URL, as `checkUrl` throws them. */
@@ -16,6 +19,21 @@ export const urlCodes = [
   'url_own_address',
   'resolver_unavailable',
 ] as const satisfies readonly ErrorCode[];
+
+/** Returns the steps that count a call whose URL has a name to look up, and check the URL. */
+export function checkNewUrl<State extends TokenState>(
+  deps: ApiDeps,
+  urlOf: (state: State) => Parameter,
+): Step<State>[] {
+  const limit = limitAccount(deps, 'names');
+  return [
+    (ctx, next) => (needsLookup(urlOf(ctx.state).value) ? limit(ctx, next) : next()),
+    async (ctx, next) => {
+      await checkUrl(deps, urlOf(ctx.state));
+      await next();
+    },
+  ];
+}
 
 /** Checks that notifications may go to this URL. @throws ApiError 400 saying what to send instead; ResolverUnavailable */
 export async function checkUrl(

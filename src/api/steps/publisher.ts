@@ -1,10 +1,12 @@
+import { isClientToken, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import type { Registration } from '../../redis/records/registrations.js';
-import { getRegistration } from '../../redis/records/registrations.js';
+import { getNotification, type NotificationRecord } from '../../redis/notifications/notifications.js';
+import { type Client, getClient } from '../../redis/records/clients.js';
+import { getRegistration, type Registration } from '../../redis/records/registrations.js';
 import { ApiError } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import { requireToken, type TokenState } from './bearer.js';
-import { type ClientState, requireOwnClient } from './ownClient.js';
+import { required } from './readQuery.js';
 
 export type PublisherState = TokenState & ClientState;
 
@@ -35,3 +37,48 @@ export const requireRegistration =
     ctx.state.registration = registration;
     await next();
   };
+
+export interface NotificationStepState extends PublisherState {
+  notification: NotificationRecord;
+}
+
+/** Finds the client's notification by the id in the path, as state.notification. @throws ApiError 404 */
+export const requireOwnNotification =
+  (db: Db): Step<NotificationStepState> =>
+  async (ctx, next) => {
+    const { id = '' } = ctx.params;
+    const found = isNotificationId(id) && (await getNotification(db, ctx.state.client.clientToken, id));
+    if (!found) throw new ApiError('unknown_notification', 'This client has no such notification');
+    ctx.state.notification = found;
+    await next();
+  };
+
+export interface ClientState {
+  client: Pick<Client, 'clientToken' | 'accountId'>;
+}
+
+/**
+ * Finds the client of the query's client_token, as state.client; it must be a child of the token's account.
+ * @param orPlatform a token with the scope `enrichments` may name any client, too
+ */
+export const requireOwnClient =
+  (db: Db, { orPlatform = false } = {}): Step<TokenState & ClientState> =>
+  async (ctx, next) => {
+    const { value: clientToken } = required(ctx, 'client_token');
+    const { accountId, scopes } = ctx.state.token;
+    const isAnyAllowed = orPlatform && scopes.includes('enrichments');
+    ctx.state.client = await ownClientOrRefuse(db, clientToken, accountId, isAnyAllowed);
+    await next();
+  };
+
+/** @throws ApiError 401, the same for a client that does not exist and for another account's */
+export async function ownClientOrRefuse(
+  db: Db,
+  clientToken: string,
+  accountId: string,
+  isAnyAllowed = false,
+): Promise<Client> {
+  const client = isClientToken(clientToken) ? await getClient(db, clientToken) : undefined;
+  if (client && (isAnyAllowed || client.accountId === accountId)) return client;
+  throw new ApiError('invalid_client_token', 'The client token is not valid for this account');
+}

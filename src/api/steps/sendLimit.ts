@@ -2,7 +2,7 @@ import type { Db } from '../../redis/connection/db.js';
 import { takeSendCall } from '../../redis/records/sendLimit.js';
 import { tooMany } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
-import type { ClientState } from './ownClient.js';
+import type { ClientState } from './publisher.js';
 
 /**
  * Limits a client's calls that send something: one in 5 s, bursts of 5.

@@ -10,8 +10,6 @@ import { hash } from 'node:crypto';
 import type { Db } from '../../redis/connection/db.js';
 import { tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
-import { RefusedUntil } from './refusedUntil.js';
-import { SecondWindow } from './secondWindow.js';
 import { sharedWindow } from './sharedWindow.js';
 
 export interface TokenLimits {
@@ -67,3 +65,62 @@ const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this cl
 /** A stranger may send any client id: its hash has a bounded length. */
 const failureKey = (clientId: string, address: string): string =>
   `${hash('sha256', clientId, 'base64url').slice(0, 22)}:${networkOf(address)}`;
+
+/**
+ * Counts by key, in windows of one second that begin with a key's first count. The keys are known (accounts),
+ * so none is ever removed. It needs no promise or timer for each count, unlike rate-limiter-flexible.
+ */
+class SecondWindow {
+  readonly #counts = new Map<string, { endsAtMs: number; count: number }>();
+
+  constructor(readonly atMost: number) {}
+
+  /** Returns how long until another count is allowed, ms; 0 if it is now. */
+  fullForMs(key: string, nowMs: number): number {
+    const window = this.#counts.get(key);
+    return window !== undefined && window.count >= this.atMost ? Math.max(0, window.endsAtMs - nowMs) : 0;
+  }
+
+  /** Counts one. Returns false if the limit was reached. */
+  count(key: string, nowMs: number): boolean {
+    let window = this.#counts.get(key);
+    if (window === undefined || window.endsAtMs <= nowMs) {
+      window = { endsAtMs: nowMs + 1000, count: 0 };
+      this.#counts.set(key, window);
+    }
+    if (window.count >= this.atMost) return false;
+    window.count++;
+    return true;
+  }
+}
+
+/**
+ * Remembers until when a key is refused. It never holds more than `atMost` keys, as strangers can make up any number.
+ * Beyond that the key that was refused first is forgotten, and is refused again at its next failure.
+ */
+export class RefusedUntil {
+  readonly #untilMs = new Map<string, number>();
+
+  constructor(readonly atMost: number) {}
+
+  get size(): number {
+    return this.#untilMs.size;
+  }
+
+  refuse(key: string, untilMs: number): void {
+    this.#untilMs.delete(key);
+    this.#untilMs.set(key, untilMs);
+    for (const oldest of this.#untilMs.keys()) {
+      if (this.#untilMs.size <= this.atMost) break;
+      this.#untilMs.delete(oldest);
+    }
+  }
+
+  /** Returns how long the key is still refused, ms; 0 if it is not. */
+  refusedForMs(key: string, nowMs: number): number {
+    const untilMs = this.#untilMs.get(key);
+    if (untilMs === undefined) return 0;
+    if (untilMs <= nowMs) this.#untilMs.delete(key);
+    return Math.max(0, untilMs - nowMs);
+  }
+}

@@ -10,6 +10,8 @@ export interface OutboxDeps extends StartDeps {
   workflowsPerSecond: number;
   /** How many processes share these starts now. */
   processes: () => number;
+  /** How long a group gathers events at least. */
+  gatherMs: number;
   /** Events that wait for their workflow (20,000). */
   maxQueuedEvents?: number;
 }
@@ -147,7 +149,7 @@ export class Outbox {
         this.#startingGroups = undefined;
         this.#startGroups();
       },
-      Math.max(this.#starts.isCaughtUp ? 1 : restMs, this.#budget.nextInMs()),
+      Math.max(this.#starts.isCaughtUp ? this.deps.gatherMs : restMs, this.#budget.nextInMs(), 1),
     );
   }
 

@@ -6,16 +6,15 @@ import { moment } from '../terminal/moment.js';
 import { table } from '../terminal/table.js';
 
 export async function audit(operator: Operator, { since }: { since?: number }): Promise<void> {
-  const range = since === undefined ? {} : { since };
   const db = await operator.db();
   const [commands, states, calls] = await Promise.all([
-    listChanges(db, range),
+    listChanges(db, { since }),
     listStateChanges(db, {
-      ...range,
+      since,
       onBroken: (clientToken) =>
         operator.warn(`The changes of state of ${clientToken} cannot be read: its keys are broken.`),
     }),
-    listCalls(db, range),
+    listCalls(db, { since }),
   ]);
   const changes: Entry[] = [
     // A call comes before its effects, also within one millisecond.

@@ -24,7 +24,7 @@ export async function clientCreate(
   const created = await createClient(db, {
     accountId: wanted.account,
     name: wanted.name,
-    ...(wanted.token !== undefined && { clientToken: wanted.token }),
+    clientToken: wanted.token,
   });
   await createSigningSecret(db, createSecretBox(operator.config().SECRETS_KEY), created.clientToken);
   const answer = {
@@ -64,8 +64,8 @@ export async function clientSet(
   const before = present(await requireClient(operator, token));
   const after = present(
     await setClient(await operator.db(), token, {
-      ...(bounds.maxInFlight !== undefined && { maxInFlight: bounds.maxInFlight.n }),
-      ...(bounds.maxPerSecond !== undefined && { maxPerSecond: bounds.maxPerSecond.n }),
+      maxInFlight: bounds.maxInFlight?.n,
+      maxPerSecond: bounds.maxPerSecond?.n,
     }),
   );
   await operator.record({
@@ -93,7 +93,7 @@ export async function clientDelete(operator: Operator, token: ClientToken): Prom
   const answer = {
     client_token: token,
     deleted: true,
-    ...(registration && { removed_url: registration.url }),
+    removed_url: registration?.url,
     cancelled,
   };
   operator.answer(answer, () => `${token} is deleted. Owed notifications cancelled: ${cancelled}.`);

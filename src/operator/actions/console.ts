@@ -1,4 +1,4 @@
-import { linkUrl } from '../../api/console/access/linkUrl.js';
+import { linkUrl } from '../../api/console/access/publicOrigin.js';
 import { type Account, accountIdOf, getAccount } from '../../redis/records/accounts.js';
 import { getClient } from '../../redis/records/clients.js';
 import { type ConsoleAccess, createConsoleLink } from '../../redis/records/consoleSessions.js';

@@ -106,8 +106,8 @@ export class Opening {
           servername: isIP(name) === 0 ? name : '',
           checkServerIdentity: (_servername, certificate) => checkServerIdentity(name, certificate),
           ALPNProtocols: ['http/1.1'],
-          ...(to.session === undefined ? {} : { session: to.session }),
-          ...(guard.ca === undefined ? {} : { ca: guard.ca }),
+          session: to.session,
+          ca: guard.ca,
         }),
       );
       socket.on('session', (session) => {

@@ -27,8 +27,8 @@ export function openCluster(
   const cluster = new Cluster(address.nodes, {
     redisOptions: {
       ...settings,
-      ...(username !== undefined && { username }),
-      ...(password !== undefined && { password }),
+      username,
+      password,
       ...(tls && { tls: {} }),
     },
     enableOfflineQueue: false,

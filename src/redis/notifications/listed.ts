@@ -15,7 +15,7 @@ export interface ListedPage {
 export async function pageOfListed(
   db: Db,
   clientToken: string,
-  match: { state?: NotificationState | undefined; platformId?: string | undefined; eventId?: string },
+  match: { state?: NotificationState; platformId?: string; eventId?: string },
   { place, count }: { place: Place; count: number },
 ): Promise<ListedPage> {
   const [score, member] = placeArguments(place);
@@ -24,5 +24,5 @@ export async function pageOfListed(
     ...[score, member, count, state, asset, event],
   ])) as [string[], string[]];
   const [end] = placesOf(last);
-  return { found: placesOf(found), ...(end && { end }) };
+  return { found: placesOf(found), end };
 }

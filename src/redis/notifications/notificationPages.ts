@@ -9,12 +9,12 @@ import { type NotificationRecord, readRecords } from './notifications.js';
 import { isBehind, type Place, startOf } from './place.js';
 
 export interface NotificationFilter {
-  state?: NotificationState | undefined;
-  platformId?: string | undefined;
+  state?: NotificationState;
+  platformId?: string;
   /** Accepted then or later, ms. */
-  since?: number | undefined;
+  since?: number;
   /** Accepted then or earlier, ms. */
-  until?: number | undefined;
+  until?: number;
   /** The end of the previous page. */
   behind?: Place;
   limit: number;
@@ -90,7 +90,7 @@ export async function* waitingEntries(
   let place: Place | undefined = behind;
   while (place !== undefined) {
     const { waiting, end } = await pageOfWaiting(db, clientToken, { place, count: entriesPerStep });
-    yield { entries: waiting, ...(end && { end }) };
+    yield { entries: waiting, end };
     place = end;
   }
 }
@@ -108,7 +108,7 @@ async function* listedEntries(
       count: entriesPerStep,
     });
     place = end !== undefined && end.score >= (filter.since ?? end.score) ? end : undefined;
-    yield { entries: found.map(entryOf), ...(place && { end: place }) };
+    yield { entries: found.map(entryOf), end: place };
   }
 }
 

@@ -74,7 +74,7 @@ export async function listClients(db: Db, accountId?: string): Promise<Client[]>
 export async function pageOfClients(
   db: Db,
   accountId: string,
-  { after = '', limit }: { after?: string | undefined; limit: number },
+  { after = '', limit }: { after?: string; limit: number },
 ): Promise<{ clients: Client[]; next?: string }> {
   const first = await firstBehind(db, db.global.accountClients(accountId), after, limit + 1);
   const page = first.slice(0, limit);

@@ -1,21 +1,19 @@
 import { z } from 'zod';
-import { recordCall } from '../../../redis/records/auditCalls.js';
 import {
   type ConsoleAccess,
   consoleAccesses,
   createConsoleLink,
 } from '../../../redis/records/consoleSessions.js';
-import { clientAddress } from '../../clientAddress.js';
 import type { Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
 import { accountEndpoint } from '../../endpoint.js';
 import { presentTime } from '../../endpoints/present.js';
 import { text, time } from '../../reference/schema.js';
 import { limitAccount } from '../../steps/accountRate.js';
+import { auditCall } from '../../steps/auditCall.js';
 import type { TokenState } from '../../steps/bearer.js';
 import { readQuery, refuseUnknownParameters } from '../../steps/readQuery.js';
-import { linkUrl } from './linkUrl.js';
-import { publicOrigin } from './publicOrigin.js';
+import { linkUrl, publicOrigin } from './publicOrigin.js';
 
 interface LinkState extends TokenState {
   access: ConsoleAccess;
@@ -55,26 +53,10 @@ export const createLinkEndpoint = accountEndpoint<LinkState>({
       ctx.state.access = readQuery(ctx, query).access;
       await next();
     },
-    audit(deps),
+    auditCall<LinkState>(deps, { what: 'console link', about: ({ access }) => ({ access }) }),
     answerLink(deps),
   ],
 });
-
-/** The call is about no single client: the audit entry names only the account. */
-const audit =
-  ({ db, config, log }: ApiDeps): Step<LinkState> =>
-  async (ctx, next) => {
-    const { token, access, requestId } = ctx.state;
-    const address = clientAddress(ctx.req, config.TRUSTED_PROXIES);
-    const { accountId, fingerprint: tokenFingerprint } = token;
-    const call = { accountId, clientToken: '', what: 'console link', address, tokenFingerprint, requestId };
-    await recordCall(db, { ...call, about: { access } }, { isRead: false });
-    log.info(
-      { account_id: accountId, access, address, token_fingerprint: tokenFingerprint, request_id: requestId },
-      'a console link was made',
-    );
-    await next();
-  };
 
 const answerLink =
   ({ db, config }: ApiDeps): Step<LinkState> =>

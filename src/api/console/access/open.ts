@@ -6,13 +6,12 @@ import { composeSteps, type Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
 import type { Form } from '../../steps/body/form.js';
 import { readForm } from '../../steps/body/readForm.js';
-import { answerErrorsAsPages } from '../answerErrors.js';
 import { consoleHeaders } from '../headers.js';
 import { html, type Piece } from '../html.js';
 import { answerPage } from '../layout.js';
-import { endedCookies, sessionCookie } from './cookie.js';
+import { answerErrorsAsPages } from '../pageSteps.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
-import { secretOf } from './session.js';
+import { endedCookies, secretOf, sessionCookie } from './session.js';
 
 /** GET /console/open: the script sends the token after `#`; without a token the page says how to get a link. */
 export const openPage: Middleware[] = composeSteps(consoleHeaders, async (ctx) => {

@@ -30,3 +30,9 @@ export function isSameOrigin(req: IncomingMessage, settings: Settings): boolean 
   if (settings.PUBLIC_URL !== undefined) return origin === new URL(settings.PUBLIC_URL).origin;
   return origin.slice(origin.indexOf('//') + 2) === req.headers.host;
 }
+
+/**
+ * After `#` the token stays in the browser: no log of a proxy, no `Referer` and no preview of a chat has it, and a
+ * program that fetches the address does not use up the link.
+ */
+export const linkUrl = (origin: string, token: string): string => `${origin}/console/open#${token}`;

@@ -2,14 +2,16 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Client } from '../../../redis/records/clients.js';
-import { type ConsoleSession, findConsoleSession } from '../../../redis/records/consoleSessions.js';
+import {
+  type ConsoleSession,
+  consoleSessionMs,
+  findConsoleSession,
+} from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
 import type { Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
 import type { Form } from '../../steps/body/form.js';
-import { ownClientOrRefuse } from '../../steps/ownClient.js';
-import type { PublisherState } from '../../steps/publisher.js';
-import { sessionSecretOf } from './cookie.js';
+import { ownClientOrRefuse, type PublisherState } from '../../steps/publisher.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 
 export interface SessionState extends PublisherState {
@@ -85,3 +87,30 @@ const formTokenOf = (secret: string): string => hash('sha256', `console form ${s
 
 const isEqual = (given: string, wanted: string): boolean =>
   given.length === wanted.length && timingSafeEqual(Buffer.from(given), Buffer.from(wanted));
+
+const plainName = 'console_session';
+/** Over https: no other host and no http page can set a cookie of this name. */
+const securedName = `__Host-${plainName}`;
+
+/** If the browser uses https, a cookie that an http page may have set is ignored. */
+function sessionSecretOf(req: IncomingMessage, isSecure: boolean): string | undefined {
+  const given = new Map(
+    (req.headers.cookie ?? '').split(';').map((pair) => {
+      const equals = pair.indexOf('=');
+      return [pair.slice(0, equals).trim(), pair.slice(equals + 1).trim()] as const;
+    }),
+  );
+  return given.get(securedName) ?? (isSecure ? undefined : given.get(plainName));
+}
+
+/** Lax: a link to a page of the console works in a chat, and a form of another site sends no cookie. */
+export function sessionCookie(secret: string, isSecure: boolean): string {
+  const name = isSecure ? `${securedName}=${secret}; Secure` : `${plainName}=${secret}`;
+  return `${name}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${consoleSessionMs / 1000}`;
+}
+
+/** Deletes both cookies, because the browser may have either. */
+export const endedCookies = [
+  `${plainName}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`,
+  `${securedName}=; Secure; Path=/; HttpOnly; SameSite=Lax; Max-Age=0`,
+];

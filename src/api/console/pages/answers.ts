@@ -10,9 +10,9 @@ import { rotateSigningSecretEndpoint, signingSecretEndpoint } from '../../endpoi
 import { type TestState, testNotificationEndpoint } from '../../endpoints/testNotification.js';
 import { readForm } from '../../steps/body/readForm.js';
 import { type FormState, requireOwnForm, requireSession, requireSite } from '../access/session.js';
-import { answerErrorsAsPages } from '../answerErrors.js';
 import { consoleHeaders } from '../headers.js';
 import { type Html, html, type Piece } from '../html.js';
+import { answerErrorsAsPages } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { actionForm } from './actions.js';
 import { count, exactly, stateWords } from './words.js';

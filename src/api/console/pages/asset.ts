@@ -3,8 +3,7 @@ import { decisionInWords, whyNotSent } from '../../../decisionInWords.js';
 import { type AssetExplanation, explainAsset } from '../../../redis/owed/decisions.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html } from '../html.js';
-import { sitePageSteps } from '../pageSteps.js';
-import { given } from '../query.js';
+import { given, sitePageSteps } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { count, exactly, stateSentence } from './words.js';
 

@@ -1,14 +1,14 @@
 import type { Middleware } from 'koa';
+import { notificationRequest } from '../../../outgoing/notification.js';
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { AttemptRecord } from '../../../redis/owed/standing.js';
 import type { ApiDeps } from '../../deps.js';
-import { type NotificationStepState, requireOwnNotification } from '../../steps/ownNotification.js';
+import { type NotificationStepState, requireOwnNotification } from '../../steps/publisher.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { formTokenField, live } from '../layout.js';
 import { sitePageSteps } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';
-import { sentRequest } from './sentRequest.js';
 import { count, exactly, moment, stateSentence } from './words.js';
 
 type PageState = SessionState & NotificationStepState;
@@ -57,4 +57,22 @@ function redeliverForm(clientToken: string, id: string, formToken: string): Html
   const action = `${siteUrl(clientToken)}/notifications/${id}/redeliver`;
   return html`<form method="post" action="${action}" hx-post="${action}" hx-target="#result" hx-select="#result" hx-swap="outerHTML">
 ${formTokenField(formToken)}<button>Send it again now</button> <a href="${siteUrl(clientToken)}/verify">How to verify its signature</a></form>`;
+}
+
+/** Returns the request of an attempt as HTTP text: its record has the time and the URL, the rest is derived. */
+function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
+  const { headers, body } = notificationRequest(n, [], attempt.at);
+  const url = new URL(attempt.url);
+  const lines = {
+    host: url.host,
+    ...headers,
+    'webhook-signature': 'v1,… (HMAC-SHA256 with the signing secret of that moment)',
+    'content-length': String(Buffer.byteLength(body)),
+  };
+  return [
+    `POST ${attempt.url}`,
+    ...Object.entries(lines).map(([name, value]) => `${name}: ${value}`),
+    '',
+    body,
+  ].join('\n');
 }

@@ -6,8 +6,7 @@ import type { ApiDeps } from '../../deps.js';
 import { cursorOf, readFilter } from '../../endpoints/notifications.js';
 import { type Html, html } from '../html.js';
 import { live } from '../layout.js';
-import { sitePageSteps } from '../pageSteps.js';
-import { given } from '../query.js';
+import { given, sitePageSteps } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';
 import { exactly, moment, stateSentence } from './words.js';
 

@@ -10,8 +10,7 @@ import { notACursor } from '../../reference/schemas.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { answerPage, live } from '../layout.js';
-import { pageSteps } from '../pageSteps.js';
-import { given } from '../query.js';
+import { given, pageSteps } from '../pageSteps.js';
 import { moment, stateWords } from './words.js';
 
 const perPage = 50;
@@ -25,7 +24,7 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
     if (cursor !== undefined && !clientTokenPattern.test(cursor)) throw badParameter(`cursor ${notACursor}`);
     const { clients, next } = await pageOfClients(deps.db, ctx.state.session.accountId, {
       limit: perPage,
-      ...(cursor !== undefined && { after: cursor }),
+      after: cursor,
     });
     const tokens = clients.map(({ clientToken }) => clientToken);
     const [health, registrations] = await Promise.all([

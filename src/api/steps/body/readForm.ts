@@ -1,8 +1,7 @@
 import { ApiError } from '../../apiError.js';
 import type { Step } from '../../composeSteps.js';
 import { pairsOf } from '../parameters.js';
-import { type Charset, charsetOf, formDecoded } from './charset.js';
-import { type Form, formOf } from './form.js';
+import { type Charset, charsetOf, type Form, formDecoded, formOf } from './form.js';
 import { bytesReader } from './readBody.js';
 import { readMultipart } from './readMultipart.js';
 import { readPlain } from './readPlain.js';

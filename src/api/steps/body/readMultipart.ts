@@ -3,8 +3,7 @@ import { Socket } from 'node:net';
 import { koaBody } from 'koa-body';
 import { badParameter, unreadableBody } from '../../apiError.js';
 import { parametersAtMost } from '../parameters.js';
-import { type Charset, charsetOf, textOf } from './charset.js';
-import { type Form, formOf } from './form.js';
+import { type Charset, charsetOf, type Form, formOf, textOf } from './form.js';
 import { nothing, parsedBy } from './readBody.js';
 
 /**

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { ApiError } from '../../apiError.js';
-import { problemOf } from '../../problem.js';
+import { ApiError, problemOf } from '../../apiError.js';
 
 /**
  * Answers requests that the HTTP parser refuses, in the form of every other error, and closes the connection.

@@ -62,9 +62,9 @@ async function findNewestOfClient(
   do {
     const page = await listNotifications(db, clientToken, {
       limit: limit - found.length,
-      ...(state !== undefined && { state }),
-      ...(since !== undefined && { since }),
-      ...(behind !== undefined && { behind }),
+      state,
+      since,
+      behind,
     });
     found.push(...page.notifications);
     behind = page.next;
