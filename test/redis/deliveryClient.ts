@@ -150,7 +150,7 @@ export async function newDeliveryClient(
     verdict: (taken, { ok, status = ok ? 200 : 500, retryAfterMs }) => ({
       taken,
       isOk: ok,
-      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      retryAfterMs,
       attempt: {
         at: client.now(),
         url: taken.url,
@@ -202,7 +202,7 @@ function flightOf(entry: string): Flight {
     since: Number(since),
     lane,
     id,
-    newer,
+    ...(newer !== undefined && { newer }),
   };
 }
 
@@ -211,25 +211,3 @@ export function closeDeliveryClients(): void {
   for (const db of opened) db.redis.disconnect();
   opened.clear();
 }
-<<<<<<< HEAD
-=======
-
-function verdictOf(client: DeliveryClient, owed: Owed, taken: Taken, answer: Answer): Verdict {
-  const status = answer.status ?? (answer.ok ? 200 : 500);
-  return {
-    platformId: owed.platformId,
-    notificationId: owed.notificationId,
-    taken,
-    ok: answer.ok,
-    attempt: {
-      at: client.now(),
-      url: taken.url,
-      milliseconds: 5,
-      status,
-      ...(answer.ok ? {} : { error: 'http_status' }),
-    },
-    retryAfterMs: answer.retryAfterMs,
-    redeliver: answer.redeliver,
-  };
-}
->>>>>>> core
