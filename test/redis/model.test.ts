@@ -552,10 +552,11 @@ async function turns(
   const after = await endpointOf(client);
   for (const [i, verdict] of verdicts.entries()) {
     const settled = turned.settled[i] as Settled;
+    const { platformId, token } = verdict.taken;
+    const isCounted = model.facts.holders.get(platformId)?.token === token;
     settles(model, client, verdict, settled, now);
     const { timed, failures } = model.facts.notifications.get(verdict.taken.notificationId) ?? {};
-    const isOverdue =
-      settled.outcome === 'retry' && failures === settled.failures && (!timed || failures > 3);
+    const isOverdue = settled.outcome === 'retry' && isCounted && (!timed || (failures ?? 0) > 3);
     if (!isOverdue || settled.inMs === undefined || settled.inMs < second) continue;
     assert.ok((after.catchUpUntil ?? Infinity) <= now[1] + settled.inMs, 'nobody times its retry');
   }
