@@ -27,8 +27,8 @@ export class TooBusy extends Error {
 export interface AcceptDeps {
   db: Db;
   settings: DeliverySettings;
-  durability: Durability;
-  outbox: Outbox;
+  durability: Pick<Durability, 'reached'>;
+  outbox: Pick<Outbox, 'reserve'>;
   /** Set if a worker shares this process: deliveries begin immediately. */
   couriers?: Couriers | undefined;
   catchUps: Pick<CatchUps, 'signal'>;

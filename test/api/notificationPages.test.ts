@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
+import { redeliver } from '../../src/redis/notifications/notifications.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
-import type { Taken } from '../../src/redis/owed/take.js';
+import type { Taken } from '../../src/redis/owed/turn.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,
@@ -67,16 +68,17 @@ describe('GET /notifications, page by page', () => {
   async function owe(assets: readonly string[]): Promise<Map<string, ArrivedEvent>> {
     const acceptedAt = client.now();
     const events = assets.map((platformId) => client.event({ platformId, acceptedAt }));
-    await client.claimAndTake(events, { maxInFlight: 0 });
+    await client.claims(events, { most: 0 });
     return new Map(events.map((event) => [event.platformId, event]));
   }
   async function take(event: ArrivedEvent) {
-    const taken = await client.take(event, 'first', { maxInFlight: 1000 });
-    assert.ok(taken.kind === 'taken', JSON.stringify(taken));
+    client.settings.maxInFlight = 1000;
+    await redeliver(client.db, client.clientToken, event.notificationId);
+    const [taken] = await client.take(1);
+    assert.ok(taken?.notificationId === event.notificationId);
     return taken;
   }
-  const deliver = async (event: ArrivedEvent) =>
-    void (await client.settle(event, await take(event), { ok: true }));
+  const deliver = async (event: ArrivedEvent) => void (await client.settle(await take(event), { ok: true }));
 
   it('state=waiting: shows a notification that waits throughout on exactly one page while deliveries go on', async () => {
     const owed = new Map<string, ArrivedEvent>();
@@ -97,12 +99,12 @@ describe('GET /notifications, page by page', () => {
       const assets = assetsOf(notifications);
       for (const asset of assets.slice(0, 4)) {
         const taken = held.get(asset) ?? (await take(eventOf(asset)));
-        await client.settle(eventOf(asset), taken, { ok: true });
+        await client.settle(taken, { ok: true });
         held.delete(asset);
         delivered.add(asset);
       }
       // Attempts under way wait again and others are under way: some already shown, some still to be shown.
-      const givenBack = [...held].map(([platformId, { token }]) => ({ platformId, token, inMs: 60_000 }));
+      const givenBack = [...held.values()].map((taken) => ({ taken, inMs: 60_000 }));
       await client.turn({ givenBack });
       held.clear();
       const ahead = [...owed.keys()].filter((asset) => !delivered.has(asset) && !assets.includes(asset));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { deliveryOf, readConfig } from '../../src/config.js';
-import { ClaimQueue } from '../../src/delivery/claimQueue.js';
+import { Accepting } from '../../src/delivery/claim.js';
 import { createLogger } from '../../src/log.js';
 import { announceClaims, forgetOwedClient } from '../../src/redis/owed/owedClients.js';
 import { isIndexed } from '../../src/redis/owed/owedIndex.js';
@@ -13,16 +13,18 @@ describe('Clients with announced claims', () => {
     const client = await newDeliveryClient();
     const { db, clientToken } = client;
     const log = createLogger('silent', 'test');
-    const claims = new ClaimQueue({
+    const claims = new Accepting({
       db,
       log,
       settings: deliveryOf(readConfig({})),
+      durability: { reached: async () => {} },
+      outbox: { reserve: () => undefined },
       catchUps: { signal() {} },
       metrics: { ended() {} },
     });
     const made = { clientToken: 'MADE-UP', platformId: 'a' };
-    assert.equal((await claims.claim(client.event(made))).kind, 'unknown_client');
-    assert.equal((await claims.claim(client.event({ platformId: 'a' }))).kind, 'claimed');
+    assert.equal((await claims.accept(client.event(made))).kind, 'unknown_client');
+    assert.equal((await claims.accept(client.event({ platformId: 'a' }))).kind, 'claimed');
     assert.equal(announceClaims(db, [clientToken]), undefined, 'written before');
     assert.notEqual(announceClaims(db, ['MADE-UP']), undefined, 'not remembered');
   });

@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis';
+import { isNotLoaded } from './library.js';
 
 /** Why a command failed. `other`: a bug of the service, such as a script that fails. */
 export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;
@@ -25,9 +26,8 @@ export function observeCommands(redis: Redis, observe: CommandObserver): void {
       resolve(value);
     };
     sent.reject = (err) => {
-      // The server does not have the script yet: the whole script is sent.
-      const isAnswer = err.message.startsWith('NOSCRIPT');
-      observe(performance.now() - sentAt, isAnswer ? undefined : classOf(err.message));
+      // The server does not have the scripts yet: they are loaded.
+      observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : classOf(err.message));
       reject(err);
     };
     return send(command, ...rest);
