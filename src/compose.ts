@@ -9,7 +9,6 @@ import type { Logger } from './log.js';
 import { createNotices, type Notices } from './notices/notices.js';
 import type { Sender } from './outgoing/post.js';
 import type { Db } from './redis/connection/db.js';
-import { type Durability, openDurability } from './redis/connection/durable.js';
 import { joinProcesses } from './redis/connection/processes.js';
 import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
@@ -33,7 +32,6 @@ export interface DeliveryOptions {
 }
 
 export interface Delivering {
-  durability: Durability;
   catchUps: CatchUps;
   notices: Notices;
   /** Undefined without a worker. */
@@ -53,14 +51,9 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
   const { role, config, db, temporal, log, metrics } = options;
   const taskQueue = config.TASK_QUEUE;
   const settings = deliveryOf(config);
-  const durability = await openDurability(db, {
-    trusted: config.REDIS_DURABILITY === 'trusted',
-    ackReplicas: config.REDIS_ACK_REPLICAS,
-    log,
-  });
   const catchUps = createCatchUps({ temporal, db, taskQueue, log });
   const history = countAttempts(db, log);
-  const notices = createNotices({ db, durability, catchUps, log, metrics });
+  const notices = createNotices({ db, catchUps, log, metrics });
   const couriers =
     role === 'api' ? undefined : new Couriers({ ...options, settings, catchUps, notices, history });
   // A worker alone accepts no events.
@@ -78,9 +71,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     metrics,
     tracing: options.tracing,
   });
-  const accepting = new Accepting({ db, settings, durability, outbox, couriers, catchUps, log, metrics });
+  const accepting = new Accepting({ db, settings, outbox, couriers, catchUps, log, metrics });
   return {
-    durability,
     catchUps,
     notices,
     couriers,
@@ -88,7 +80,6 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     accepting,
     activityDeps: couriers && {
       db,
-      durability,
       couriers,
       settings,
       temporal,
@@ -106,7 +97,6 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     async close() {
       await couriers?.close();
       await history.close();
-      durability.close();
     },
   };
 }

@@ -177,6 +177,18 @@ export function readConfig(
   throw new ConfigError(`wrong settings:\n${wrong.map((line) => `  ${line}`).join('\n')}`);
 }
 
+/** When a write counts as safe. */
+export interface Durability {
+  /** The store is durable by itself, as some managed stores are: nothing is confirmed. */
+  trusted: boolean;
+  /** Replicas that must have a write on their disks too. */
+  ackReplicas: number;
+}
+
+export function durabilityOf(config: Config): Durability {
+  return { trusted: config.REDIS_DURABILITY === 'trusted', ackReplicas: config.REDIS_ACK_REPLICAS };
+}
+
 /** The settings that decide when and how notifications are sent. */
 export interface DeliverySettings {
   retryScheduleMs: readonly number[];

@@ -6,7 +6,7 @@ import { createReadiness, lookEveryMs } from './api/readiness.js';
 import { listen } from './api/server.js';
 import { type Role, startDelivering } from './compose.js';
 import type { Config } from './config.js';
-import { keepSegmentsSeconds } from './config.js';
+import { durabilityOf, keepSegmentsSeconds } from './config.js';
 import { createLogger, type Logger } from './log.js';
 import { createMetrics } from './metrics.js';
 import { createSender } from './outgoing/post.js';
@@ -41,9 +41,11 @@ export async function run(role: Role, config: Config): Promise<void> {
     keepSegmentsSeconds: keepSegmentsSeconds(config),
     log,
     observe: metrics.redisAnswered,
+    durability: durabilityOf(config),
   });
   await waitForRedis(db, 60_000);
-  await checkLayout(db);
+  // The first durable write says whether the store can confirm writes.
+  await db.durably(checkLayout).answer;
   await checkExpiry(db);
 
   const native = role === 'api' ? undefined : await connectNative(config, log);
@@ -68,7 +70,7 @@ export async function run(role: Role, config: Config): Promise<void> {
   const delivering = await startDelivering({
     ...{ role, config, db, temporal, sender, secretBox, log, metrics, tracing },
   });
-  const { accepting, activityDeps, catchUps, durability, couriers, notices, outbox } = delivering;
+  const { accepting, activityDeps, catchUps, couriers, notices, outbox } = delivering;
   const schedule = createSweepSchedule(temporal, config.TASK_QUEUE, log);
   const workers =
     native === undefined || activityDeps === undefined
@@ -102,7 +104,6 @@ export async function run(role: Role, config: Config): Promise<void> {
     log,
     temporal,
     accepting,
-    durability,
     catchUps,
     notices,
     sender,

@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import { TooBusy } from '../delivery/claim.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
-import { isRedisUnavailable } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ApiError, problemOf, unavailable, unreadableBody } from './apiError.js';
 import type { Step } from './composeSteps.js';
 
@@ -15,6 +15,9 @@ export function answerErrors(log: Logger): Step {
     } catch (err) {
       const known = toApiError(err);
       if (!known) log.error({ err: describe(err), request_id: ctx.state.requestId }, 'unexpected error');
+      if (known?.status === 503) {
+        log.debug({ reason: reasonOf(known), request_id: ctx.state.requestId }, 'answered 503');
+      }
       answer(ctx, known ?? new ApiError('server_error', 'Something went wrong on our side'));
     }
   };
@@ -31,11 +34,11 @@ function answer(ctx: Context, err: ApiError): void {
 /** undefined for a bug of the service. */
 export function toApiError(err: unknown): ApiError | undefined {
   if (err instanceof ApiError) return err;
-  if (isRedisUnavailable(err)) return unavailable();
+  if (isRedisUnavailable(err)) return unavailable(err);
   if (err instanceof ResolverUnavailable) {
     return new ApiError('resolver_unavailable', err.message, { 'Retry-After': '5' });
   }
-  if (err instanceof TooBusy) return unavailable();
+  if (err instanceof TooBusy) return unavailable(err);
   return fromBodyParser(err);
 }
 
@@ -58,6 +61,12 @@ function unanswered(status: number): ApiError {
     return new ApiError('method_not_allowed', 'This method is not allowed at this path');
   }
   return new ApiError('server_error', 'The request cannot be answered');
+}
+
+/** Returns the messages of an error's causes, without the errors: a Redis error carries its command with the arguments. */
+function reasonOf({ cause }: Error): string {
+  if (!(cause instanceof Error)) return String(cause ?? 'a dependency does not answer');
+  return cause.cause === undefined ? cause.message : `${cause.message}: ${reasonOf(cause)}`;
 }
 
 /** Never returns the error itself: a Redis error carries its command with the arguments. */

@@ -13,8 +13,10 @@ export class ApiError extends Error {
     readonly code: ErrorCode,
     message: string,
     readonly headers: Readonly<Record<string, string>> = {},
+    /** For the log only. */
+    cause?: unknown,
   ) {
-    super(message);
+    super(message, { cause });
     this.status = statusOf(code);
   }
 }
@@ -24,11 +26,13 @@ export const badParameter = (message: string): ApiError => new ApiError('invalid
 
 export const unreadableBody = (): ApiError => badParameter('The body cannot be read');
 
-/** Returns the error for a dependency that does not answer: whether anything happened is unknown. */
-export function unavailable(): ApiError {
-  return new ApiError('temporarily_unavailable', 'The service cannot answer now, please try again', {
-    'Retry-After': '1',
-  });
+/**
+ * Returns the error for a dependency that does not answer: whether anything happened is unknown.
+ * @param cause for the log: an error, or a sentence
+ */
+export function unavailable(cause: unknown): ApiError {
+  const msg = 'The service cannot answer now, please try again';
+  return new ApiError('temporarily_unavailable', msg, { 'Retry-After': '1' }, cause);
 }
 
 export function tooMany(message: string, retryAfterMs: number): ApiError {

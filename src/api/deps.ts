@@ -8,7 +8,6 @@ import type { TargetPolicy } from '../outgoing/address.js';
 import type { Sender } from '../outgoing/post.js';
 import type { Lookup } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
-import type { Durability } from '../redis/connection/durable.js';
 import type { SecretBox } from '../redis/records/secretBox.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Tracing } from '../tracing.js';
@@ -22,7 +21,6 @@ export interface ApiDeps {
   temporal: Client;
   /** Accepts enrichment events. */
   accepting: Accepting;
-  durability: Durability;
   catchUps: CatchUps;
   notices: Pick<Notices, 'tell'>;
   sender: Sender;

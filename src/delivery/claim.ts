@@ -2,13 +2,12 @@
 
 import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
-import { type Db, isRedisUnavailable } from '../redis/connection/db.js';
-import type { Durability } from '../redis/connection/durable.js';
+import type { Db } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import {
   type ArrivedEvent,
   type Claim,
   type ClaimedEvent,
-  type Claims,
   claimEvents,
   withoutWorkflow,
 } from '../redis/owed/claim.js';
@@ -27,7 +26,6 @@ export class TooBusy extends Error {
 export interface AcceptDeps {
   db: Db;
   settings: DeliverySettings;
-  durability: Pick<Durability, 'reached'>;
   outbox: Pick<Outbox, 'reserve'>;
   /** Set if a worker shares this process: deliveries begin immediately. */
   couriers?: Couriers | undefined;
@@ -45,9 +43,15 @@ const claimsPerTurn = 16;
 /** A turn claims one more for each event of the turn before that needed no delivery, up to this number. */
 const maxExtraClaims = 500;
 
+/** A claim, and the promise that it is on Redis' disk. */
+interface Answered {
+  claim: Claim;
+  safe: Promise<unknown>;
+}
+
 interface Arrival {
   event: ArrivedEvent;
-  resolve(claim: Claim): void;
+  resolve(answered: Answered): void;
   reject(err: unknown): void;
 }
 
@@ -88,16 +92,15 @@ export class Accepting {
   }
 
   async #accept(event: ArrivedEvent): Promise<Claim> {
-    const { durability, outbox } = this.deps;
-    const ticket = event.notify ? outbox.reserve(event) : undefined;
+    const ticket = event.notify ? this.deps.outbox.reserve(event) : undefined;
     let claimed: ClaimedEvent | undefined;
     try {
       const group = ticket === undefined ? withoutWorkflow : ticket.group;
-      const claim = await this.#claim({ ...event, group });
+      const { claim, safe } = await this.#claim({ ...event, group });
       const { notify: _, ...rest } = event;
       if (claim.kind === 'claimed') claimed = { ...rest, claim: claim.claim };
       // Any answer relies on a claim that may not be on disk yet: this event's, or an earlier one's.
-      await durability.reached(event.clientToken);
+      await safe;
       return claim;
     } finally {
       if (claimed === undefined) ticket?.leave();
@@ -105,7 +108,7 @@ export class Accepting {
     }
   }
 
-  #claim(event: ArrivedEvent): Promise<Claim> {
+  #claim(event: ArrivedEvent): Promise<Answered> {
     const { clientToken } = event;
     return new Promise((resolve, reject) => {
       const arrival = { event, resolve, reject };
@@ -149,36 +152,28 @@ export class Accepting {
   }
 
   async #claimTogether(clientToken: string, arrivals: Arrival[]): Promise<void> {
-    const { couriers, catchUps } = this.deps;
+    const { db, settings, couriers, catchUps, metrics } = this.deps;
     const nonce = newNonce();
     try {
-      const claimed = await this.#ask(clientToken, arrivals, nonce);
+      await announceClaims(db, [clientToken]);
+      const events = arrivals.map(({ event }) => event);
+      const most = couriers?.most(clientToken) ?? 0;
+      const { answer, safe } = db.durably((own) =>
+        claimEvents(own, clientToken, events, settings, { nonce, most }),
+      );
+      const claimed = await answer;
       if (couriers !== undefined) couriers.begin(clientToken, claimed);
       else if (claimed.wakeCatchUp) catchUps.signal(clientToken);
-      arrivals.forEach(({ resolve }, i) => {
+      for (const [i, { resolve }] of arrivals.entries()) {
         const claim = claimed.claims[i] as Claim;
         if (claim.kind !== 'claimed') this.#undelivered = Math.min(this.#undelivered + 1, maxExtraClaims);
-        else if (claim.supersedes) this.deps.metrics.ended('superseded');
-        resolve(claim);
-      });
+        else if (claim.supersedes) metrics.ended('superseded');
+        if (claim.kind === 'unknown_client') forgetAnnouncement(db, clientToken);
+        resolve({ claim, safe });
+      }
     } catch (err) {
       if (isRedisUnavailable(err)) couriers?.find(clientToken, nonce);
       for (const { reject } of arrivals) reject(err);
     }
-  }
-
-  async #ask(clientToken: string, arrivals: Arrival[], nonce: string): Promise<Claims> {
-    const { db, settings, couriers } = this.deps;
-    const announced = announceClaims(db, [clientToken]);
-    // Over one connection it comes before the claim; in a cluster another node may keep the index.
-    if (db.nodes.isCluster) await announced;
-    const events = arrivals.map(({ event }) => event);
-    const most = couriers?.most(clientToken) ?? 0;
-    const [claimed] = await Promise.all([
-      claimEvents(db, clientToken, events, settings, { nonce, most }),
-      announced,
-    ]);
-    if (claimed.claims.some(({ kind }) => kind === 'unknown_client')) forgetAnnouncement(db, clientToken);
-    return claimed;
   }
 }

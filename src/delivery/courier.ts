@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isOutOfMemory, isRedisUnavailable } from '../redis/connection/db.js';
+import { isOutOfMemory, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import type { WaitReason } from '../redis/owed/standing.js';
 import { runTurn, type Settled, type Taken, type Takes, type Turn, type Turned } from '../redis/owed/turn.js';
 import { tellStateChange } from '../tellStateChange.js';

@@ -1,4 +1,3 @@
-import type { Durability } from '../redis/connection/durable.js';
 import { type ClaimedEvent, claimAgain } from '../redis/owed/claim.js';
 import { standingsOf } from '../redis/owed/standing.js';
 import type { Couriers } from './couriers.js';
@@ -7,7 +6,6 @@ import type { DeliveryDeps } from './send.js';
 
 export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'catchUps'> {
   couriers: Couriers;
-  durability: Durability;
 }
 
 /** Events that another process sends are looked up in Redis at this interval. */
@@ -81,10 +79,8 @@ class Deliveries {
       if (unknownHere().some((id) => this.#isDue(id))) await this.#wait(couriers.poke(this.clientToken));
       // What this process does not send now: another does, or it waits.
       if (unknownHere().length > 0) await this.#look(unknownHere());
-      await this.#wait(
-        Promise.all(told),
-        this.#left.size > 0 && unknownHere().length === 0 ? this.over.endAt : this.#nextAt(),
-      );
+      if (this.#left.size === 0) return this.#outcomes;
+      await this.#wait(Promise.all(told), unknownHere().length === 0 ? this.over.endAt : this.#nextAt());
       if (this.#left.size === 0 || this.#nextAt() >= this.over.endAt) return this.#outcomes;
       if (this.over.signal.aborted || couriers.isClosed) {
         // The last look at what is in flight, or has just ended.
@@ -118,7 +114,7 @@ class Deliveries {
 
   /** Reads how events stand that no attempt of this process has told of, and claims those again that Redis has lost. */
   async #look(ids: readonly string[]): Promise<void> {
-    const { db, settings, durability, catchUps } = this.deps;
+    const { db, settings, catchUps } = this.deps;
     const { clientToken } = this;
     const events = ids.flatMap((id) => this.#left.get(id) ?? []);
     const standings = await standingsOf(db, clientToken, events, settings.maxInFlight);
@@ -129,7 +125,6 @@ class Deliveries {
       if (standing.kind !== 'lost') this.#note(id, outcomeOfStanding(standing));
       else {
         const { claim, wakeCatchUp } = await claimAgain(db, event);
-        await durability.reached(clientToken);
         if (wakeCatchUp) catchUps.signal(clientToken);
         if (claim.kind === 'ended') this.#note(id, { state: endedState(claim.state) });
         else if (claim.kind === 'not_needed') this.#note(id, { state: 'not_needed' });

@@ -2,7 +2,6 @@
 import { type ClientToken, isNoticesClient, noticesClient, notificationId } from '../ids.js';
 import type { Logger } from '../log.js';
 import { type Db, nowOf } from '../redis/connection/db.js';
-import type { Durability } from '../redis/connection/durable.js';
 import { claimOnly, withoutWorkflow } from '../redis/owed/claim.js';
 import { announceClaims } from '../redis/owed/owedClients.js';
 import { getClient } from '../redis/records/clients.js';
@@ -13,7 +12,6 @@ import type { CatchUps } from '../temporal/catchUps.js';
 
 export interface NoticesDeps {
   db: Db;
-  durability: Durability;
   catchUps: Pick<CatchUps, 'wake'>;
   log: Logger;
   metrics: { ended(state: string): void };
@@ -59,7 +57,7 @@ async function claimNotices(deps: NoticesDeps, clientToken: string): Promise<voi
 
 /** Claims a notice for one recipient. A repeat finds the same notification. Catch-up delivers it. */
 async function claim(
-  { db, durability, catchUps, metrics }: NoticesDeps,
+  { db, catchUps, metrics }: NoticesDeps,
   recipient: ClientToken,
   about: string,
   { field, kind, at }: Notice,
@@ -86,7 +84,6 @@ async function claim(
   ]);
   if (made?.kind !== 'claimed') return;
   if (made.supersedes) metrics.ended('superseded');
-  await durability.reached(recipient);
   await catchUps.wake(recipient, 0);
 }
 

@@ -3,6 +3,7 @@ import type { NotificationRecord } from '../redis/notifications/notifications.js
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 import type { Operator } from './operator.js';
+import { fromNow } from './terminal/words.js';
 
 /** Presents a notification as in `GET /notifications/{id}`, with its client and its workflow. */
 export function presentToOperator(operator: Operator, n: NotificationRecord) {
@@ -28,4 +29,30 @@ export function workflowOf(
 export function workflowInWords({ workflow_id, workflow_url }: ReturnType<typeof workflowOf>): string {
   if (workflow_id === null) return 'none: too many events were waiting for Temporal';
   return workflow_url ?? workflow_id;
+}
+
+/** Describes when the next attempt is made, and the reason if another rule than the retry delay decides it. */
+export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecord): string | undefined {
+  switch (waitingReason) {
+    case undefined:
+      return undefined;
+    case 'due':
+      return 'now';
+    case 'rate':
+    case 'full':
+      return 'in its turn';
+    case 'in_flight':
+      return 'under way now';
+    case 'retry':
+      return fromNow(nextAttemptAt);
+    case 'failing':
+      return `probe ${fromNow(nextAttemptAt)}: the endpoint is failing`;
+    case 'not_before':
+      return `${fromNow(nextAttemptAt)}: the endpoint asked to wait (Retry-After)`;
+    case 'paused':
+    case 'suspended':
+      return `not while it is ${waitingReason}`;
+    case 'no_registration':
+      return 'once a URL is registered';
+  }
 }

@@ -1,9 +1,9 @@
 import { ConfigError } from '../config.js';
 import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
-import { isRedisUnavailable } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../redis/records/refusals.js';
 import { SecretUnreadable } from '../redis/records/secretBox.js';
-import { Refused } from './refused.js';
+import { Refused } from './operator.js';
 
 /** Returns why a command was not carried out, for the person who typed it. */
 export function reasonOf(err: unknown): string {

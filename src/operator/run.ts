@@ -1,34 +1,33 @@
 /** One run of the command line, without its process: {@link run}. */
 import { type Command, CommanderError } from 'commander';
-import { createProgram, type GlobalOptions } from './program.js';
-import type { Session } from './session.js';
+import { createProgram } from './program.js';
+import { reasonOf } from './reason.js';
+import { openSession, type Session } from './session.js';
 
 export const status = { done: 0, refused: 1, wrongUsage: 2 };
 
 /** Runs one command, given the words after `operator`. @returns its exit status */
 export async function run(args: string[]): Promise<number> {
   let session: Session | undefined;
-  const program: Command = createProgram(async () => {
-    const { openSession } = await import('./session.js');
-    session = openSession(program.opts<GlobalOptions>());
+  const program: Command = createProgram(() => {
+    session = openSession(program.opts());
     return session;
   });
   try {
     await program.parseAsync(args, { from: 'user' });
     return status.done;
   } catch (err) {
-    return await exitStatus(err);
+    return exitStatus(err);
   } finally {
     await session?.close();
   }
 }
 
-async function exitStatus(err: unknown): Promise<number> {
+function exitStatus(err: unknown): number {
   if (err instanceof CommanderError) {
     const asked = ['commander.helpDisplayed', 'commander.version'].includes(err.code);
     return asked || (err.code === 'commander.help' && err.exitCode === 0) ? status.done : status.wrongUsage;
   }
-  const { reasonOf } = await import('./reason.js');
   process.stderr.write(`${reasonOf(err)}\n`);
   return status.refused;
 }

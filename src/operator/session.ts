@@ -1,18 +1,16 @@
 /** One run of the command line: the servers' addresses, connections opened when first needed, the output. */
+import { hostname, userInfo } from 'node:os';
 import type { Connection } from '@temporalio/client';
-import { isGiven, isTemporalGiven, keepSegmentsSeconds, readConfig } from '../config.js';
+import { durabilityOf, isGiven, isTemporalGiven, keepSegmentsSeconds, readConfig } from '../config.js';
 import { createLogger } from '../log.js';
 import { messageOf } from '../messageOf.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { waitForReads } from './health/redisWrites.js';
-import type { Operator } from './operator.js';
-import type { GlobalOptions } from './program.js';
-import { Refused } from './refused.js';
+import { type Operator, Refused } from './operator.js';
 import { projectDir } from './running/projectDir.js';
 import { type RunState, readRunState } from './running/runState.js';
-import { isUnnamed, whoOf } from './who.js';
+import { waitForReads } from './servers.js';
 
 export interface Session extends Operator {
   close(): Promise<void>;
@@ -21,9 +19,8 @@ export interface Session extends Operator {
 /** A person waits: after 5 s the command says that a server does not answer. */
 const connectTimeoutMs = 5000;
 const redisTimeoutMs = 5000;
-const redisThereWithinMs = 3000;
 
-export function openSession(options: GlobalOptions): Session {
+export function openSession(options: { json?: boolean; as?: string }): Session {
   const running = once(runningHere);
   const config = once(() => readConfig(process.env, running()?.environment));
   let connection: Promise<Connection> | undefined;
@@ -36,18 +33,19 @@ export function openSession(options: GlobalOptions): Session {
       url,
       prefix: config().KEY_PREFIX,
       keepSegmentsSeconds: keepSegmentsSeconds(config()),
+      durability: durabilityOf(config()),
       log: createLogger('silent', 'operator'),
       commandTimeoutMs: redisTimeoutMs,
     });
     try {
-      await untilThere(store);
+      await waitForReads(store, redisTimeoutMs);
     } catch {
       throw new Refused(`Redis does not answer at ${withoutPassword(url)}.`);
     }
     return store;
   });
 
-  const temporal = onceDone(async () => {
+  const temporal = once(async () => {
     // Loaded only when needed, because it takes half of a command's start time.
     const { Client, Connection } = await import('@temporalio/client');
     const given = isTemporalGiven() && config().TEMPORAL_ADDRESS;
@@ -61,39 +59,33 @@ export function openSession(options: GlobalOptions): Session {
       const namespace = config().TEMPORAL_NAMESPACE;
       return new Client({ connection: await connection, namespace });
     } catch {
-      connection = undefined;
       throw new Refused(`Temporal does not answer at ${address}.`);
     }
   });
 
+  const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
+    await (await db()).durably(write).safe;
   const who = once(() => whoOf(options.as));
   const warn = (line: string) => void process.stderr.write(`${line}\n`);
 
   return {
     config,
     db,
+    change,
     temporal,
     temporalUi: () => config().TEMPORAL_UI_URL ?? running()?.temporalUiUrl,
     api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
-    admin: () =>
-      isGiven('ADMIN_PORT') || running()
-        ? `http://${hostInUrl(config().ADMIN_HOST)}:${config().ADMIN_PORT}`
-        : undefined,
     answer(value, forPeople) {
       const shown = options.json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
-    next(value, forPeople) {
-      process.stdout.write(`${options.json ? JSON.stringify(value) : forPeople()}\n`);
-    },
-    isWatched: () => process.stdout.isTTY === true && !options.json,
     tell(line) {
       if (!options.json) process.stdout.write(`${line}\n`);
     },
     warn,
     checkName: () => void who(),
-    async record(change) {
-      await recordChange(await db(), { who: who(), ...change });
+    async record(what, target, before, after) {
+      await change((own) => recordChange(own, { who: who(), what, target, before, after }));
       if (isUnnamed(who())) warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
     async wake(clientToken) {
@@ -118,20 +110,10 @@ export function openSession(options: GlobalOptions): Session {
   };
 }
 
-/** Distinguishes a port without a listener from a slow server, for which it waits. */
-async function untilThere(store: Db): Promise<void> {
-  try {
-    await waitForReads(store, redisThereWithinMs);
-  } catch (err) {
-    if (!store.nodes.primaries().some(({ status }) => status === 'connect' || status === 'ready')) throw err;
-    await waitForReads(store, redisTimeoutMs);
-  }
-}
-
 /** Returns undefined if the environment names both servers, which may be different ones. */
 function runningHere(): RunState | undefined {
   if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
-  return readRunState(projectDir);
+  return readRunState();
 }
 
 function addressOf(
@@ -164,14 +146,36 @@ function once<T>(make: () => T): () => T {
   };
 }
 
-/** Tries again after a failure, so that a long command finds a server that is back. */
-function onceDone<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
-  return () => {
-    made ??= make().catch((err: unknown) => {
-      made = undefined;
-      throw err;
-    });
-    return made;
-  };
+const unnamed = 'unnamed';
+
+/** `NAME (login)` if a name is given by `--as` or OPERATOR_NAME, else the login, which in a container names no person. */
+function whoOf(as: string | undefined): string {
+  // SUDO_USER is the login of the person who called `sudo`. The image sets IN_CONTAINER: its login names no person.
+  const { OPERATOR_NAME, SUDO_USER, IN_CONTAINER } = process.env;
+  const name = nameOf(as ?? (OPERATOR_NAME || undefined));
+  if (IN_CONTAINER === 'true') return `${name ?? unnamed} (container ${hostname()})`;
+  const login = SUDO_USER || ownLogin();
+  return name === undefined ? login : `${name} (${login})`;
+}
+
+const isUnnamed = (who: string): boolean => who.startsWith(`${unnamed} (`);
+
+function nameOf(given: string | undefined): string | undefined {
+  if (given === undefined) return undefined;
+  const name = given.trim();
+  if (!/^[^\p{Cc}\p{Cf}]{1,64}$/u.test(name) || name === unnamed) {
+    throw new Refused(
+      'A name (--as, OPERATOR_NAME) has 1 to 64 characters, none of them a control character.',
+    );
+  }
+  return name;
+}
+
+/** A user id without an entry in the system's list, as used by orchestrators, has no name. */
+function ownLogin(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`;
+  }
 }

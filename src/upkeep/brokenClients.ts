@@ -1,4 +1,4 @@
-import { unlessBroken } from '../redis/connection/unlessBroken.js';
+import { unlessBroken } from '../redis/connection/unavailable.js';
 import type { ActivityDeps } from './deps.js';
 
 /** The dependencies of one sweep. */

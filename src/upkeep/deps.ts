@@ -5,14 +5,12 @@ import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
 import type { Db } from '../redis/connection/db.js';
-import type { Durability } from '../redis/connection/durable.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Tracing } from '../tracing.js';
 
 /** The dependencies of activities; tests pass their own. */
 export interface ActivityDeps {
   db: Db;
-  durability: Durability;
   couriers: Couriers;
   settings: DeliverySettings;
   temporal: Client;

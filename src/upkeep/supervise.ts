@@ -1,5 +1,6 @@
 import { mapInPages } from '../mapInPages.js';
-import { isRedisUnavailable, nowOf } from '../redis/connection/db.js';
+import { nowOf } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { forgetOwedClient } from '../redis/owed/owedClients.js';
 import { indexedClients } from '../redis/owed/owedIndex.js';
 import { type Overview, readOverview, type WaitReason } from '../redis/owed/standing.js';

@@ -3,61 +3,99 @@ import { once } from 'node:events';
 import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
-import { awaitDelivery } from '../../activities/awaitDelivery.js';
-import type { Outcome, Waiting } from '../../src/delivery/outcome.js';
-import type { Delivery } from '../../src/delivery/work.js';
+import { awaitDelivery } from '../../activities/deliver.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
-import type { ActivityDeps } from '../../src/upkeep/deps.js';
-import { startGate } from '../delivery/harness.js';
+import {
+  type Harness,
+  type Receiver,
+  startGate,
+  startHarness,
+  startReceiver,
+  until,
+} from '../delivery/harness.js';
 
-const delivered: Outcome = { state: 'delivered', status: 200 };
-const underWay: Waiting = { state: 'waiting', reason: 'under_way', inMs: 0, failures: 0 };
-const dueLater: Waiting = { state: 'waiting', reason: 'retry', inMs: 120_000, failures: 3, status: 503 };
-
-function event(platformId: string): ClaimedEvent {
-  return {
-    ...{ clientToken: 'SITE0042', platformId, eventId: 'an-1', notificationId: `msg_${platformId}` },
-    ...{ segments: ['iab:17'], priority: 'live', acceptedAt: 1, claim: 1 },
-  };
-}
-
-function depsWith(join: (delivery: Delivery) => Promise<Outcome>): ActivityDeps {
-  const engine = { join, forget() {} };
-  return { engine, catchUps: { async wake() {} } } as unknown as ActivityDeps;
-}
-
+/** On a real Redis; no worker runs, so that nothing else delivers. */
 describe('The activity awaitDelivery', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let client: string;
+
+  before(async () => {
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '600' }, 'worker');
+  });
+  after(() => h.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    client = await h.newClient(receiver.url);
+  });
+  afterEach(() => receiver.close());
+
+  async function claimed(platformId: string): Promise<ClaimedEvent> {
+    const { id } = await h.publish({ client, asset: platformId, segments: ['x'] });
+    return {
+      ...{ clientToken: client, platformId, eventId: 'an-1', notificationId: id },
+      ...{ segments: ['x'], priority: 'live', acceptedAt: Date.now(), claim: 1 },
+    };
+  }
+
   it('sends heartbeats to Temporal while a receiver is slow', async () => {
-    const receiver = startGate();
-    const deps = depsWith(async () => {
-      await receiver.closed;
-      return delivered;
-    });
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    const event = await claimed('slow');
     const env = new MockActivityEnvironment();
     const heartbeat = once(env, 'heartbeat');
-    const report = env.run(() => awaitDelivery(deps, [event('slow')], [underWay]));
+    const report = env.run(() => awaitDelivery(h.deps, [event]));
     await heartbeat;
-    receiver.open();
-    assert.deepEqual(await report, { delivered: 1, status: 200, rest: [] });
+    gate.open();
+    const { delivered, status, rest } = (await report) as Awaited<ReturnType<typeof awaitDelivery>>;
+    assert.deepEqual({ delivered, status, rest }, { delivered: 1, status: 200, rest: [] });
   });
 
-  it('ends immediately when it is cancelled: the engine goes on with attempts under way', async () => {
-    const receiver = startGate();
-    const asked: string[] = [];
-    const deps = depsWith(async ({ platformId }) => {
-      asked.push(platformId);
-      await receiver.closed;
-      return delivered;
-    });
+  it('ends immediately when it is cancelled; the attempt under way goes on', async () => {
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    const events = [await claimed('slow'), await claimed('slow too')];
     const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
-    const left = env
-      .run(() => awaitDelivery(deps, [event('slow'), event('later')], [underWay, dueLater]))
-      .catch((err: unknown) => err);
+    const left = env.run(() => awaitDelivery(h.deps, events)).catch((err: unknown) => err);
+    await until('both are under way', () => receiver.received.length === 2);
     env.cancel();
     const failure = await left;
     assert.ok(failure instanceof ApplicationFailure, String(failure));
-    assert.equal(failure.message, 'waits: under_way (slow to SITE0042); 1 more of 2 wait');
-    assert.deepEqual(asked, ['slow']);
-    receiver.open();
+    assert.equal(failure.message, `waits: in_flight (slow to ${client}); 1 more of 2 wait`);
+    gate.open();
+    for (const { notificationId } of events) {
+      await until(
+        'delivered',
+        async () => (await h.notification(client, notificationId))?.state === 'delivered',
+      );
+    }
+  });
+
+  it('fails with the time of the retry that is due first, however late another client’s is', async () => {
+    receiver.answer = () => 503;
+    const late = await claimed('late');
+    const other = await startHarness({ RETRY_SCHEDULE_SECONDS: '5', KEY_PREFIX: h.db.prefix }, 'worker');
+    try {
+      const soonClient = await h.newClient(receiver.url);
+      const soon = { ...(await claimed('unused')), clientToken: soonClient, platformId: 'soon' };
+      const { id } = await h.publish({ client: soonClient, asset: 'soon', segments: ['x'] });
+      await other.deps.couriers.poke(soonClient);
+      await until('it was tried', async () => (await h.notification(soonClient, id))?.attempts.length === 1);
+      const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
+      const failure = await env
+        .run(() => awaitDelivery(h.deps, [late, { ...soon, notificationId: id }]))
+        .catch((err: unknown) => err);
+      assert.ok(failure instanceof ApplicationFailure, String(failure));
+      assert.match(failure.message, /^attempt 1 of .* failed: http_status 503 \(soon to /);
+      assert.ok(Number(failure.nextRetryDelay) <= 5500, `in ${failure.nextRetryDelay} ms`);
+    } finally {
+      await other.close();
+    }
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
@@ -114,7 +114,7 @@ describe('POST /enrichments', () => {
     });
 
     it('"held": "paused"', async () => {
-      await pauseEndpoint(h.db, client);
+      await setPaused(h.db, client, true);
       const { status, body } = await call(event());
       assert.equal(status, 202);
       assert.equal(body.notification, 'queued');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
@@ -63,7 +63,7 @@ describe('GET /events/{event_id}', () => {
 
   it('names the notification that superseded it; for two assets with the same event id answers the newer notification', async () => {
     await register();
-    await pauseEndpoint(h.db, customer.client_token);
+    await setPaused(h.db, customer.client_token, true);
     await publish('vid-1', 'an-1');
     const second = await publish('vid-1', 'an-2');
     const { body } = await event('an-1');
@@ -99,7 +99,7 @@ describe('GET /events/{event_id}', () => {
 
   it('finds the event among thousands of notifications', async () => {
     await register();
-    await pauseEndpoint(h.db, customer.client_token);
+    await setPaused(h.db, customer.client_token, true);
     await Promise.all(Array.from({ length: 450 }, (_, i) => publish(`vid-${i}`, `an-${i}`)));
     for (const i of [0, 199, 200, 400, 449])
       assert.equal((await event(`an-${i}`)).body.platform_id, `vid-${i}`);

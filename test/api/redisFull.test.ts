@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
-import { isRedisUnavailable } from '../../src/redis/connection/db.js';
+import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 

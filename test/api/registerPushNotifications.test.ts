@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { Command } from 'ioredis';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { createClient, deleteClient } from '../../src/redis/records/clients.js';
 import {
@@ -349,12 +350,18 @@ describe('POST /register_push_notifications', () => {
         url: goodUrl,
       });
       // Everything before the storing passes; then nothing does, until the command has timed out.
-      const { redis } = proxied.deps.db;
-      const original = redis.sendCommand.bind(redis);
-      redis.sendCommand = ((...args: Parameters<typeof original>) => {
-        if (String(args[0].toWritable(redis.stream)).includes(goodUrl)) proxy.hang();
-        return original(...args);
-      }) as typeof redis.sendCommand;
+      const { db } = proxied.deps;
+      const { durably } = db;
+      db.durably = (write) =>
+        durably((own) => {
+          const { redis } = own;
+          const send = redis.sendCommand;
+          redis.sendCommand = (command) => {
+            if (String((command as Command).args).includes(goodUrl)) proxy.hang();
+            return send.call(redis, command);
+          };
+          return write(own);
+        });
       assert.equal((await call(parts.toString(), {}, proxied)).status, 503);
       proxy.release();
       while (!(await getRegistration(api.deps.db, customer.client_token))) await new Promise(setImmediate);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { cancelNotification } from '../../src/redis/notifications/notifications.js';
-import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { forgetSends } from './forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
@@ -59,7 +59,7 @@ describe('POST /notifications/replay', () => {
   };
   const owed = async () => (await call('GET', '/push_notifications')).body.owed;
   const nothingOwed = () => until('nothing is owed', async () => (await owed()) === 0);
-  const pause = () => pauseEndpoint(h.db, customer.client_token);
+  const pause = () => setPaused(h.db, customer.client_token, true);
   const now = () => new Date().toISOString();
   /** Ends are written by Redis' clock, in ms: the next one is later. */
   const afterNow = async () => {
@@ -87,7 +87,7 @@ describe('POST /notifications/replay', () => {
     assert.deepEqual([waiting.state, waiting.priority], ['waiting', 'backfill']);
     assert.equal((await read(older)).state, 'delivered');
     assert.deepEqual(await replay({ since, until: till }), { count: 0 });
-    await unpauseEndpoint(h.db, customer.client_token);
+    await setPaused(h.db, customer.client_token, false);
     await h.wake(customer.client_token);
     await nothingOwed();
     assert.deepEqual(receiver.idsOf('vid-1'), [older, newer, newer]);

@@ -6,7 +6,7 @@ import type { ApiDeps } from '../../src/api/deps.js';
 import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
 import { listen } from '../../src/api/server.js';
 import { startDelivering } from '../../src/compose.js';
-import { readConfig } from '../../src/config.js';
+import { durabilityOf, readConfig } from '../../src/config.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import { createMetrics } from '../../src/metrics.js';
 import { createSender } from '../../src/outgoing/post.js';
@@ -45,7 +45,8 @@ export async function startApi(
   });
   const log = options.log ?? createLogger(config.LOG_LEVEL, 'api');
   const redisUrl = options.redisUrl ?? servers().redisUrl;
-  const db = openDb({ url: redisUrl, prefix, log, ...redisPatience(redisUrl) });
+  const durability = durabilityOf(config);
+  const db = openDb({ url: redisUrl, prefix, log, durability, ...redisPatience(redisUrl) });
   await waitForRedis(db, 5000);
   const connection = await Connection.connect({
     address: options.temporalAddress ?? servers().temporalAddress,
@@ -71,7 +72,7 @@ export async function startApi(
     log,
     metrics,
   });
-  const { accepting, catchUps, durability, notices } = delivering;
+  const { accepting, catchUps, notices } = delivering;
   const closing = new AbortController();
   const deps: ApiDeps = {
     config,
@@ -81,7 +82,6 @@ export async function startApi(
     accepting,
     catchUps,
     notices,
-    durability,
     sender,
     secretBox,
     metrics,

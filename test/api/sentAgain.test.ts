@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { cancelNotification, makeDue } from '../../src/redis/notifications/notifications.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { cancelNotification, redeliver } from '../../src/redis/notifications/notifications.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from '../operator/cli.js';
@@ -84,7 +84,7 @@ describe('redelivery, recovery and explanations', () => {
     const id = await waiting(asset);
     refused.add(asset);
     await stateIs(await publish(`beside-${asset}`), 'delivered');
-    await makeDue(h.db, customer.client_token, id);
+    await redeliver(h.db, customer.client_token, id);
     await wake();
     assert.equal((await stateIs(id, 'failed')).reason, 'window');
     refused.delete(asset);
@@ -95,7 +95,7 @@ describe('redelivery, recovery and explanations', () => {
     it('POST /notifications/{id}/redeliver makes a waiting one due immediately, and it is delivered', async () => {
       await register();
       const id = await waiting('vid-1');
-      assert.equal((await call('POST', `/notifications/${id}/redeliver`)).body.redelivery, 'due');
+      assert.deepEqual((await call('POST', `/notifications/${id}/redeliver`)).body, { notification_id: id });
       assert.equal(attempts(await stateIs(id, 'delivered')), 5);
       assert.deepEqual(new Set(receiver.idsOf('vid-1')), new Set([id]));
     });
@@ -107,25 +107,29 @@ describe('redelivery, recovery and explanations', () => {
       await stateIs(id, 'delivered');
     });
 
-    it('an ended one gets one attempt and the short retries, even if a newer one exists, and keeps its state', async () => {
+    it('an ended one is owed again under its id, with its retries', async () => {
+      await register();
+      const id = await publish('vid-1');
+      await stateIs(id, 'delivered');
+      receiver.answer = () => (receiver.received.length === 2 ? 500 : 200);
+      await call('POST', `/notifications/${id}/redeliver`);
+      await until('twice more', async () => attempts(await read(id)) === 3);
+      await stateIs(id, 'delivered');
+      assert.deepEqual(receiver.idsOf('vid-1'), [id, id, id]);
+    });
+
+    it('one whose asset is owed by a newer one makes that one due, and the answer names it', async () => {
       await register();
       const older = await publish('vid-1');
       await stateIs(older, 'delivered');
-      const newer = await publish('vid-1');
+      const newer = await waiting('vid-1');
+      const { status, body } = await call('POST', `/notifications/${older}/redeliver`);
+      assert.deepEqual([status, body], [202, { notification_id: newer }]);
       await stateIs(newer, 'delivered');
-      refused.add('vid-1');
-      assert.equal((await call('POST', `/notifications/${older}/redeliver`)).body.redelivery, 'started');
-      await until('one and three more', async () => attempts(await read(older)) === 5);
-      await until('its workflow has ended', async () => {
-        const query = `WorkflowType = 'redeliver' AND ExecutionStatus = 'Running' AND TaskQueue = '${h.taskQueue}'`;
-        return (await h.temporal.workflow.count(query)).count === 0;
-      });
-      assert.equal(attempts(await read(older)), 5);
-      assert.equal((await read(older)).state, 'delivered');
-      assert.equal(attempts(await read(newer)), 1, 'the newer one is left alone');
+      assert.equal(attempts(await read(older)), 1);
     });
 
-    it('an ended one that failed is delivered by a short retry, also for an operator', async () => {
+    it('notification redeliver ID sends one that failed again', async () => {
       await register();
       const id = await failed('vid-1');
       let answers = 0;
@@ -201,7 +205,7 @@ describe('redelivery, recovery and explanations', () => {
         notification: body.last_notification as Json | undefined,
       };
     };
-    const pause = () => pauseEndpoint(h.db, customer.client_token);
+    const pause = () => setPaused(h.db, customer.client_token, true);
 
     it('says that nothing was registered', async () => {
       await publish('vid-1');

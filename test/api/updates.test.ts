@@ -168,15 +168,17 @@ describe('GET /updates', () => {
   });
 
   it('answers an event of a client without a URL, and a page, only once they are on the disk', async () => {
-    const { durability } = api.deps.accepting.deps;
-    const { reached } = durability;
+    const { db } = api.deps;
+    const { durably } = db;
     let onDisk: () => void = () => undefined;
     let asked = 0;
-    durability.reached = () => {
+    db.durably = (write) => {
+      const { answer, safe } = durably(write);
       asked++;
-      return new Promise((resolve) => {
+      const isOnDisk = new Promise<void>((resolve) => {
         onDisk = resolve;
       });
+      return { answer, safe: isOnDisk.then(() => safe) };
     };
     try {
       let isAnswered = false;
@@ -184,7 +186,10 @@ describe('GET /updates', () => {
         isAnswered = true;
       });
       await until('the disk is waited for', () => asked === 1);
-      assert.equal(await api.deps.db.redis.xlen(api.deps.db.client(customer.client_token).updates), 1);
+      await until(
+        'it is written',
+        async () => (await db.redis.xlen(db.client(customer.client_token).updates)) === 1,
+      );
       assert.equal(isAnswered, false);
       onDisk();
       await published;
@@ -193,7 +198,7 @@ describe('GET /updates', () => {
       onDisk();
       assert.equal((await reading).body.updates.length, 1);
     } finally {
-      durability.reached = reached;
+      db.durably = durably;
     }
   });
 });

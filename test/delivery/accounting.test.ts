@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { randomInt } from 'node:crypto';
-import { getEndpoint, pauseEndpoint, resumeEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { fateOf } from '../faults/accounting.js';
 import { walk } from '../faults/walk.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
@@ -98,7 +98,7 @@ describe(`${events} random events with faults: every accepted event is accounted
 
   it('the walk finds what was deleted by hand, and nothing else', async () => {
     const client = await h.newClient(clients[0]?.receiver.url);
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     const { id } = await h.publish({ client, asset: 'taken' });
     await h.publish({ client, asset: 'left' });
     await until('both are owed', async () => (await getEndpoint(h.db, client)).owed === 2);

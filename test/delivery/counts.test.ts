@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createMetrics } from '../../src/metrics.js';
 import { recordChange, toldUntil } from '../../src/redis/records/audit.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { readCounts } from '../../src/redis/sweep/counts.js';
 import { watchCounts } from '../../src/upkeep/watchCounts.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
@@ -39,11 +39,14 @@ describe('Counts of the sweep', () => {
 
   it('are owed notifications and clients, registrations by state and catch-ups, with their age and the end of the sweep', async () => {
     const paused = await h.newClient(receiver.url);
-    await pauseEndpoint(h.db, paused);
+    await setPaused(h.db, paused, true);
     await h.newClient(receiver.url);
     await h.newClient();
     for (const asset of ['a', 'b']) await h.publish({ client: paused, asset });
-    await until('its catch-up runs', async () => (await h.deps.catchUps.running()).has(paused));
+    await until(
+      'its catch-up sleeps',
+      async () => (await getEndpoint(h.db, paused)).waitingReason === 'paused',
+    );
     await h.sweep();
     const value = await scrape();
     const seen = ['owed_notifications', 'owed_clients', 'overdue_clients', 'catch_ups_running'].map(value);
@@ -110,7 +113,7 @@ describe('Counts of the sweep', () => {
     for (const [key, name] of keys) {
       it(`WRONGTYPE: ${name}`, async () => {
         const client = await h.newClient(receiver.url);
-        await pauseEndpoint(h.db, client);
+        await setPaused(h.db, client, true);
         await h.publish({ client, asset: 'a' });
         const broken = h.db.client(client)[key];
         const aside = `${broken}:aside`;
@@ -126,7 +129,7 @@ describe('Counts of the sweep', () => {
     it('owed without "owed since", and owed without a due time', async () => {
       for (const key of ['owedSince', 'dueLive'] as const) {
         const client = await h.newClient(receiver.url);
-        await pauseEndpoint(h.db, client);
+        await setPaused(h.db, client, true);
         await h.publish({ client, asset: 'a' });
         const [times, aside] = [h.db.client(client)[key], `${h.db.client(client)[key]}:aside`];
         await h.db.redis.rename(times, aside);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { startRedeliver } from '../../src/temporal/redeliver.js';
+import { redeliver } from '../../src/redis/notifications/notifications.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { uniquePrefix } from '../servers.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
@@ -48,20 +48,21 @@ describe('Two installations on one namespace and Redis, both with a client of th
   });
 
   it('each have their own catch-up', async () => {
-    for (const { h } of both) await pauseEndpoint(h.db, client);
+    for (const { h } of both) await setPaused(h.db, client, true);
     for (const asset of assets('owed')) for (const { h } of both) await h.publish(eventOf(asset));
     const [one, other] = both as [(typeof both)[0], (typeof both)[0]];
     for (const { h } of both) {
-      await until('its catch-up runs', async () => (await h.deps.catchUps.running()).has(client));
+      const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
+      await until('its catch-up runs', () => catchUp.describe().catch(() => undefined));
     }
-    await unpauseEndpoint(one.h.db, client);
+    await setPaused(one.h.db, client, false);
     await one.h.wake(client);
     await until('one is caught up', async () => (await getEndpoint(one.h.db, client)).owed === 0);
     assert.equal((await getEndpoint(other.h.db, client)).owed, 10);
     for (const asset of assets('owed')) {
       assert.deepEqual([one.receiver.idsOf(asset).length, other.receiver.idsOf(asset).length], [1, 0]);
     }
-    await unpauseEndpoint(other.h.db, client);
+    await setPaused(other.h.db, client, false);
     await other.h.wake(client);
     await until('the other is caught up', async () => (await getEndpoint(other.h.db, client)).owed === 0);
     for (const asset of assets('owed')) assert.equal(other.receiver.idsOf(asset).length, 1);
@@ -72,8 +73,8 @@ describe('Two installations on one namespace and Redis, both with a client of th
     const [first] = await Promise.all(both.map(({ h }) => h.publish(eventOf('again'))));
     const notificationId = first?.id ?? '';
     for (const { h } of both) await delivered(h, notificationId);
-    const redelivery = { clientToken: client, platformId: 'again', notificationId };
-    await startRedeliver(one.h.temporal, redelivery, one.h.taskQueue);
+    await redeliver(one.h.db, client, notificationId);
+    await one.h.wake(client);
     await until('sent again', () => one.receiver.idsOf('again').length === 2);
     await Promise.all(both.map(({ h }) => h.sweep()));
     assert.equal(other.receiver.idsOf('again').length, 1);

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
 import { CancelledFailure } from '@temporalio/common';
-import {
-  getEndpoint,
-  pauseEndpoint,
-  resumeEndpoint,
-  unpauseEndpoint,
-} from '../../src/redis/records/endpoint.js';
+import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('Terminating, cancelling or resetting any workflow loses nothing', () => {
@@ -114,7 +109,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
   for (const how of ['cancel', 'terminate'] as const) {
     it(`catch-up: ${how}, then the sweep starts another`, async () => {
       const client = await h.newClient(receiver.url);
-      await pauseEndpoint(h.db, client);
+      await setPaused(h.db, client, true);
       const { id } = await h.publish({ client, asset: 'a' });
       const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));
       await until('catch-up waits', async () =>
@@ -126,7 +121,7 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
       if (how === 'cancel') await handle.cancel();
       else await handle.terminate('by a test');
       await until('it has ended', async () => (await handle.describe()).status.name !== 'RUNNING');
-      await unpauseEndpoint(h.db, client);
+      await setPaused(h.db, client, false);
       h.skip(120_000);
       await until('the sweep sees it', async () => {
         await h.sweep();

@@ -1,7 +1,7 @@
 /** The metrics of deliveries: how late they are, and how notifications ended. */
 import assert from 'node:assert/strict';
 import { recordChange } from '../../src/redis/records/audit.js';
-import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('The lag of deliveries', () => {
@@ -49,10 +49,10 @@ describe('The lag of deliveries', () => {
 
   it('begins with the acceptance also for deliveries of catch-up', async () => {
     const client = await h.newClient(receiver.url);
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     await h.publish({ client, asset: 'a', priority: 'backfill' });
     h.skip(600_000);
-    await unpauseEndpoint(h.db, client);
+    await setPaused(h.db, client, false);
     await h.wake(client);
     const { milliseconds } = await delivered();
     assert.deepEqual(whats(), ['first attempt backfill', 'delivered backfill']);
@@ -61,7 +61,7 @@ describe('The lag of deliveries', () => {
 
   it('counts a notification that a newer one replaces once, as superseded', async () => {
     const client = await h.newClient(receiver.url);
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     for (const eventId of ['one', 'two', 'two']) {
       await h.publish({ client, asset: 'a', eventId, segments: [eventId] });
     }

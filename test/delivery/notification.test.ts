@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
@@ -179,7 +179,7 @@ describe('3. The notification', () => {
 
   it('ends as superseded when a newer one of its asset is owed: an asset is owed once', async () => {
     const client = await h.newClient(receiver.url);
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     const events: { id: string; kind: string }[] = [];
     for (let i = 0; i < 5; i++) events.push(await h.publish({ client, asset: 'a', segments: [`s${i}`] }));
     await until(
@@ -191,7 +191,7 @@ describe('3. The notification', () => {
     assert.equal(endpoint.state, 'paused');
     const [first] = events;
     assert.equal((await stateOf(client, first?.id ?? '', 'superseded')).by, events[1]?.id);
-    await unpauseEndpoint(h.db, client);
+    await setPaused(h.db, client, false);
     await h.wake(client);
     await stateOf(client, events[4]?.id ?? '', 'delivered');
     assert.deepEqual(receiver.idsOf('a'), [events[4]?.id]);
@@ -217,12 +217,12 @@ describe('3. The notification', () => {
 
   it('goes to the next URL soon after its registration, if it stays owed over a reset', async () => {
     const client = await h.newClient(receiver.url);
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     const { id } = await h.publish({ client, asset: 'a' });
     await until('owed', async () => (await getEndpoint(h.db, client)).owed === 1);
     const removed = await resetRegistration(h.db, client);
     assert.deepEqual(removed, { removed_url: receiver.url, owed: 1 });
-    await unpauseEndpoint(h.db, client);
+    await setPaused(h.db, client, false);
     const next = await startReceiver();
     try {
       await h.registerUrl(client, next.url);
@@ -260,11 +260,11 @@ describe('3. The notification', () => {
       try {
         const first = await h.publish({ client, asset: 'a' });
         await until('under way', () => receiver.received.length === 1);
-        await pauseEndpoint(h.db, client);
+        await setPaused(h.db, client, true);
         const others = await Promise.all(['b', 'c', 'd'].map((asset) => h.publish({ client, asset })));
         await until('all are owed', async () => (await getEndpoint(h.db, client)).owed === 4);
         await changeRegistration(h.db, client, next.url);
-        await unpauseEndpoint(h.db, client);
+        await setPaused(h.db, client, false);
         await h.wake(client);
         for (const { id } of [first, ...others]) await stateOf(client, id, 'delivered');
         assert.deepEqual(

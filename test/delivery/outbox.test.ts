@@ -3,8 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
-import { Accepting } from '../../src/delivery/accept.js';
-import { ClaimQueue } from '../../src/delivery/claimQueue.js';
+import { Accepting } from '../../src/delivery/claim.js';
 import { Outbox } from '../../src/delivery/outbox/outbox.js';
 import { StartBudget } from '../../src/delivery/outbox/startBudget.js';
 import { notificationId } from '../../src/ids.js';
@@ -193,7 +192,7 @@ describe('The budget of starts', () => {
     const outbox = new Outbox({
       // No worker has this queue: the workflows stay as they were started.
       ...{ temporal: h.temporal, taskQueue: `${h.taskQueue}-unused`, log: h.deps.log, eager: false },
-      ...{ workflowsPerSecond: 0.001, processes: () => 1 },
+      ...{ workflowsPerSecond: 0.001, processes: () => 1, gatherMs: 0 },
       metrics: { started: (events) => void started.push(events), withoutWorkflow: () => assert.fail() },
     });
     const tickets = Array.from({ length: 1_101 }, (_, i) => {
@@ -316,10 +315,9 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
 
   it('events that the outbox cannot hold are still delivered, and counted as without a workflow', async () => {
     let without = 0;
-    const { engine } = h.deps;
     const outbox = new Outbox({
       ...{ temporal: h.temporal, taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, eager: true, maxQueuedEvents: 5 },
+      ...{ workflowsPerSecond: 10, processes: () => 1, gatherMs: 0, eager: true, maxQueuedEvents: 5 },
       metrics: {
         started() {},
         withoutWorkflow(events) {
@@ -327,8 +325,7 @@ describe('While Temporal is unavailable no answer changes and no delivery is del
         },
       },
     });
-    const claims = new ClaimQueue(h.deps);
-    const accepting = new Accepting({ claims, durability: h.deps.durability, outbox, engine });
+    const accepting = new Accepting({ ...h.deps, outbox });
     const events = Array.from({ length: 12 }, (_, i): ArrivedEvent => {
       const event = { clientToken: client, platformId: `beyond-${i}`, eventId: 'an-1', segments: ['x'] };
       const id = notificationId(event);

@@ -34,9 +34,12 @@ describe('While Temporal refuses to start workflows', () => {
   });
   beforeEach(() => {
     [answers, started, without, looks] = [[], 0, 0, 0];
-    outbox = new Outbox({
-      ...{ temporal, taskQueue, eager: false },
-      ...{ workflowsPerSecond: 1000, log: createLogger('silent', 'test') },
+    outbox = newOutbox(temporal);
+  });
+  const newOutbox = (client: Client) =>
+    new Outbox({
+      ...{ temporal: client, taskQueue, eager: false },
+      ...{ workflowsPerSecond: 1000, gatherMs: 0, log: createLogger('silent', 'test') },
       processes: () => {
         looks++;
         return 1;
@@ -50,7 +53,6 @@ describe('While Temporal refuses to start workflows', () => {
         },
       },
     });
-  });
   afterEach(() => outbox.close());
   after(async () => {
     // No worker has this queue: the workflows stay as they were started.
@@ -61,10 +63,10 @@ describe('While Temporal refuses to start workflows', () => {
     await proxy.close();
   });
 
-  function publish(): void {
+  function publish(id = `msg_${++count}`): void {
     const event: ClaimedEvent & ArrivedEvent = {
-      ...{ clientToken: taskQueue, platformId: `vid-${++count}`, eventId: 'an-1', segments: ['x'] },
-      ...{ notificationId: `msg_${count}`, priority: 'live', acceptedAt: Date.now(), claim: 1, notify: true },
+      ...{ clientToken: taskQueue, platformId: `vid-${id}`, eventId: 'an-1', segments: ['x'] },
+      ...{ notificationId: id, priority: 'live', acceptedAt: Date.now(), claim: 1, notify: true },
     };
     outbox.reserve(event)?.fill(event);
   }
@@ -87,5 +89,20 @@ describe('While Temporal refuses to start workflows', () => {
     await until('the first gets none', () => without === 1);
     publish();
     await until('the second is in a workflow', () => started === 1);
+  });
+
+  it('of one name: every other event gets its workflow', async () => {
+    const real = temporal.workflow;
+    const start: typeof real.start = (type, options) =>
+      options.workflowId.endsWith('msg_broken')
+        ? Promise.reject(Object.assign(new Error('unavailable'), { code: 14 }))
+        : real.start(type, options);
+    outbox = newOutbox(
+      Object.assign(Object.create(temporal), { workflow: Object.assign(Object.create(real), { start }) }),
+    );
+    publish('msg_broken');
+    for (let i = 0; i < 58; i++) publish();
+    await until('all others are in workflows', () => started === 58, 10_000);
+    assert.equal(outbox.waiting(), 1);
   });
 });

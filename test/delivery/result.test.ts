@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { cancelNotification } from '../../src/redis/notifications/notifications.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
 import {
   type Harness,
@@ -138,7 +138,7 @@ describe('The Temporal UI', () => {
   it('shows for a catch-up how much is owed, since when, why and when it plans again, also while no worker runs', async () => {
     await begin({});
     const before = Date.now();
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     await Promise.all(['a', 'b', 'c'].map((asset) => h.publish({ client, asset })));
     await h.wake(client);
     const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
+import { notificationId } from '../../src/ids.js';
+import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/notifications.js';
-import { forgetAnnouncement, owedOverview } from '../../src/redis/owed/owedClients.js';
+import { claimEvents } from '../../src/redis/owed/claim.js';
+import { announceClaims, forgetAnnouncement } from '../../src/redis/owed/owedClients.js';
 import { dropFromIndex, isIndexed } from '../../src/redis/owed/owedIndex.js';
-import { setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import type { ActivityDeps } from '../../src/upkeep/deps.js';
+import { runSweep } from '../../src/upkeep/sweep.js';
 import { keysMatching } from '../keysMatching.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
@@ -69,59 +73,84 @@ describe('the sweep', () => {
   });
 });
 
-describe('The sweep and a running catch-up', () => {
+describe('What nothing works on', () => {
   let h: Harness;
   let receiver: Receiver;
   let client: string;
   before(async () => {
-    h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '60' });
+    h = await startHarness();
     await h.startWorker();
-  });
-  after(() => h.close());
-  beforeEach(async () => {
     receiver = await startReceiver();
-    receiver.answer = ({ body }) => (body.includes('"busy') ? 'hang' : 200);
+  });
+  after(async () => {
+    await h.close();
+    await receiver.close();
+  });
+  beforeEach(async () => {
     client = await h.newClient(receiver.url);
   });
-  afterEach(() => receiver.close());
 
   const catchUp = () => h.temporal.workflow.getHandle(h.ids.catchUp(client));
-  const plannedAt = () => h.db.redis.hget(h.db.client(client).endpoint, 'planned_at');
+  const noneOwed = () =>
+    until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0, 10_000);
 
   /** Owes the client assets that only catch-up will send, while it sleeps. */
-  async function owe(...assets: string[]): Promise<void> {
-    await pauseEndpoint(h.db, client);
-    for (const asset of assets) await h.publish({ client, asset });
-    await until('catch-up has planned', async () => (await plannedAt()) !== null);
-    await until('it sleeps', async () => (await catchUp().describe()).memo?.owed !== undefined);
-    await unpauseEndpoint(h.db, client);
+  async function owe(): Promise<void> {
+    await setPaused(h.db, client, true);
+    await h.publish({ client, asset: 'a' });
+    await until(
+      'catch-up sleeps',
+      async () =>
+        (
+          await catchUp()
+            .describe()
+            .catch(() => undefined)
+        )?.memo?.owed === 1,
+    );
+    await setPaused(h.db, client, false);
   }
+  const sweep = (deps: Partial<ActivityDeps> = {}) => runSweep({ ...h.deps, ...deps }, () => undefined);
 
-  it('that does nothing is replaced, also while other attempts of the client are under way', async () => {
-    await owe('a');
-    h.skip(120_000);
-    await h.publish({ client, asset: 'busy' });
-    await until('the busy one is under way', () => receiver.idsOf('busy').length === 1);
-    await h.sweep();
-    await until('only the busy one is owed', async () => (await getEndpoint(h.db, client)).owed === 1);
-    assert.equal(receiver.idsOf('a').length, 1);
-    assert.equal((await getEndpoint(h.db, client)).inFlight, 1);
+  it('is found by the next sweep, without visibility and with a part of Redis away', async () => {
+    const away = await h.newClient(receiver.url);
+    await h.publish({ client: away, asset: 'away' });
+    await owe();
+    h.skip(3000);
+    const redis = Object.assign(Object.create(h.db.redis), {
+      call: (name: string, args: string[]) =>
+        args.some((arg) => String(arg).includes(away))
+          ? Promise.reject(new RedisUnavailable('this part is away'))
+          : h.db.redis.call(name, args),
+    });
+    const list = () => assert.fail('visibility is away');
+    const workflow = Object.assign(Object.create(h.temporal.workflow), { list, count: list });
+    const temporal = Object.assign(Object.create(h.temporal), { workflow });
+    const { woken } = await sweep({ db: { ...h.db, redis }, temporal });
+    assert.equal(woken, 1);
+    await noneOwed();
   });
 
-  it('that waits for a long POST is not replaced', async function () {
-    this.timeout(120_000);
-    await setClient(h.db, client, { maxInFlight: 1 });
-    await owe('busy', 'busy too');
-    h.skip(61_000);
-    await h.wake(client);
-    await until('one is under way', () => receiver.received.length === 1);
+  it('was taken by a process that was killed: it is sent again once its lease has ended', async () => {
+    const event = { clientToken: client, platformId: 'a', eventId: 'an-1', segments: ['x'] };
+    const id = notificationId(event);
+    const arrived = { priority: 'live', notify: true, acceptedAt: Date.now(), notificationId: id } as const;
+    const killed = { nonce: 'killed', most: 16 };
+    const { taken } = await claimEvents(h.db, client, [{ ...event, ...arrived }], h.deps.settings, killed);
+    assert.equal(taken.length, 1);
+    await announceClaims(h.db, [client]);
+    assert.equal((await sweep()).woken, 0, 'while its lease runs');
+    h.skip(h.deps.settings.leaseMs + 3000);
+    assert.equal((await sweep()).woken, 1);
+    await noneOwed();
+    assert.equal(receiver.received.at(-1)?.headers['webhook-id'], id);
+  });
+
+  it('although its catch-up was woken: that one is replaced', async () => {
+    await owe();
     const { runId } = await catchUp().describe();
-    const soon = Number(await plannedAt()) + 20_000;
-    // The sweep takes a catch-up that has not planned for 45 s for one that does nothing.
-    await until('it has planned again', async () => Number(await plannedAt()) > soon, 45_000);
-    await h.sweep();
-    const { overdueMs } = await owedOverview(h.db, client, h.deps.settings.retentionMs);
-    assert.ok(overdueMs > 60_000, `overdue for ${overdueMs} ms`);
-    assert.equal((await catchUp().describe()).runId, runId);
+    h.skip(150_000);
+    assert.equal((await sweep()).replaced, 1);
+    await noneOwed();
+    assert.notEqual((await catchUp().describe()).runId, runId);
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { startRedeliver } from '../../src/temporal/redeliver.js';
+import { redeliver } from '../../src/redis/notifications/notifications.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 
 describe('While receivers that never answer hold every slot for retries', () => {
@@ -32,7 +32,7 @@ describe('While receivers that never answer hold every slot for retries', () => 
 
   it('the sweep finds owed assets that nothing works on, and they are delivered', async () => {
     const client = await h.newClient(receiver.url);
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     const { id } = await h.publish({ client, asset: 'nobody works on it' });
     const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));
     await until('it is left to catch-up', () =>
@@ -41,7 +41,7 @@ describe('While receivers that never answer hold every slot for retries', () => 
         () => false,
       ),
     );
-    await unpauseEndpoint(h.db, client);
+    await setPaused(h.db, client, false);
     h.skip(60_000);
     await h.sweep();
     await until('delivered', async () => (await state(client, id)) === 'delivered');
@@ -51,8 +51,8 @@ describe('While receivers that never answer hold every slot for retries', () => 
     const client = await h.newClient(receiver.url);
     const { id } = await h.publish({ client, asset: 'left to catch-up', priority: 'backfill' });
     await until('delivered', async () => (await state(client, id)) === 'delivered');
-    const again = { clientToken: client, platformId: 'left to catch-up', notificationId: id };
-    await startRedeliver(h.temporal, again, h.taskQueue);
+    await redeliver(h.db, client, id);
+    await h.wake(client);
     await until('sent again', () => receiver.idsOf('left to catch-up').length === 2);
   });
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createMetrics } from '../../src/metrics.js';
-import { getEndpoint, pauseEndpoint, setHeld } from '../../src/redis/records/endpoint.js';
+import { redeliver } from '../../src/redis/notifications/notifications.js';
+import { getEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, type SecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 import { cutOff, senderWithPlaces } from './senders.js';
@@ -35,7 +36,7 @@ describe('Catch-up is woken once for a client to which nothing may be sent', () 
   }
 
   const cases: Record<string, (client: string) => Promise<unknown>> = {
-    paused: (client) => pauseEndpoint(h.db, client),
+    paused: (client) => setPaused(h.db, client, true),
     'held with its account': (client) => setHeld(h.db, client, true),
     suspended: (client) => becomes(client, 410, 'suspended'),
     'failing, before its next probe': (client) => becomes(client, 500, 'failing'),
@@ -66,6 +67,35 @@ describe('Catch-up is woken once for a client to which nothing may be sent', () 
       await catchUp.terminate();
     });
   }
+});
+
+describe('A redelivery to a failing endpoint', () => {
+  it('is its probe: when it is delivered, what else is owed follows at once', async () => {
+    const h = await startHarness({
+      probeScheduleMs: [600_000],
+      failingAfter: 1,
+      RETRY_SCHEDULE_SECONDS: '600',
+    });
+    const receiver = await startReceiver();
+    try {
+      await h.startWorker();
+      const client = await h.newClient(receiver.url);
+      const { id } = await h.publish({ client, asset: 'told' });
+      await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+      receiver.answer = () => 500;
+      await h.publish({ client, asset: 'owed-0' });
+      await until('failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+      for (let i = 1; i < 6; i++) await h.publish({ client, asset: `owed-${i}` });
+      receiver.answer = () => 200;
+      assert.equal(await redeliver(h.db, client, id), id);
+      await h.wake(client);
+      await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0, 5000);
+      assert.deepEqual(receiver.idsOf('told'), [id, id]);
+    } finally {
+      await h.close();
+      await receiver.close();
+    }
+  });
 });
 
 describe('Failures of our own', () => {

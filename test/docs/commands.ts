@@ -3,7 +3,9 @@ import { createProgram } from '../../src/operator/program.js';
 
 /** The rows of the table in docs/reference/commands.md: usage, what it does, its options. */
 export function commandRows(): string[][] {
-  const program = createProgram(() => Promise.reject(new Error('no command runs here')));
+  const program = createProgram(() => {
+    throw new Error('no command runs here');
+  });
   return rowsOfGroup(program, []);
 }
 

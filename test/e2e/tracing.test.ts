@@ -4,7 +4,7 @@ import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { type Collector, type Span, startCollector } from './collector.js';
@@ -129,12 +129,12 @@ describe('Tracing', function () {
   it('begins a new trace for an attempt of catch-up, with a link to the event’s', async () => {
     const service = await start();
     const site = await setUp(service);
-    await pauseEndpoint(db, site.clientToken);
+    await setPaused(db, site.clientToken, true);
     await site.publish(['a']);
     const accept = await span('accept');
     const left = await span('RunActivity:deliver');
     assert.equal(left.attributes['asset_update.left_to_catch_up'], 1);
-    await unpauseEndpoint(db, site.clientToken);
+    await setPaused(db, site.clientToken, false);
     await site.resume();
     const attempt = await span('POST');
     assert.equal(attempt.parentSpanId, '');
@@ -205,9 +205,9 @@ describe('Tracing', function () {
     const tell = { NODE_OPTIONS: `--require ${join(import.meta.dirname, 'tellModules.cjs')}` };
     const service = await start({ ...tell, OTEL_TRACES_EXPORTER: '' });
     const site = await setUp(service);
-    await pauseEndpoint(db, site.clientToken);
+    await setPaused(db, site.clientToken, true);
     await site.publish(['paused'], `00-${caller.traceId}-${caller.spanId}-01`);
-    await unpauseEndpoint(db, site.clientToken);
+    await setPaused(db, site.clientToken, false);
     await site.resume();
     await until('delivered', () => receiver.received.length === 1);
     assert.deepEqual(await db.redis.keys(`${db.client(site.clientToken).base}trace:*`), []);

@@ -6,11 +6,10 @@ import { Client, Connection } from '@temporalio/client';
 import { logTail } from '../../local/child.js';
 import { startRedis } from '../../local/redis.js';
 import { notificationId } from '../../src/ids.js';
-import { createLogger } from '../../src/log.js';
-import { RedisUnavailable, waitForRedis } from '../../src/redis/connection/db.js';
-import { openDurability } from '../../src/redis/connection/durable.js';
+import { waitForRedis } from '../../src/redis/connection/db.js';
+import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import { appendOnlyFile, damage, sizeOf, tearOff } from './appendOnlyFile.js';
@@ -99,10 +98,8 @@ describe('durability', function () {
     const [client = ''] = cast.clientTokens;
     await delivered(scene, client, await publish(scene, client, 'before'));
     await system.receiver.breakOff();
-    const durability = await openDurability(db, {
-      ...{ trusted: false, ackReplicas: 0, log: createLogger('silent', 'faults') },
-    });
-    await durability.reached('SITE');
+    const write = () => db.durably((own) => own.redis.set('written', 1)).safe;
+    await write();
     // Nothing is flushed from here on, as in the second before the next flush; what is written now is lost.
     await db.redis.config('SET', 'appendfsync', 'no');
     const file = await appendOnlyFile(join(system.dir, 'redis'));
@@ -110,8 +107,7 @@ describe('durability', function () {
     const { status, ids } = await tryToPublishBatch(scene, client, 20);
     assert.equal(status, 503, 'it is not known whether they were taken');
     assert.equal(await isOwed(scene, client), ids.length);
-    await assert.rejects(durability.reached('SITE'), RedisUnavailable);
-    durability.close();
+    await assert.rejects(write(), RedisUnavailable);
     await system.kill('redis');
     await tearOff(file, (await sizeOf(file)) - flushed);
     await system.start('redis');
@@ -172,7 +168,7 @@ describe('durability', function () {
     const tokenSince = await mint(system.apiUrl, cast.publisher, cast.publisher.scopes.join(' '));
     const deliveredSince = await publish(scene, client, 'delivered-since');
     await delivered(scene, client, deliveredSince);
-    await pauseEndpoint(db, pausedLater);
+    await setPaused(db, pausedLater, true);
     const left = await publish(scene, pausedLater, 'left-to-catch-up');
     await closed(scene, pausedLater, left);
     await system.receiver.breakOff();

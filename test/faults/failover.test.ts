@@ -4,10 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
-import { createLogger } from '../../src/log.js';
-import { isRedisUnavailable } from '../../src/redis/connection/db.js';
-import { openDurability } from '../../src/redis/connection/durable.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
+import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
@@ -16,7 +14,6 @@ import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from '..
 import { type SentinelSet, startSentinels } from '../redisSentinels.js';
 import { servers } from '../servers.js';
 
-const log = createLogger('silent', 'test');
 /** A busy machine needs longer than the seconds of docs/reliability.md: Sentinels do nothing for 30 s after a pause of their own. */
 const recoveredWithinMs = 90_000;
 const clientsAtOnce = 12;
@@ -30,16 +27,14 @@ interface Load {
 }
 
 /** Claims for every client, one event after the other, as fast as they are confirmed; what gets no answer is left. */
-async function claimAllTheTime(clients: DeliveryClient[], ackReplicas: number): Promise<Load> {
+async function claimAllTheTime(clients: DeliveryClient[]): Promise<Load> {
   let isGoing = true;
   const load: Omit<Load, 'stop'> = { acknowledged: [], lastAt: new Map() };
   const working = clients.map(async (client, n) => {
-    const durability = await openDurability(client.db, { trusted: false, ackReplicas, log });
     for (let i = 0; isGoing; i++) {
       try {
         await announceClaims(client.db, [client.clientToken]);
         const owed = await client.owe(`vid-${n}-${i}`);
-        await durability.reached(client.clientToken);
         load.acknowledged.push({ client, id: owed.notificationId });
         load.lastAt.set(client, Date.now());
       } catch (err) {
@@ -47,7 +42,6 @@ async function claimAllTheTime(clients: DeliveryClient[], ackReplicas: number): 
         await sleep(20);
       }
     }
-    durability.close();
   });
   return {
     ...load,
@@ -109,7 +103,7 @@ describe('The killed primary of a Redis Cluster', function () {
     cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach });
   };
 
-  async function clientsByNode(): Promise<{
+  async function clientsByNode(ackReplicas: number): Promise<{
     ofVictim: DeliveryClient[];
     others: DeliveryClient[];
     victim: ClusterNode;
@@ -117,7 +111,7 @@ describe('The killed primary of a Redis Cluster', function () {
     const victim = cluster.nodes[0] as ClusterNode;
     const [ofVictim, others]: [DeliveryClient[], DeliveryClient[]] = [[], []];
     while (ofVictim.length < clientsAtOnce / 2 || others.length < clientsAtOnce / 2) {
-      const client = await newDeliveryClient({}, cluster.url);
+      const client = await newDeliveryClient({}, cluster.url, { trusted: false, ackReplicas });
       const owner = await cluster.ownerOf(slotOf(client.db.client(client.clientToken).base));
       const of = owner.id === victim.id ? ofVictim : others;
       if (of.length < clientsAtOnce / 2) of.push(client);
@@ -127,8 +121,8 @@ describe('The killed primary of a Redis Cluster', function () {
 
   it('is replaced by one of its two replicas with REDIS_ACK_REPLICAS=1, and no confirmed write is lost', async () => {
     await start(2);
-    const { ofVictim, others, victim } = await clientsByNode();
-    const load = await claimAllTheTime([...ofVictim, ...others], 1);
+    const { ofVictim, others, victim } = await clientsByNode(1);
+    const load = await claimAllTheTime([...ofVictim, ...others]);
     await underWay(load);
     const at = await kill(victim);
     const tookMs = await recovered(load, ofVictim, at);
@@ -142,8 +136,8 @@ describe('The killed primary of a Redis Cluster', function () {
 
   it('delays no client of the other nodes', async () => {
     await start(1);
-    const { ofVictim, others, victim } = await clientsByNode();
-    const load = await claimAllTheTime([...ofVictim, ...others], 0);
+    const { ofVictim, others, victim } = await clientsByNode(0);
+    const load = await claimAllTheTime([...ofVictim, ...others]);
     const at = await kill(victim);
     while (Date.now() < at + recoveredWithinMs) {
       await sleep(100);
@@ -158,8 +152,8 @@ describe('The killed primary of a Redis Cluster', function () {
 
   it('is also replaced if it only hangs, and undoes nothing when it continues', async () => {
     await start(1);
-    const { ofVictim, victim } = await clientsByNode();
-    const load = await claimAllTheTime(ofVictim, 0);
+    const { ofVictim, victim } = await clientsByNode(0);
+    const load = await claimAllTheTime(ofVictim);
     try {
       await underWay(load);
       const at = Date.now();
@@ -177,8 +171,8 @@ describe('The killed primary of a Redis Cluster', function () {
 
   it('loses only writes of its last moments without REDIS_ACK_REPLICAS', async () => {
     await start(1);
-    const { ofVictim, victim } = await clientsByNode();
-    const load = await claimAllTheTime(ofVictim, 0);
+    const { ofVictim, victim } = await clientsByNode(0);
+    const load = await claimAllTheTime(ofVictim);
     await underWay(load);
     const at = await kill(victim);
     await recovered(load, ofVictim, at);
@@ -206,8 +200,9 @@ describe('The killed primary that Sentinels watch', function () {
   });
 
   it('is replaced, and no write that two servers confirmed is lost', async () => {
-    const clients = [await newDeliveryClient({}, set.url), await newDeliveryClient({}, set.url)];
-    const load = await claimAllTheTime(clients, 1);
+    const newClient = () => newDeliveryClient({}, set.url, { trusted: false, ackReplicas: 1 });
+    const clients = [await newClient(), await newClient()];
+    const load = await claimAllTheTime(clients);
     await underWay(load);
     const at = Date.now();
     await set.killPrimary();

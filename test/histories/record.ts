@@ -12,8 +12,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { WorkflowFailedError } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
-import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
-import { startRedeliver } from '../../src/temporal/redeliver.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
 
@@ -69,7 +68,7 @@ const shapes: Record<string, Shape> = {
       await h.newClient(receiver.url),
       await h.newClient(`${receiver.url}/slow`),
     ];
-    await pauseEndpoint(h.db, paused);
+    await setPaused(h.db, paused, true);
     receiver.answer = (r) => (r.path.endsWith('/sick') ? 500 : r.path.endsWith('/slow') ? 'hang' : 200);
     // What a process may start at once is used up.
     await Promise.all(Array.from({ length: 10 }, (_, n) => h.publish({ client: well, asset: `alone-${n}` })));
@@ -114,32 +113,9 @@ const shapes: Record<string, Shape> = {
     return { workflowId: handle.workflowId, runId: first.runId };
   },
 
-  'redeliver-gives-up': async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    const { id } = await h.publish({ client, asset: 'a' });
-    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
-    receiver.answer = () => 500;
-    const notification = { clientToken: client, platformId: 'a', notificationId: id };
-    await startRedeliver(h.temporal, notification, h.taskQueue);
-    return h.ids.redeliver(client, id);
-  },
-
-  redeliver: async (h, receiver) => {
-    const client = await h.newClient(receiver.url);
-    const { id } = await h.publish({ client, asset: 'a' });
-    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
-    receiver.answer = () => (receiver.received.length < 3 ? 500 : 200);
-    await startRedeliver(
-      h.temporal,
-      { clientToken: client, platformId: 'a', notificationId: id },
-      h.taskQueue,
-    );
-    return h.ids.redeliver(client, id);
-  },
-
   sweep: async (h, receiver) => {
     const client = await h.newClient(receiver.url);
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     await h.publish({ client, asset: 'a' });
     const workflowId = `sweep/${h.taskQueue}`;
     await h.temporal.workflow.start('sweep', { workflowId, taskQueue: h.taskQueue, args: [] });

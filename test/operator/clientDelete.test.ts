@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { deleteClient } from '../../src/redis/records/clients.js';
 import { clearDeletedClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
-import { getEndpoint, pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from './cli.js';
 
@@ -53,7 +53,7 @@ describe('operator: client delete T', () => {
       const segments = Array.from({ length: 200 }, (_, n) => `s${i} ${n}`);
       await h.publish({ client, asset: 'many', segments, notify: false });
     }
-    await pauseEndpoint(h.db, client);
+    await setPaused(h.db, client, true);
     const owed = [];
     for (const asset of ['owed', 'owed too']) owed.push((await h.publish({ client, asset })).id);
     const catchUp = h.temporal.workflow.getHandle(h.ids.catchUp(client));

@@ -1,78 +1,297 @@
 import assert from 'node:assert/strict';
-import { createLogger } from '../../src/log.js';
-import { pauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { notificationId } from '../../src/ids.js';
+import { claimAgain } from '../../src/redis/owed/claim.js';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
 import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
-import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { type Harness, startHarness, until } from '../delivery/harness.js';
+import {
+  type Harness,
+  type Receiver,
+  startGate,
+  startHarness,
+  startReceiver,
+  until,
+} from '../delivery/harness.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
 
-describe('operator: status says that it is us when', () => {
+const settings = {
+  DRAIN_PER_SECOND: '20',
+  MAX_IN_FLIGHT: '16',
+};
+const tenMinutesMs = 600_000;
+
+describe('operator status: us or them', () => {
   let h: Harness;
   let cli: Cli;
+  let receiver: Receiver;
+
   before(async () => {
-    h = await startHarness();
-    cli = await openCli({ KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
+    h = await startHarness({ ...settings, probeScheduleMs: [500] });
     await h.startWorker();
+    cli = await openCli({ ...settings, KEY_PREFIX: h.db.prefix, TASK_QUEUE: h.taskQueue });
   });
   after(async () => {
     cli.close();
     await h.close();
   });
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  /** Each verdict is of all clients: none of another test may be left. */
+  afterEach(async () => {
+    for (const client of await h.db.redis.smembers(h.db.global.clients)) await pauseEndpoint(h.db, client);
+    await until('no attempt is under way', async () => {
+      const clients = await h.db.redis.smembers(h.db.global.clients);
+      const found = await Promise.all(clients.map((client) => getEndpoint(h.db, client)));
+      return found.every(({ inFlight }) => inFlight === 0);
+    });
+    await h.db.redis.del(h.db.global.clients, h.db.global.owedClients);
+    await receiver.close();
+  });
 
-  async function owing(): Promise<string> {
-    const client = await h.newClient('http://127.0.0.1:9/hook');
-    await pauseEndpoint(h.db, client);
-    await h.publish({ client, asset: 'vid-1' });
+  it('nothing: nothing is owed', async () => {
+    await h.newClient(receiver.url);
+    const status = await cli.json('status');
+    assert.deepEqual([status.verdict, status.workers, status.worst], ['fine', 1, []], status.because);
+    assert.deepEqual([status.lag_seconds, status.owed, status.owed_clients], [0, 0, 0]);
+  });
+
+  describe('them', () => {
+    it('a customer that is down', async () => {
+      receiver.answer = () => 500;
+      const client = await h.newClient(receiver.url);
+      await owe(client, 6);
+      await until('it is failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['them', 'failing'], status.because);
+      assert.match(status.because, /1 failing \(owed 6\)/);
+    });
+
+    it('a customer that answered 410', async () => {
+      receiver.answer = () => 410;
+      const client = await h.newClient(receiver.url);
+      await owe(client, 1);
+      await until('it is suspended', async () => (await getEndpoint(h.db, client)).state === 'suspended');
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['them', 'suspended'], status.because);
+    });
+
+    it('a customer that asked to wait (Retry-After), also with assets that were due long before', async () => {
+      receiver.answer = () => ({ status: 503, headers: { 'retry-after': '3600' } });
+      const client = await h.newClient(receiver.url);
+      await owe(client, 1);
+      await until('it failed', async () => (await getEndpoint(h.db, client)).failures === 1);
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['them', 'not_before'], status.because);
+      assert.match(status.because, /1 asked to wait \(Retry-After\) \(owed 1\)/);
+      assert.ok(Date.parse(worst.next_attempt_at) > Date.now() + 3_000_000);
+    });
+  });
+
+  describe('nobody, and the waiting clients are named', () => {
+    it('a customer that drains at its rate after an outage', async () => {
+      const client = await startsToDrain(600);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
+      assert.match(status.because, /1 draining \(owed \d+\)/);
+      assert.ok(status.lag_seconds > 400, String(status.lag_seconds));
+    });
+
+    it('a customer that drains at its set rate', async () => {
+      const client = await h.newClient(receiver.url);
+      await setClient(h.db, client, { maxPerSecond: 1 });
+      await owe(client, 30);
+      await until('some were delivered', () => receiver.received.length > 2);
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
+    });
+
+    it('a customer whose slow answers take all of its places', async () => {
+      const gate = startGate();
+      receiver.answer = async () => {
+        await gate.closed;
+        return 200;
+      };
+      const client = await h.newClient(receiver.url);
+      await setClient(h.db, client, { maxInFlight: 2 });
+      await owe(client, 10);
+      await until('its places are taken', () => receiver.received.length === 2);
+      await age(client);
+      const [status, worst] = await statusOf(client);
+      gate.open();
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
+    });
+
+    it('a customer that an operator paused', async () => {
+      const client = await oweUnattended(receiver.url);
+      await pauseEndpoint(h.db, client);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'paused'], status.because);
+      assert.match(status.because, /1 paused \(owed 1\)/);
+    });
+
+    it('a customer whose pause has just ended', async () => {
+      const client = await oweUnattended(receiver.url);
+      await pauseEndpoint(h.db, client);
+      await unpauseEndpoint(h.db, client);
+      assert.equal((await cli.json('status')).verdict, 'fine');
+    });
+
+    it('a customer without a URL', async () => {
+      const client = await oweUnattended(undefined);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'no_url'], status.because);
+      assert.match(status.because, /1 without a URL \(owed 1\)/);
+    });
+  });
+
+  describe('us', () => {
+    it('something could be sent and is not', async () => {
+      const client = await oweUnattended(receiver.url);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['us', 'late'], status.because);
+      assert.match(status.because, new RegExp(`1 client is owed .* for 10 min \\(${client}\\)`));
+      assert.ok(worst.overdue_seconds >= 600);
+      assert.equal(status.lag_seconds, worst.overdue_seconds);
+    });
+
+    it('a failing customer without a probe', async () => {
+      const client = await oweUnattended(receiver.url);
+      await h.db.redis.hset(h.db.client(client).endpoint, {
+        state: 'failing',
+        probe_at: Date.now() - 300_000,
+      });
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['us', 'late'], status.because);
+    });
+
+    it('no worker asks Temporal for work', async () => {
+      const status = await statusWith({ TASK_QUEUE: `${h.taskQueue}-of-nobody` });
+      assert.deepEqual([status.verdict, status.workers], ['us', 0]);
+      assert.match(status.because, /^No worker/);
+    });
+
+    it('Temporal is unavailable, in the first line', async () => {
+      const status = await statusWith({ TEMPORAL_ADDRESS: '127.0.0.1:1' });
+      assert.deepEqual([status.verdict, status.workers], ['us', null]);
+      const ran = await cli.run(['status'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
+      assert.match(ran.stdout, /^It is us\. Temporal does not answer at 127\.0\.0\.1:1\./);
+    });
+
+    it('Temporal accepts connections and does not answer', async () => {
+      const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
+      proxy.hang();
+      try {
+        const status = await statusWith({ TEMPORAL_ADDRESS: `127.0.0.1:${proxy.port}` });
+        assert.equal(status.verdict, 'us');
+        assert.match(status.because, /Temporal does not answer/);
+      } finally {
+        await proxy.close();
+      }
+    });
+
+    it('no sweep has completed for 3 minutes', async () => {
+      h.skip(-240_000);
+      await noteSweepEnd(h.db, { brokenClients: 0 });
+      h.skip(240_000);
+      const status = await cli.json('status');
+      assert.deepEqual([status.verdict, status.because], ['us', 'No sweep has completed for 4 min.']);
+      await h.sweep();
+      assert.equal((await cli.json('status')).verdict, 'fine');
+    });
+
+    it('a client has broken keys: it is named, and the others are counted', async () => {
+      const [broken, other] = [await oweUnattended(receiver.url), await oweUnattended(receiver.url)];
+      await pauseEndpoint(h.db, other);
+      const { owed } = h.db.client(broken);
+      await h.db.redis.rename(owed, `${owed}:aside`);
+      await h.db.redis.set(owed, 'no hash');
+      const [status, worst] = await statusOf(other);
+      assert.equal(status.verdict, 'us');
+      assert.equal(status.because, `The keys of some clients are broken: ${broken}.`);
+      assert.deepEqual([worst.situation, status.owed], ['paused', 1]);
+      await h.db.redis.rename(`${owed}:aside`, owed);
+    });
+
+    it('Redis is slow', async () => {
+      const proxy = await startProxy(servers().redisUrl);
+      proxy.slow({ latencyMs: 400 });
+      try {
+        const status = await statusWith({ REDIS_URL: proxy.url });
+        assert.equal(status.verdict, 'us');
+        assert.match(status.because, /Redis takes \d+ ms to answer/);
+      } finally {
+        await proxy.close();
+      }
+    });
+  });
+
+  // biome-ignore lint/suspicious/noExplicitAny: what the command prints
+  async function statusWith(env: NodeJS.ProcessEnv): Promise<any> {
+    const ran = await cli.run(['status', '--json'], { env });
+    assert.equal(ran.status, 0, ran.stderr);
+    return JSON.parse(ran.stdout);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: what the command prints
+  async function statusOf(client: string, env: NodeJS.ProcessEnv = {}): Promise<[any, any]> {
+    const status = await statusWith(env);
+    const worst = status.worst.find((one: { client_token: string }) => one.client_token === client);
+    return [status, worst ?? {}];
+  }
+
+  async function owe(client: string, count: number): Promise<void> {
+    await Promise.all(Array.from({ length: count }, (_, i) => h.publish({ client, asset: `vid-${i}` })));
+  }
+
+  /** Owed for ten minutes, and unknown to the sweep. */
+  async function oweUnattended(url: string | undefined): Promise<string> {
+    const clientToken = await h.newClient(url);
+    const event = { clientToken, platformId: 'vid-1', eventId: 'an-1', segments: ['iab:17'] };
+    await claimAgain(h.db, {
+      ...event,
+      ...{
+        notificationId: notificationId(event),
+        priority: 'live',
+        claim: 1,
+        acceptedAt: Date.now(),
+      },
+    });
+    await age(clientToken);
+    return clientToken;
+  }
+
+  /** A customer that was down and is back: what it missed goes out at 20 a second. */
+  async function startsToDrain(count: number): Promise<string> {
+    receiver.answer = () => 500;
+    const client = await h.newClient(receiver.url);
+    await owe(client, count);
+    await until('it is failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
+    receiver.answer = () => 200;
+    await until('it is back', async () => (await getEndpoint(h.db, client)).state === 'active');
+    await age(client);
     return client;
   }
 
-  it('the keys of a client are broken, names it and counts the others', async () => {
-    const [broken] = await Promise.all([owing(), owing()]);
-    const { owed } = h.db.client(broken);
-    await h.db.redis.rename(owed, `${owed}:aside`);
-    await h.db.redis.set(owed, 'no hash');
-    const status = await cli.json('status');
-    assert.deepEqual(
-      [status.verdict, status.because],
-      ['us', `The keys of some clients are broken: ${broken}.`],
+  /** As if all that happened to the client had happened ten minutes earlier. */
+  async function age(client: string): Promise<void> {
+    await h.db.redis.eval(
+      `for _, name in ipairs({'due:live', 'due:backfill', 'owed-since'}) do
+         for _, member in ipairs(redis.call('ZRANGE', KEYS[1] .. name, 0, -1)) do
+           redis.call('ZINCRBY', KEYS[1] .. name, -ARGV[1], member)
+         end
+       end
+       if redis.call('HEXISTS', KEYS[1] .. 'endpoint', 'recovered_at') == 1 then
+         redis.call('HINCRBY', KEYS[1] .. 'endpoint', 'recovered_at', -ARGV[1])
+       end`,
+      1,
+      h.db.client(client).base,
+      tenMinutesMs,
     );
-    assert.deepEqual([status.broken_clients, status.owed, status.owed_clients], [[broken], 1, 1]);
-    await h.db.redis.rename(`${owed}:aside`, owed);
-    const { broken_clients, verdict } = await cli.json('status');
-    assert.deepEqual([broken_clients, verdict], [[], 'fine']);
-  });
-
-  it('no sweep has completed for 3 minutes', async () => {
-    assert.deepEqual((await cli.json('status')).sweep, {
-      completed_at: null,
-      started_at: null,
-      paused: null,
-    });
-    h.skip(-240_000);
-    await noteSweepEnd(h.db, { brokenClients: 0 });
-    h.skip(240_000);
-    const status = await cli.json('status');
-    assert.equal(status.verdict, 'us');
-    assert.match(status.because, /^No sweep has completed for 4 min\.$/);
-    await h.sweep();
-    const { sweep, verdict } = await cli.json('status');
-    assert.ok(Date.parse(sweep.completed_at) <= Date.now());
-    assert.equal(verdict, 'fine');
-  });
-
-  it('the schedule of the sweep is paused, and names the reason', async () => {
-    await createSweepSchedule(h.temporal, h.taskQueue, createLogger('silent', 'test')).ensure();
-    const handle = h.temporal.schedule.getHandle(h.ids.sweep);
-    try {
-      await handle.pause('Ada: Redis is being moved');
-      await until('paused', async () => (await handle.describe()).state.paused);
-      const status = await cli.json('status');
-      assert.equal(status.verdict, 'us');
-      assert.equal(status.because, 'The schedule of the sweep is paused: Ada: Redis is being moved');
-      assert.equal(status.sweep.paused, 'Ada: Redis is being moved');
-      assert.match((await cli.run(['status'])).stdout, /^sweep +ran .* ago, paused$/m);
-    } finally {
-      await handle.delete();
-    }
-  });
+  }
 });

@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { writeRunState } from '../../local/runState.js';
 import { markProcess } from '../../src/operator/running/processMark.js';
-import { writeRunState } from '../../src/operator/running/runState.js';
 import { servers } from '../servers.js';
 import { type Cli, commandLine, openCli, type Ran } from './cli.js';
 
@@ -28,11 +28,9 @@ describe('operator: usage', () => {
       'notification',
       'explain',
       'status',
-      'watch',
       'doctor',
       'audit',
       'demo',
-      'completion',
     ]) {
       assert.match(ran.stdout, new RegExp(`^ {2}${command}\\b`, 'm'));
     }

@@ -17,7 +17,6 @@ describe('Clients with announced claims', () => {
       db,
       log,
       settings: deliveryOf(readConfig({})),
-      durability: { reached: async () => {} },
       outbox: { reserve: () => undefined },
       catchUps: { signal() {} },
       metrics: { ended() {} },

@@ -2,7 +2,7 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
-import { type DeliverySettings, deliveryOf, readConfig } from '../../src/config.js';
+import { type DeliverySettings, type Durability, deliveryOf, readConfig } from '../../src/config.js';
 import { newNonce } from '../../src/delivery/nonce.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
@@ -93,10 +93,12 @@ let count = 0;
 export async function newDeliveryClient(
   given: Partial<DeliverySettings> = {},
   url = servers().redisUrl,
+  durability: Durability = { trusted: false, ackReplicas: 0 },
 ): Promise<DeliveryClient> {
   let offsetMs = 0;
   const db = openDb({
     url,
+    durability,
     prefix: uniquePrefix(),
     log: createLogger('silent', 'test'),
     clockOffsetMs: () => offsetMs,

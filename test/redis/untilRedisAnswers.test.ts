@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { RedisUnavailable } from '../../src/redis/connection/db.js';
+import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.js';
 
 describe('A question to Redis is repeated while Redis does not answer', () => {

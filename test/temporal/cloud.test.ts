@@ -154,7 +154,7 @@ describe('A limit of the namespace is reached (RESOURCE_EXHAUSTED)', () => {
     const started: number[] = [];
     const outbox = new Outbox({
       ...{ temporal: clientOf(connection, config), taskQueue: h.taskQueue, log: h.deps.log },
-      ...{ workflowsPerSecond: 10, processes: () => 1, eager: false },
+      ...{ workflowsPerSecond: 10, processes: () => 1, gatherMs: 0, eager: false },
       metrics: { started: (events) => started.push(events), withoutWorkflow() {} },
     });
     try {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
-import type { DrainResult } from '../../src/upkeep/drain.js';
+import type { Drained } from '../../src/upkeep/drain.js';
 import { until } from '../delivery/harness.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
 
@@ -10,8 +10,8 @@ const dayMs = 24 * hourMs;
 
 const clientToken = 'SITE0042';
 const input = { args: [{ clientToken }] as [{ clientToken: string }] };
-const nothing: DrainResult = {
-  ...{ owed: 0, oldestAt: 0, delivered: 3, failed: 0, reason: 'retry', inMs: -1, more: false },
+const nothing: Drained = {
+  ...{ owed: 0, oldestAt: 0, delivered: 3, failed: 0, reason: 'due', inMs: 0 },
 };
 
 /** The answers of drains are made up: the test checks when the workflow asks, by the server's clock. */
@@ -33,9 +33,9 @@ describe('Catch-up waits for days', () => {
     const friday = await skipping.now();
     const mondayAt = friday + 60 * hourMs;
     const asked: number[] = [];
-    const down: DrainResult = {
+    const down: Drained = {
       ...{ owed: 3, oldestAt: friday, delivered: 0, failed: 1, reason: 'failing', inMs: everyMs },
-      ...{ more: false, lastError: 'http_status 503' },
+      lastError: 'http_status 503',
     };
     const memos: unknown[] = [];
     await skipping.withWorkers(
@@ -72,9 +72,9 @@ describe('Catch-up waits for days', () => {
   });
 
   it('plans a paused client every hour, and immediately when it is woken', async () => {
-    const paused: DrainResult = {
+    const paused: Drained = {
       ...{ owed: 1, oldestAt: await skipping.now(), delivered: 0, failed: 0, reason: 'paused' },
-      ...{ inMs: 30 * dayMs, more: false },
+      inMs: 30 * dayMs,
     };
     let answer = paused;
     let looks = 0;

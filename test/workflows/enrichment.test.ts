@@ -1,55 +1,47 @@
 import assert from 'node:assert/strict';
-import { createActivities } from '../../activities/index.js';
-import { deliveryOf, readConfig } from '../../src/config.js';
-import type { Outcome, Waiting } from '../../src/delivery/outcome.js';
+import { ApplicationFailure } from '@temporalio/common';
+import type { Outcome, Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
-import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
 
 const second = 1000;
-const minute = 60 * second;
 
-/** Its own activities, on an engine that fails by the default schedule; Temporal's clock skips. */
+/** Its activities are made up; Temporal's clock skips. */
 describe('Enrichment retries within minutes', () => {
   let skipping: TimeSkipping;
   before(async () => {
     skipping = await startTimeSkipping();
   });
 
-  const { retryScheduleMs: scheduleMs } = deliveryOf(readConfig({}));
+  const waitsMs = [5 * second, 30 * second, 120 * second];
   const event: ClaimedEvent = {
     ...{ clientToken: 'SITE0042', platformId: 'vid-9', eventId: 'an-1', notificationId: 'msg_a' },
     ...{ segments: ['iab:17'], priority: 'live', acceptedAt: 1, claim: 1 },
   };
+  const delivered: Report = { delivered: 1, status: 200, milliseconds: 3, rest: [] };
 
   /** @param succeedsAt the attempt that is answered 2xx */
   async function run(succeedsAt: number) {
     const attempts: number[] = [];
-    const woken: { clientToken: string; inMs: number }[] = [];
-    let dueAt = 0;
-    const failed: Waiting = { state: 'waiting', reason: 'retry', inMs: 0, failures: 0, error: 'http_status' };
-    const activities = createActivities({
-      engine: {
-        async join(): Promise<Outcome> {
-          const now = await skipping.now();
-          const failures = attempts.length;
-          // As take does where a call comes before its time.
-          if (now < dueAt) return { state: 'waiting', reason: 'not_due', inMs: dueAt - now, failures };
-          attempts.push(now);
-          if (attempts.length === succeedsAt) return { state: 'delivered', status: 200, milliseconds: 3 };
-          const inMs = scheduleMs[failures] ?? 0;
-          dueAt = now + inMs;
-          return { ...failed, inMs, failures: attempts.length, status: 503, target: 'example.com/hook' };
-        },
-        forget() {},
-      },
-      catchUps: {
-        async wake(clientToken: string, inMs: number) {
-          woken.push({ clientToken, inMs });
-        },
-      },
-    } as unknown as ActivityDeps);
-    const result = await skipping.withWorkers(activities, (taskQueue) =>
+    async function attempt(): Promise<Report> {
+      attempts.push(await skipping.now());
+      const failures = attempts.length;
+      if (failures === succeedsAt) return delivered;
+      const outcome: Outcome = {
+        ...{ state: 'waiting', reason: 'retry', at: 0, failures },
+        ...{ status: 503, error: 'http_status' },
+      };
+      return { delivered: 0, rest: [{ index: 0, outcome }] };
+    }
+    async function awaitDelivery(): Promise<Report> {
+      const nextAt = (attempts.at(-1) ?? 0) + (waitsMs[attempts.length - 1] ?? 0);
+      const inMs = nextAt - (await skipping.now());
+      const report = inMs > 0 ? undefined : await attempt();
+      if (report !== undefined && (report.delivered === 1 || attempts.length > waitsMs.length)) return report;
+      const nextRetryDelay = inMs > 0 ? inMs : (waitsMs[attempts.length - 1] ?? 0);
+      throw ApplicationFailure.create({ type: 'http_status', nextRetryDelay });
+    }
+    const result = await skipping.withWorkers({ deliver: attempt, awaitDelivery }, (taskQueue) =>
       skipping.env.client.workflow.execute('enrichment', {
         workflowId: `enrichment/${taskQueue}`,
         taskQueue,
@@ -57,7 +49,7 @@ describe('Enrichment retries within minutes', () => {
       }),
     );
     const waits = attempts.slice(1).map((at, i) => at - (attempts[i] as number));
-    return { result, waits, woken };
+    return { result, waits };
   }
 
   function assertWaits(waits: number[], wanted: number[]): void {
@@ -68,24 +60,24 @@ describe('Enrichment retries within minutes', () => {
     });
   }
 
-  it('hands the rest over to catch-up after three retries, 5 s, 30 s and 2 min apart', async () => {
-    const { result, waits, woken } = await run(5);
-    assertWaits(waits, scheduleMs.slice(0, 3));
-    assert.deepEqual(result, {
+  it('leaves the rest to catch-up after three retries, 5 s, 30 s and 2 min apart', async () => {
+    const { result, waits } = await run(5);
+    assertWaits(waits, waitsMs);
+    const { handed_to, ...outcome } = result;
+    assert.match(handed_to, /\/catch-up\/SITE0042$/);
+    assert.deepEqual(outcome, {
       ...{ state: 'waiting', status: 503, reason: 'retry', error: 'http_status', failed_attempts: 4 },
     });
-    assert.deepEqual(woken, [{ clientToken: 'SITE0042', inMs: 10 * minute }]);
   });
 
-  it('hands nothing over when the third retry delivers', async () => {
-    const { result, waits, woken } = await run(4);
-    assertWaits(waits, scheduleMs.slice(0, 3));
+  it('ends with the third retry if it delivers', async () => {
+    const { result, waits } = await run(4);
+    assertWaits(waits, waitsMs);
     assert.deepEqual(result, { state: 'delivered', status: 200, milliseconds: 3 });
-    assert.deepEqual(woken, []);
   });
 
   it('needs one local activity and no time when the first attempt delivers', async () => {
-    const { result, waits, woken } = await run(1);
-    assert.deepEqual([result.state, waits, woken], ['delivered', [], []]);
+    const { result, waits } = await run(1);
+    assert.deepEqual([result.state, waits], ['delivered', []]);
   });
 });

@@ -8,7 +8,7 @@ describe('Sweep', () => {
     skipping = await startTimeSkipping();
   });
 
-  const swept: Supervised = { looked: 2, started: 1, replaced: 0 };
+  const swept: Supervised = { looked: 2, woken: 1, replaced: 0 };
 
   async function sweep(taskQueue: string): Promise<void> {
     const workflowId = `sweep/${taskQueue}`;

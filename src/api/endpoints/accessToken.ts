@@ -140,7 +140,9 @@ const answerToken =
     const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.fields;
     const scopes = [...new Set(scope.split(/\s+/))];
     const ttlSeconds = config.ACCESS_TOKEN_TTL_SECONDS;
-    const minted = await mintAccessToken(db, { clientId, clientSecret }, scopes, ttlSeconds);
+    const minted = await db.durably((own) =>
+      mintAccessToken(own, { clientId, clientSecret }, scopes, ttlSeconds),
+    ).safe;
     switch (minted.outcome) {
       case 'invalid_client':
         await limits.countFailure(clientId, clientAddress(ctx.req, config.TRUSTED_PROXIES));

@@ -13,7 +13,7 @@ export async function askTemporal<T>(log: Logger, call: Promise<T>): Promise<T> 
     });
   } catch (err) {
     log.warn({ reason: err instanceof Error ? err.message : 'unknown' }, 'a call to Temporal failed');
-    throw unavailable();
+    throw unavailable('temporal does not answer');
   }
 }
 

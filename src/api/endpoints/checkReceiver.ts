@@ -65,10 +65,10 @@ const check =
     const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
     const sent = await sendChecks(sender, { url, clientToken, secrets, own }, signal).catch(
       (err: unknown) => {
-        throw signal.aborted ? unavailable() : err;
+        throw signal.aborted ? unavailable('the process ends') : err;
       },
     );
-    if (closing?.aborted) throw unavailable();
+    if (closing?.aborted) throw unavailable('the process ends');
     ctx.body = { checks: judge(sent, (config.ATTEMPT_TIMEOUT_SECONDS * 1000) / 2) };
   };
 

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { TooBusy } from '../../delivery/claim.js';
 import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
-import { isRedisUnavailable } from '../../redis/connection/db.js';
+import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
@@ -116,6 +116,7 @@ const answerBatch =
     if (!Array.isArray(events)) throw badParameter('events: must be a list');
     if (events.length === 0) throw badParameter('events: must hold at least one event');
     if (events.length > eventsAtMost) throw badParameter(`events: at most ${eventsAtMost} in one call`);
+    let cause: unknown;
     const results = await Promise.all(
       events.map(async (raw, i): Promise<ItemAnswer> => {
         const event = readEnrichmentEvent(raw, `events[${i}]`);
@@ -127,6 +128,7 @@ const answerBatch =
           return await takeInTime(deps, event, ctx.state.trace);
         } catch (err) {
           if (!isUnknown(err)) throw err;
+          cause = err;
           return {
             event_id: event.eventId,
             code: 'temporarily_unavailable',
@@ -137,7 +139,7 @@ const answerBatch =
     );
     // 503 means that no item is known to be accepted; otherwise each item has its own answer.
     const unavailableItems = results.filter((r) => 'code' in r && r.code === 'temporarily_unavailable');
-    if (unavailableItems.length > 0 && !results.some((r) => 'notification' in r)) throw unavailable();
+    if (unavailableItems.length > 0 && !results.some((r) => 'notification' in r)) throw unavailable(cause);
     ctx.status = 202;
     ctx.body = { results };
   };

@@ -73,11 +73,11 @@ const readUrl: Step<PutState> = async (ctx, next) => {
 };
 
 const storeUrl =
-  ({ db, secretBox, durability, catchUps }: ApiDeps): Step<PutState> =>
+  ({ db, secretBox, catchUps }: ApiDeps): Step<PutState> =>
   async (ctx) => {
     const { client, url } = ctx.state;
-    const { wakeCatchUp } = await setNoticesUrl(db, secretBox, client.accountId, url);
-    await durability.reached(client.clientToken);
+    const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, client.accountId, url))
+      .safe;
     if (wakeCatchUp) catchUps.signal(client.clientToken);
     ctx.body = await presentRegistration(db, await noticesRegistration(db, client));
   };
@@ -134,8 +134,7 @@ export const removeNoticesUrlEndpoint = accountEndpoint<NoticesState>({
     }),
     async (ctx) => {
       const { registration } = ctx.state;
-      const removed = await removeNoticesUrl(deps.db, registration.clientToken);
-      await deps.durability.reached(registration.clientToken);
+      const removed = await deps.db.durably((own) => removeNoticesUrl(own, registration.clientToken)).safe;
       ctx.body = { removed_url: removed ?? registration.url };
     },
   ],

@@ -33,7 +33,7 @@ export const recoverEndpoint = clientEndpoint<RecoverState>({
     auditCall<RecoverState>(deps, { what: 'notification recover', about: sayRange }),
     async (ctx) => {
       const { client, range } = ctx.state;
-      const { count } = await recoverFailed(deps.db, client.clientToken, range);
+      const { count } = await deps.db.durably((db) => recoverFailed(db, client.clientToken, range)).safe;
       if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
       ctx.body = { count };
     },
@@ -69,7 +69,9 @@ export const replayEndpoint = clientEndpoint<RecoverState>({
     auditCall<RecoverState>(deps, { what: 'notification replay', about: sayRange }),
     async (ctx) => {
       const { client, range } = ctx.state;
-      const { count, listedSince } = await replayDelivered(deps.db, client.clientToken, range);
+      const { count, listedSince } = await deps.db.durably((db) =>
+        replayDelivered(db, client.clientToken, range),
+      ).safe;
       if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
       ctx.body = { count, listed_since: listedSince && presentTime(listedSince) };
     },

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { isRedisUnavailable } from '../../redis/connection/db.js';
+import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import type { Client } from '../../redis/records/clients.js';
 import {
@@ -119,20 +119,22 @@ const storeUrl =
     const url = ctx.state.given.url.value;
     const { clientToken } = ctx.state.client;
     const { accountId } = ctx.state.token;
-    const result = await register(db, secretBox, { clientToken, accountId, url });
+    const stored = db.durably((own) => register(own, secretBox, { clientToken, accountId, url }));
+    const result = await stored.answer;
     if (result.outcome === 'taken') throw alreadyRegistered(config.OPERATOR_CONTACT);
     // From here on the caller gets 200, or 503 while a repeat may still take this over, but never later.
     const leftMs = result.storingSinceMs + answerWithinMs - Date.now();
-    await withTimeout(deps.durability.reached(clientToken), leftMs, () => {
-      throw unavailable();
+    await withTimeout(stored.safe, leftMs, () => {
+      throw unavailable(tooLate);
     });
-    if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable();
+    if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
     tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
     if (result.wakeCatchUp) void wake(deps, clientToken);
     ctx.body = { success: true, url };
   };
 
+const tooLate = 'the registration was not on disk in time';
 const markTries = 8;
 const markPauseMs = 100;
 

@@ -104,7 +104,8 @@ export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
       about: ({ headers }) => ({ header_names: namesOf(headers) }),
     }),
     async (ctx) => {
-      await setRequestHeaders(deps.db, deps.secretBox, ctx.state.client.clientToken, ctx.state.headers);
+      const { client, headers } = ctx.state;
+      await deps.db.durably((db) => setRequestHeaders(db, deps.secretBox, client.clientToken, headers)).safe;
       ctx.body = { header_names: namesOf(ctx.state.headers) };
     },
   ],

@@ -29,7 +29,7 @@ export const resumeEndpointEndpoint = clientEndpoint<ResumeState>({
     async (ctx) => {
       const { clientToken } = ctx.state.client;
       const before = await getEndpoint(deps.db, clientToken);
-      await resumeEndpoint(deps.db, clientToken, 'publisher');
+      await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
       const { state, owed } = await getEndpoint(deps.db, clientToken);
       tellStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
       await wakeClient(deps, clientToken);

@@ -36,7 +36,10 @@ export const signingSecretEndpoint = clientEndpoint<PublisherState>({
     auditCall(deps, { what: 'signing secret read', isRead: true }),
     async (ctx) => {
       const { clientToken } = ctx.state.client;
-      ctx.body = { signing_secret: await createSigningSecret(deps.db, deps.secretBox, clientToken) };
+      ctx.body = {
+        signing_secret: await deps.db.durably((db) => createSigningSecret(db, deps.secretBox, clientToken))
+          .safe,
+      };
     },
   ],
 });
@@ -58,7 +61,8 @@ export const rotateSigningSecretEndpoint = clientEndpoint<PublisherState>({
     auditCall(deps, { what: 'signing secret rotate' }),
     async (ctx) => {
       const { clientToken } = ctx.state.client;
-      const rotated = await rotateSigningSecret(deps.db, deps.secretBox, clientToken);
+      const rotated = await deps.db.durably((db) => rotateSigningSecret(db, deps.secretBox, clientToken))
+        .safe;
       if (rotated.outcome === 'too_many') throw tooManyRotations(rotated.waitMs);
       deps.notices.tell(clientToken);
       ctx.body = {

@@ -36,7 +36,7 @@ export async function takeInTime(
   let claim: Claim;
   try {
     claim = await withTimeout(claiming, answerWithinMs, () => {
-      throw unavailable();
+      throw unavailable('no answer in time');
     });
   } catch (err) {
     metrics.eventAnswered('unknown');

@@ -52,12 +52,9 @@ export const updatesEndpoint = clientEndpoint<PublisherState>({
     limitAccount(deps, 'records'),
     async (ctx) => {
       const { after, limit } = readQuery(ctx, query);
-      const page = await readUpdates(deps.db, ctx.state.client.clientToken, {
-        limit,
-        after: after === undefined ? undefined : placeOf(after),
-      });
-      // Without this a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
-      await deps.durability.reached(ctx.state.client.clientToken);
+      const from = { limit, after: after === undefined ? undefined : placeOf(after) };
+      // Otherwise a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
+      const page = await deps.db.durably((db) => readUpdates(db, ctx.state.client.clientToken, from)).safe;
       if (page === undefined) throw new ApiError('cursor_expired', expired);
       ctx.body = {
         updates: page.updates.map(({ platformId, notificationId, updatedAt }) => ({

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Db } from '../../redis/connection/db.js';
 import { shareReads } from '../../redis/connection/shareReads.js';
+import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
 import { ApiError, badParameter } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
@@ -17,9 +18,33 @@ export function bearerToken({ req }: { req: IncomingMessage }): string | undefin
 
 export type FindToken = (token: string) => Promise<AccessToken | undefined>;
 
-/** Finds tokens. Concurrent requests with one token share its look-up, because a busy platform has one token. */
+/** How long a token holds that was valid, while the Redis that keeps its account is unavailable: a failover takes 7 s. */
+const holdsForMs = 30_000;
+const maxHeld = 1000;
+
+/**
+ * Finds tokens. Concurrent requests with one token share its look-up, because a busy platform has one token. A call for a client
+ * needs the node of that client; while only the node of the account is unavailable, a token found a moment ago holds.
+ */
 export function tokenFinder(db: Db): FindToken {
-  return shareReads((token) => findAccessToken(db, token));
+  const held = new Map<string, { found: AccessToken; at: number }>();
+  return shareReads(async (token) => {
+    try {
+      const found = await findAccessToken(db, token);
+      held.delete(token);
+      if (found !== undefined) held.set(token, { found, at: performance.now() });
+      for (const oldest of held.keys()) {
+        if (held.size <= maxHeld) break;
+        held.delete(oldest);
+      }
+      return found;
+    } catch (err) {
+      const last = held.get(token);
+      if (!isRedisUnavailable(err) || last === undefined || performance.now() - last.at > holdsForMs)
+        throw err;
+      return last.found;
+    }
+  });
 }
 
 /** Finds the account of the bearer token, as state.token; otherwise 401; with a second token in the query 400. */

@@ -1,50 +1,161 @@
-import { Argument, type Command, Option } from 'commander';
+import { Option } from 'commander';
+import type { ClientToken } from '../../ids.js';
+import { checkTarget } from '../../outgoing/target.js';
+import { targetPolicyOf } from '../../outgoing/targetPolicy.js';
+import {
+  type Endpoint,
+  getEndpoint,
+  getEndpoints,
+  resumeEndpoint,
+  setPaused,
+} from '../../redis/records/endpoint.js';
 import { endpointStates } from '../../redis/records/endpointStates.js';
-import type { InSession } from '../inSession.js';
-import { parseAnyClient } from './clientToken.js';
+import {
+  changeRegistration,
+  getRegistration,
+  listRegistrations,
+  type Registration,
+  resetRegistration,
+} from '../../redis/records/registrations.js';
+import { urlWithoutQuery } from '../../urlWithoutQuery.js';
+import { type AddCommand, type Operator, Refused, requireClient } from '../operator.js';
+import { facts, table } from '../terminal/table.js';
+import { fromNow, lastErrorOf, moment } from '../terminal/words.js';
 
-const actions = () => import('../actions/registration.js');
+export function addRegistrationCommands(add: AddCommand): void {
+  add('show <token>', "show a client's URL, its state and its owed notifications", registrationShow);
+  add('list', 'list every registration, or those in one state', list).addOption(
+    new Option('--state <state>', 'only in this state').choices(endpointStates),
+  );
+  add('reset <token>', 'remove the URL; owed assets stay owed for 30 days and go to the next URL', reset);
+  add('change <token>', 'replace the URL immediately, without a gap', change).requiredOption(
+    '--url <url>',
+    'the new URL',
+  );
+  add('pause <token>', 'pause all deliveries; owed assets stay owed', pause);
+  add('resume <token>', 'end a pause, and probe a suspended or failing endpoint now; then drain', resume);
+}
 
-export function addRegistrationCommands(program: Command, inSession: InSession): void {
-  const registration = program
-    .command('registration')
-    .description('show and change the URL and state of clients');
-  const client = () => new Argument('<token>', 'the client').argParser(parseAnyClient);
+export async function registrationShow(operator: Operator, token: ClientToken): Promise<void> {
+  await requireClient(operator, token);
+  const found = await getRegistration(await operator.db(), token);
+  if (found === undefined) throw new Refused(`${token} has no URL.`);
+  const endpoint = await getEndpoint(await operator.db(), token);
+  operator.answer(present(found, endpoint), () =>
+    facts({
+      client: token,
+      url: found.url,
+      state: stateInWords(endpoint),
+      since: endpoint.lastChange && `${fromNow(endpoint.lastChange.atMs)}: ${endpoint.lastChange.why}`,
+      registered: moment(found.registeredAtMs),
+      owed: endpoint.owed,
+      'owed since': fromNow(endpoint.oldestOwedAt),
+      'last success': fromNow(endpoint.lastSuccessAt),
+      'last failure': fromNow(endpoint.lastFailureAt),
+      'last error': lastErrorOf(endpoint),
+      'next attempt': fromNow(endpoint.nextAttemptAt),
+      'in flight': endpoint.inFlight,
+    }),
+  );
+}
 
-  registration
-    .command('show')
-    .description("show a client's URL, its state and its owed notifications")
-    .addArgument(client())
-    .action(inSession(actions, ({ registrationShow }) => registrationShow));
+async function list(operator: Operator, { state }: { state?: Endpoint['state'] }): Promise<void> {
+  const db = await operator.db();
+  const found = await listRegistrations(db);
+  const endpoints = await getEndpoints(
+    db,
+    found.map((registration) => registration.clientToken),
+  );
+  const rows = found
+    .map((registration, i) => ({ registration, endpoint: endpoints[i] as Endpoint }))
+    .filter(({ endpoint }) => state === undefined || endpoint.state === state);
+  operator.answer(
+    rows.map((row) => present(row.registration, row.endpoint)),
+    () =>
+      table(
+        ['CLIENT', 'STATE', 'OWED', 'SINCE', 'LAST SUCCESS', 'LAST ERROR', 'URL'],
+        rows.map(({ registration: r, endpoint: e }) => [
+          r.clientToken,
+          stateInWords(e),
+          e.owed,
+          fromNow(e.oldestOwedAt),
+          fromNow(e.lastSuccessAt),
+          lastErrorOf(e),
+          r.url,
+        ]),
+        state === undefined ? 'Nothing is registered.' : `No registration is ${state}.`,
+      ),
+  );
+}
 
-  registration
-    .command('list')
-    .description('list every registration, or those in one state')
-    .addOption(new Option('--state <state>', 'only in this state').choices(endpointStates))
-    .action(inSession(actions, ({ registrationList }) => registrationList));
+async function reset(operator: Operator, token: ClientToken): Promise<void> {
+  await requireClient(operator, token);
+  const reset = await operator.change((db) => resetRegistration(db, token));
+  if (reset === undefined) throw new Refused(`${token} has no URL.`);
+  const { removed_url, owed } = reset;
+  const before = { url: urlWithoutQuery(removed_url) };
+  await operator.record('registration reset', token, before, { url: null, owed });
+  await operator.wake(token);
+  const answer = { client_token: token, removed_url, owed };
+  operator.answer(answer, () => facts(answer));
+}
 
-  registration
-    .command('reset')
-    .description('remove the URL; owed assets stay owed for 30 days and go to the next URL')
-    .addArgument(client())
-    .action(inSession(actions, ({ registrationReset }) => registrationReset));
+async function change(operator: Operator, token: ClientToken, { url }: { url: string }): Promise<void> {
+  await requireClient(operator, token);
+  await checkTarget(url, targetPolicyOf(operator.config()));
+  const changed = await operator.change((db) => changeRegistration(db, token, url));
+  if (changed === undefined) throw new Refused(`${token} has no URL to change; its publisher registers one.`);
+  const before = { url: urlWithoutQuery(changed.previous_url) };
+  await operator.record('registration change', token, before, { url: urlWithoutQuery(changed.url) });
+  await operator.wake(token);
+  const answer = { client_token: token, previous_url: changed.previous_url, url: changed.url };
+  operator.answer(answer, () => facts(answer));
+}
 
-  registration
-    .command('change')
-    .description('replace the URL immediately, without a gap')
-    .addArgument(client())
-    .requiredOption('--url <url>', 'the new URL')
-    .action(inSession(actions, ({ registrationChange }) => registrationChange));
+const pause = (operator: Operator, token: ClientToken) => switchTo(operator, token, 'pause');
+const resume = (operator: Operator, token: ClientToken) => switchTo(operator, token, 'resume');
 
-  registration
-    .command('pause')
-    .description('pause all deliveries; owed assets stay owed')
-    .addArgument(client())
-    .action(inSession(actions, ({ registrationPause }) => registrationPause));
+async function switchTo(operator: Operator, token: ClientToken, verb: 'pause' | 'resume'): Promise<void> {
+  await requireClient(operator, token);
+  const db = await operator.db();
+  const before = await getEndpoint(db, token);
+  await operator.change(async (own) => {
+    await setPaused(own, token, verb === 'pause');
+    if (verb === 'resume') await resumeEndpoint(own, token);
+  });
+  const { state, owed, held } = await getEndpoint(db, token);
+  await operator.record(`registration ${verb}`, token, { state: before.state }, { state });
+  await operator.wake(token);
+  operator.answer({ client_token: token, previous_state: before.state, state, owed }, () => {
+    const was = state === before.state ? '' : ` (was ${before.state})`;
+    const probed = ' A probe goes out now; once it succeeds, the rest follows.';
+    const follows = verb === 'resume' && state === 'failing' ? probed : '';
+    const isHeld = ' Its account is disabled, so nothing is sent.';
+    return `${token} is ${state}${was}; owed: ${owed}.${held ? isHeld : follows}`;
+  });
+}
 
-  registration
-    .command('resume')
-    .description('end a pause, and probe a suspended or failing endpoint now; then drain')
-    .addArgument(client())
-    .action(inSession(actions, ({ registrationResume }) => registrationResume));
+function present(registration: Registration, endpoint: Endpoint) {
+  return {
+    client_token: registration.clientToken,
+    account_id: registration.accountId,
+    url: registration.url,
+    state: endpoint.state,
+    held: endpoint.held,
+    state_since: moment(endpoint.lastChange?.atMs) ?? null,
+    state_reason: endpoint.lastChange?.why ?? null,
+    registered_at: moment(registration.registeredAtMs) ?? null,
+    owed: endpoint.owed,
+    owed_since: moment(endpoint.oldestOwedAt) ?? null,
+    last_success_at: moment(endpoint.lastSuccessAt) ?? null,
+    last_failure_at: moment(endpoint.lastFailureAt) ?? null,
+    last_error: endpoint.lastError ?? null,
+    last_status: endpoint.lastStatus ?? null,
+    next_attempt_at: moment(endpoint.nextAttemptAt) ?? null,
+    in_flight: endpoint.inFlight,
+  };
+}
+
+function stateInWords(endpoint: Endpoint): string {
+  return endpoint.held ? `${endpoint.state} (account disabled)` : endpoint.state;
 }

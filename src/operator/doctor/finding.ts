@@ -24,9 +24,3 @@ export const fail = (check: string, found: string, todo: string): Finding => ({
   found,
   todo,
 });
-
-/** Returns whether a version such as `7.2.4` is at least that one. */
-export function isAtLeast(version: string, wanted: readonly [number, number]): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  return major > wanted[0] || (major === wanted[0] && minor >= wanted[1]);
-}

@@ -1,23 +1,15 @@
 /** Checks of Redis: its settings and its state. */
 import type { Redis } from 'ioredis';
 import type { Config } from '../../config.js';
-import { keepSegmentsSeconds } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
-import { expiresFields, layoutVersion } from '../../redis/connection/layout.js';
 import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
-import { answerTimeOf, slowRedisMs } from '../health/ownHealth.js';
-import { span } from '../terminal/moment.js';
-import { clockFinding, readRedisClock } from './clocks.js';
-import { checkCluster } from './cluster.js';
-import { type Finding, fail, isAtLeast, ok, warn } from './finding.js';
-import { readInfo, readSettings, type Values } from './readServer.js';
+import { askRedis } from '../servers.js';
+import { span } from '../terminal/words.js';
+import { type Finding, fail, ok, warn } from './finding.js';
+
+type Values = Record<string, string | undefined>;
 
 export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
-  const answerMs = await answerTimeOf(db);
-  const answers =
-    answerMs < slowRedisMs
-      ? ok('redis', `It answers in ${span(answerMs)}.`)
-      : fail('redis', `It takes ${span(answerMs)} to answer.`, 'Check its host, its disk and SLOWLOG GET.');
   const ofServers = await Promise.all(
     db.nodes.primaries().map(async (server) => {
       const findings = await checkServer(server, config);
@@ -26,22 +18,21 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
       return findings.map((finding) => ({ ...finding, check: `${finding.check} ${host}:${port}` }));
     }),
   );
-  return [
-    answers,
-    ...(await checkCluster(db)),
-    ...ofServers.flat(),
-    ofLayout(await db.redis.get(db.global.layout)),
-    await ofSecrets(db, config),
-  ];
+  return [await ofAnswer(db), ...ofServers.flat(), await ofSecrets(db, config)];
+}
+
+async function ofAnswer(db: Db): Promise<Finding> {
+  const { answerMs, slow, refuses } = await askRedis(db);
+  const problem = refuses ?? slow;
+  if (problem === undefined) return ok('redis', `It answers in ${span(answerMs)}.`);
+  return fail('redis', problem, 'Check its host, its memory, its disk and SLOWLOG GET.');
 }
 
 async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
-  const info = await readInfo(redis);
-  const settings = await readSettings(redis, ['append*', 'no-appendfsync-on-rewrite', 'maxmemory*']);
+  const info = fieldsOf(await redis.info());
+  const settings = await readSettings(redis);
   return [
     ofVersion(info),
-    ...(keepSegmentsSeconds(config) > 0 ? [await ofSegmentRetention(redis)] : []),
-    clockFinding('redis clock', "Redis'", await readRedisClock(redis)),
     ...ofSettings(settings, config),
     ofMemory(info),
     ofDisk(info),
@@ -52,15 +43,9 @@ async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
 function ofVersion(info: Values): Finding {
   const version = info.redis_version ?? 'unknown';
   const name = info.valkey_version === undefined ? `Redis ${version}` : `Valkey ${info.valkey_version}`;
-  if (isAtLeast(version, [7, 2])) return ok('redis version', `${name}.`);
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major > 7 || (major === 7 && minor >= 2)) return ok('redis version', `${name}.`);
   return fail('redis version', `${name} is too old.`, 'Use Redis 7.2 or newer, or Valkey.');
-}
-
-async function ofSegmentRetention(redis: Redis): Promise<Finding> {
-  const check = 'redis segment retention';
-  if (await expiresFields(redis)) return ok(check, 'The server has HEXPIRE.');
-  const todo = 'Use Redis 7.4 or Valkey 9.0, or newer; or remove SEGMENT_RETENTION_DAYS.';
-  return fail(check, 'The server lacks HEXPIRE, so the service does not start.', todo);
 }
 
 function ofSettings(settings: Values | undefined, config: Config): Finding[] {
@@ -134,19 +119,10 @@ function ofRole(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
   return fail(check, found, todo);
 }
 
-function ofLayout(found: string | null): Finding {
-  const check = 'redis layout';
-  if (found === null) return ok(check, 'Nothing has been written with this KEY_PREFIX yet.');
-  if (Number(found) === layoutVersion) return ok(check, `The keys have layout ${found}.`);
-  const todo = 'Use the release that wrote them.';
-  return fail(check, `The keys have layout ${found}, this release writes ${layoutVersion}.`, todo);
-}
-
 /** Checks 100 clients drawn at random. */
-async function ofSecrets(db: Db, config: Config): Promise<Finding> {
+async function ofSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
   const check = 'redis signing secrets';
-  const box = createSecretBox(config.SECRETS_KEY);
-  let unreadable = 0;
+  const box = createSecretBox(SECRETS_KEY);
   let outdated = 0;
   for (const clientToken of (await db.redis.srandmember(db.global.clients, 100)) as string[]) {
     for (const sealed of await db.redis.hvals(db.client(clientToken).signingSecrets)) {
@@ -155,18 +131,35 @@ async function ofSecrets(db: Db, config: Config): Promise<Finding> {
         box.open(sealed);
       } catch (err) {
         if (!(err instanceof SecretUnreadable)) throw err;
-        unreadable++;
+        const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';
+        return fail(check, `SECRETS_KEY does not decrypt those of ${clientToken}.`, todo);
       }
     }
   }
-  if (unreadable > 0) {
-    const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';
-    return fail(check, `SECRETS_KEY does not decrypt ${unreadable} of the secrets that were tried.`, todo);
-  }
   if (outdated === 0) return ok(check, 'All secrets that were tried can be decrypted.');
-  return warn(
-    check,
-    `${outdated} of the secrets that were tried are encrypted with an older key.`,
-    'Run: secrets reencrypt',
+  const found = `${outdated} of the secrets that were tried are encrypted with an older key.`;
+  return warn(check, found, 'Run: secrets reencrypt');
+}
+
+/** Returns the fields of `INFO`: `name:value` a line. */
+function fieldsOf(info: string): Values {
+  const lines = info.split('\r\n').filter((line) => line.includes(':'));
+  return Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
   );
+}
+
+/** Returns the settings that doctor checks; undefined if CONFIG is forbidden, as on managed servers. */
+async function readSettings(redis: Redis): Promise<Values | undefined> {
+  try {
+    const flat = [
+      ...((await redis.config('GET', 'append*')) as string[]),
+      ...((await redis.config('GET', 'no-appendfsync-on-rewrite')) as string[]),
+      ...((await redis.config('GET', 'maxmemory-policy')) as string[]),
+    ];
+    return Object.fromEntries(flat.flatMap((name, i) => (i % 2 === 0 ? [[name, flat[i + 1]]] : [])));
+  } catch (err) {
+    if (err instanceof Error && /unknown command|NOPERM|not allowed/i.test(err.message)) return undefined;
+    throw err;
+  }
 }

@@ -18,24 +18,6 @@ export function isSameProcess(mark: ProcessMark): boolean {
   return markProcess(mark.pid)?.identity === mark.identity;
 }
 
-/** Ends a process, and only that one; resolves when it is gone. */
-export async function endProcess(mark: ProcessMark, graceMs: number): Promise<void> {
-  const killAt = Date.now() + graceMs;
-  for (let signal: NodeJS.Signals | undefined = 'SIGTERM'; isSameProcess(mark); ) {
-    if (signal) send(mark.pid, signal);
-    signal = Date.now() > killAt ? 'SIGKILL' : undefined;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
-
-function send(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch (err) {
-    if (!(err instanceof Error && 'code' in err && err.code === 'ESRCH')) throw err;
-  }
-}
-
 /**
  * Boot id and field 22 of /proc/<pid>/stat, the start in clock ticks since boot. The name in field 2 may hold
  * spaces and parentheses, so fields are counted from its end. A zombie has ended.

@@ -1,6 +1,8 @@
-/** Tables and lists of facts for people. Plain characters: they are read, piped and pasted. */
+/** Tables and lists of facts for people, in plain characters: they are read, piped and pasted. Colours only at a terminal. */
+import { styleText } from 'node:util';
 import Table from 'cli-table3';
-import { type Colour, paint } from './colour.js';
+
+export type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold' | 'cyan';
 
 type Value = string | number | boolean | undefined | null;
 type Cell = Value | { text: Value; colour: Colour | undefined };
@@ -60,4 +62,15 @@ function tidy(drawn: string): string {
     .split('\n')
     .map((line) => line.trimEnd())
     .join('\n');
+}
+
+/** Colours text if standard output is a terminal; Node reads NO_COLOR, FORCE_COLOR and TERM=dumb. */
+export function paint(colour: Colour | undefined, text: string): string {
+  const showsColours = process.stdout.isTTY === true && process.stdout.hasColors();
+  return colour !== undefined && showsColours ? styled(colour, text) : text;
+}
+
+/** Colours always: commander removes colours by itself without a terminal. */
+export function styled(colour: Colour, text: string): string {
+  return styleText(colour, text, { validateStream: false });
 }

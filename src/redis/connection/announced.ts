@@ -1,5 +1,5 @@
-import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
+import type { Nodes } from './nodes.js';
 
 /**
  * Remembers the names that this process has written over its present connection, so that it does not write them again: the
@@ -7,7 +7,7 @@ import type { Db } from './db.js';
  * second: every name is due again.
  */
 export class Announced {
-  readonly #by = new WeakMap<Redis, Map<string, number>>();
+  readonly #by = new WeakMap<Nodes, Map<string, number>>();
 
   constructor(readonly countsForMs: number) {}
 
@@ -38,12 +38,12 @@ export class Announced {
     this.#of(db).delete(name);
   }
 
-  #of({ redis, nodes }: Db): Map<string, number> {
-    const known = this.#by.get(redis);
+  #of({ nodes }: Db): Map<string, number> {
+    const known = this.#by.get(nodes);
     if (known !== undefined) return known;
     const names = new Map<string, number>();
-    this.#by.set(redis, names);
-    nodes.onLost(() => this.#by.set(redis, new Map()));
+    this.#by.set(nodes, names);
+    nodes.onLost(() => this.#by.set(nodes, new Map()));
     return names;
   }
 }

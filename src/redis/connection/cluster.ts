@@ -32,6 +32,8 @@ export function openCluster(
       ...(tls && { tls: {} }),
     },
     enableOfflineQueue: false,
+    // It asks a random node, which may not be connected yet, and then opens the cluster again: `waitForRedis` asks each.
+    enableReadyCheck: false,
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: tryAgainMs,
@@ -40,10 +42,11 @@ export function openCluster(
     // A certificate names hosts, not their addresses; and an address may change between two connections.
     dnsLookup: (host, callback) => callback(null, host),
   });
-  const sent = watchNodes(cluster, log);
+  watchNodes(cluster, log);
   refreshSlots(cluster);
-  cluster.pipeline = () => spreadPipeline(cluster);
-  return { redis: cluster as unknown as Redis, nodes: nodesOf(cluster, sent) };
+  const redis = cluster as unknown as Redis;
+  cluster.pipeline = () => spreadPipeline(redis);
+  return { redis, nodes: nodesOf(cluster) };
 }
 
 /** The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0). */
@@ -55,18 +58,11 @@ function refreshSlots(cluster: Cluster): void {
   cluster.once('end', () => clearInterval(timer));
 }
 
-/** Prepares each connection to a node. @returns by slot, the connection that sent its last command */
-function watchNodes(cluster: Cluster, log: Logger): (Redis | undefined)[] {
-  const sent: (Redis | undefined)[] = [];
+/** Prepares each connection to a node. */
+function watchNodes(cluster: Cluster, log: Logger): void {
   const away = new Set<string>();
   cluster.on('+node', (node: Redis) => {
     const name = nameOf(node);
-    const send = node.sendCommand.bind(node);
-    node.sendCommand = (command, stream) => {
-      const slot = command.getSlot() as number | null;
-      if (slot !== null) sent[slot] = node;
-      return send(command, stream);
-    };
     node.on('connect', () => coalesceWrites(node.stream));
     node.on('ready', () => {
       if (away.delete(name)) log.info({ node: name }, 'a node of redis is back');
@@ -81,10 +77,9 @@ function watchNodes(cluster: Cluster, log: Logger): (Redis | undefined)[] {
     log.warn({ reason: err.message, node: name }, 'a node of redis is away');
   });
   cluster.on('error', ignore);
-  return sent;
 }
 
-function nodesOf(cluster: Cluster, sent: readonly (Redis | undefined)[]): Nodes {
+function nodesOf(cluster: Cluster): Nodes {
   const listeners: (() => void)[] = [];
   const tellLost = () => {
     for (const listener of listeners) listener();
@@ -93,30 +88,19 @@ function nodesOf(cluster: Cluster, sent: readonly (Redis | undefined)[]): Nodes 
   cluster.on('-node', tellLost);
   cluster.on('refresh', () => {
     const primaries = cluster.nodes('master').map(nameOf).sort().join();
+    // A replica that has taken over.
+    for (const node of cluster.nodes('master')) if (node.status === 'wait') node.connect().catch(ignore);
     if (primaries !== primariesBefore) tellLost();
     primariesBefore = primaries;
   });
-  const owns = (node: Redis, key: string): boolean => cluster.slots[slotOf(key)]?.[0] === nameOf(node);
-  /** By node, the number in the last key that was found for it. */
-  const numbers = new WeakMap<Redis, number>();
   return {
     isCluster: true,
     primaries: () => cluster.nodes('master'),
-    sentOn(key) {
-      const slot = slotOf(key);
-      return sent[slot] ?? cluster.nodes('master').find((node) => nameOf(node) === cluster.slots[slot]?.[0]);
+    ownerOf(key) {
+      const name = cluster.slots[slotOf(key)]?.[0];
+      return cluster.nodes('master').find((node) => nameOf(node) === name);
     },
-    keyOn(node, name, other) {
-      const first = numbers.get(node) ?? 0;
-      for (let n = first; n < first + triedNumbers; n++) {
-        const key = `${name}:{${n}}`;
-        if (key === other || !owns(node, key)) continue;
-        numbers.set(node, n);
-        return key;
-      }
-      numbers.delete(node);
-      return undefined;
-    },
+    refresh: () => cluster.refreshSlotsCache(),
     onLost: (listener) => void listeners.push(listener),
     ping: () => firstAnswer(cluster.nodes('master').map((node) => node.ping())),
     echo: () => firstAnswer(cluster.nodes('master').map((node) => node.echo(''))),
@@ -130,9 +114,6 @@ async function firstAnswer(answers: Promise<unknown>[]): Promise<unknown> {
     throw (err as AggregateError).errors[0] ?? new Error("Cluster isn't ready: none of its nodes is known");
   }
 }
-
-/** For a node with one slot in a hundred, all of these fail once in a thousand times. */
-const triedNumbers = 700;
 
 const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
 

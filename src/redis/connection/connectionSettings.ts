@@ -16,6 +16,9 @@ export function connectionSettings(commandTimeoutMs: number) {
   };
 }
 
+/** A demoted primary keeps its connections: a new connection leads to the new primary. A script's error has more before the word. */
+export const isReadOnly = (err: Error): boolean => err.message.includes("READONLY You can't write");
+
 /** Returns the pause before the next try to connect, ms. */
 export function retryStrategy(times: number): number {
   return Math.min(50 * times, 500);

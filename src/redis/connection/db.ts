@@ -5,14 +5,22 @@
  * either answers within its time or fails, and its caller knows that it may have run.
  */
 import { Redis } from 'ioredis';
+import type { Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
 import { type RedisAddress, readRedisAddress } from '../../redisAddress.js';
 import { openCluster } from './cluster.js';
 import { coalesceWrites } from './coalesceWrites.js';
-import { type ConnectionSettings, connectionSettings, retryStrategy } from './connectionSettings.js';
+import {
+  type ConnectionSettings,
+  connectionSettings,
+  isReadOnly,
+  retryStrategy,
+} from './connectionSettings.js';
+import { durableConnections } from './durable.js';
 import { clientKeys, globalKeys } from './keys.js';
 import { type Nodes, singleNode } from './nodes.js';
 import { type CommandObserver, observeCommands } from './observeCommands.js';
+import { RedisUnavailable } from './unavailable.js';
 
 export interface Db {
   /** Takes every command, and in a cluster sends it to the node of its key. For commands about one server use `nodes`. */
@@ -25,6 +33,21 @@ export interface Db {
   keepSegmentsSeconds: number;
   /** Added to Redis' own clock by every script, ms: 0, except where a test skips time. */
   clockOffsetMs(): number;
+  /**
+   * Runs a write whose answer promises something. `write` gets a connection of its own, which is this one otherwise; it may
+   * run several commands, but no MULTI.
+   */
+  durably<T>(write: (db: Db) => Promise<T>): Written<T>;
+}
+
+export interface Written<T> {
+  /** The answer of Redis, which a crash may still undo. */
+  answer: Promise<T>;
+  /**
+   * The same answer, once all commands of the write are on disk.
+   * @throws RedisUnavailable also if that was not confirmed in time: the write may have been made, or may be lost
+   */
+  safe: Promise<T>;
 }
 
 export interface DbOptions {
@@ -37,31 +60,45 @@ export interface DbOptions {
   keepSegmentsSeconds?: number;
   clockOffsetMs?: () => number;
   observe?: CommandObserver;
-}
-
-/** Redis did not answer: the command may or may not have run. */
-export class RedisUnavailable extends Error {
-  override name = 'RedisUnavailable';
+  /** By default this server's disk, and no replica. */
+  durability?: Durability;
 }
 
 /** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
-  const { redis, nodes } = open(
-    readRedisAddress(options.url),
-    connectionSettings(options.commandTimeoutMs ?? 1000),
-    options.log,
-  );
-  if (options.observe !== undefined) observeCommands(redis, options.observe);
-  return {
+  const { observe, prefix, log, commandTimeoutMs = 1000 } = options;
+  const { redis, nodes } = open(readRedisAddress(options.url), connectionSettings(commandTimeoutMs), log);
+  const global = globalKeys(prefix);
+  const begin = durableConnections({
+    ...{ redis, nodes, observe, log, mark: global.diskMark, withinMs: commandTimeoutMs + confirmationMs },
+    ...(options.durability ?? { trusted: false, ackReplicas: 0 }),
+  });
+  if (observe !== undefined) observeCommands(redis, observe);
+  const db: Db = {
     redis,
     nodes,
-    prefix: options.prefix,
-    global: globalKeys(options.prefix),
-    client: (clientToken) => clientKeys(options.prefix, clientToken),
+    prefix,
+    global,
+    client: (clientToken) => clientKeys(prefix, clientToken),
     keepSegmentsSeconds: options.keepSegmentsSeconds ?? 0,
     clockOffsetMs: options.clockOffsetMs ?? (() => 0),
+    durably(write) {
+      const own = begin();
+      const answer = write({ ...db, redis: own.redis });
+      const safe = answer.then(async (given) => {
+        await own.safe();
+        return given;
+      });
+      // Its reader may give up before.
+      safe.catch(() => {});
+      return { answer, safe };
+    },
   };
+  return db;
 }
+
+/** Added to the time of a command for its confirmation. */
+const confirmationMs = 500;
 
 function open(address: RedisAddress, settings: ConnectionSettings, log: Logger): Pick<Db, 'redis' | 'nodes'> {
   if (address.kind === 'cluster') return openCluster(address, settings, log);
@@ -86,8 +123,7 @@ function openSingle(
   const options = {
     ...settings,
     retryStrategy,
-    // A demoted primary keeps its connections: a new connection leads to the new primary.
-    reconnectOnError: (err: Error) => err.message.startsWith('READONLY'),
+    reconnectOnError: isReadOnly,
   };
   if (address.kind === 'single') return new Redis(address.url, options);
   const { sentinels, sentinel, name, db, tls, username, password } = address;
@@ -134,28 +170,3 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
     }
   }
 }
-
-/** True for an error that means "Redis is unavailable, full or did not answer", not for a script's own error. */
-export function isRedisUnavailable(err: unknown): boolean {
-  if (err instanceof RedisUnavailable) return true;
-  if (!(err instanceof Error)) return false;
-  return unavailableWords.test(err.message) || err.name === 'MaxRetriesPerRequestError';
-}
-
-/** True for Redis' refusal of a write because it has no memory left. */
-export function isOutOfMemory(err: unknown): boolean {
-  return err instanceof Error && err.message.startsWith('OOM ');
-}
-
-const unavailableWords = new RegExp(
-  [
-    "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
-    'ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT',
-    'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^BUSY ',
-    // Of a cluster: one node or all are unavailable, or a slot is being moved.
-    "Cluster isn't ready|cluster is down|None of startup nodes|Failed to refresh slots cache",
-    '^(MOVED|ASK|TRYAGAIN) |Too many Cluster redirections|Cluster is ended',
-    // No memory left; no disk left.
-    '^OOM |MISCONF',
-  ].join('|'),
-);

@@ -25,7 +25,7 @@ import { recordKeptDays } from '../../constants.js';
  *   audit                         stream of operators' changes
  *   audit-told                    id of the last audit entry that is in the service's log
  *   token-failures:<id and address>  number: failed token calls in the window that ends with the key (tokenLimits.ts)
- *   disk-mark                     string: written to learn whether a write reaches the disk (nodeDurability.ts)
+ *   disk-mark:{<tag>}             empty string, written before each confirmation of writes (durable.ts); expires after a minute
  *   counts                        hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
  *
  * Of one client, `{T}:` before each
@@ -79,7 +79,7 @@ export function globalKeys(prefix: string) {
     accountRate: `${prefix}account-rate`,
     /** Prefix of the keys that count failed token calls. */
     tokenFailures: `${prefix}token-failures`,
-    /** The key written before each wait for the disk (nodeDurability.ts); in a cluster `disk-mark:{<n>}` on each node. */
+    /** Prefix of the keys that are written before a confirmation (durable.ts). */
     diskMark: `${prefix}disk-mark`,
   };
 }

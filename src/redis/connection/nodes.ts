@@ -5,13 +5,10 @@ export interface Nodes {
   isCluster: boolean;
   /** Returns connections to all known servers that take writes. */
   primaries(): Redis[];
-  /**
-   * Returns the connection that sent the last command of this key's slot, or else would send it now; undefined if no
-   * node has the slot. A node of a cluster that was lost and is back has another connection.
-   */
-  sentOn(key: string): Redis | undefined;
-  /** Returns a key of this node that begins with `name` and is not `other`; undefined if none is found. */
-  keyOn(node: Redis, name: string, other?: string): string | undefined;
+  /** Returns the connection to the server that keeps this key; undefined if none is known. */
+  ownerOf(key: string): Redis | undefined;
+  /** Reads again which server keeps which key. */
+  refresh(): void;
   /** Calls `listener` when a server may answer from now on that has lost answered writes. */
   onLost(listener: () => void): void;
   /** Resolves once a server answers. @throws the error of the first server if none answers */
@@ -26,8 +23,8 @@ export function singleNode(redis: Redis): Nodes {
   return {
     isCluster: false,
     primaries: () => only,
-    sentOn: () => redis,
-    keyOn: (_, name) => name,
+    ownerOf: () => redis,
+    refresh() {},
     // After a reconnect another server may answer, or one that has lost its last second.
     onLost: (listener) => void redis.on('close', listener),
     ping: () => redis.ping(),

@@ -1,4 +1,4 @@
-import type { Redis } from 'ioredis';
+import type { Command, Redis } from 'ioredis';
 import { isNotLoaded } from './library.js';
 
 /** Why a command failed. `other`: a bug of the service, such as a script that fails. */
@@ -9,28 +9,33 @@ export type RedisErrorClass = (typeof redisErrorClasses)[number];
 export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
 
 /** ioredis' own command: its sender waits for the promise behind these two. */
-interface SentCommand {
+export interface SentCommand {
   resolve(value: unknown): void;
   reject(err: Error): void;
 }
 
-/** Times each command from the moment it is sent. It makes no promise, because every event passes here. */
+/** Times each command from the moment it is sent. */
 export function observeCommands(redis: Redis, observe: CommandObserver): void {
   const send = redis.sendCommand.bind(redis);
   redis.sendCommand = (command, ...rest) => {
-    const sent = command as unknown as SentCommand;
-    const { resolve, reject } = sent;
-    const sentAt = performance.now();
-    sent.resolve = (value) => {
-      observe(performance.now() - sentAt);
-      resolve(value);
-    };
-    sent.reject = (err) => {
-      // The server does not have the scripts yet: they are loaded.
-      observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : classOf(err.message));
-      reject(err);
-    };
+    observeCommand(command as Command, observe);
     return send(command, ...rest);
+  };
+}
+
+/** Times a command from now on. It makes no promise, because every event passes here. */
+export function observeCommand(command: Command, observe: CommandObserver): void {
+  const sent = command as unknown as SentCommand;
+  const { resolve, reject } = sent;
+  const sentAt = performance.now();
+  sent.resolve = (value) => {
+    observe(performance.now() - sentAt);
+    resolve(value);
+  };
+  sent.reject = (err) => {
+    // The server does not have the scripts yet: they are loaded.
+    observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : classOf(err.message));
+    reject(err);
   };
 }
 

@@ -1,5 +1,5 @@
 import type { ChainableCommander } from 'ioredis';
-import { RedisUnavailable } from './db.js';
+import { RedisUnavailable } from './unavailable.js';
 
 /** Returns the answers of commands sent together, in their order. @throws the first failed command's error */
 export async function runPipeline(commands: ChainableCommander): Promise<unknown[]> {

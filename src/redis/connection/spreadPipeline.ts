@@ -1,4 +1,4 @@
-import type { ChainableCommander, Cluster } from 'ioredis';
+import type { ChainableCommander, Redis } from 'ioredis';
 
 type Call = () => Promise<unknown>;
 type Commands = Record<PropertyKey, (...args: unknown[]) => Promise<unknown>>;
@@ -8,9 +8,9 @@ type Commands = Record<PropertyKey, (...args: unknown[]) => Promise<unknown>>;
  * sent in one turn, and so share the writes to each node; each follows a moved slot on its own. Commands for different nodes
  * may run in any order.
  */
-export function spreadPipeline(cluster: Cluster): ChainableCommander {
+export function spreadPipeline(redis: Redis): ChainableCommander {
   const calls: Call[] = [];
-  const commands = cluster as unknown as Commands;
+  const commands = redis as unknown as Commands;
   const pipeline: ChainableCommander = new Proxy({} as ChainableCommander, {
     get(_, name) {
       if (name === 'exec') return () => Promise.all(calls.map(answered));
@@ -18,7 +18,7 @@ export function spreadPipeline(cluster: Cluster): ChainableCommander {
       // A caller who awaits the pipeline itself gets the pipeline.
       if (name === 'then') return undefined;
       return (...args: unknown[]) => {
-        calls.push(() => (commands[name] as Commands[string]).apply(cluster, args));
+        calls.push(() => (commands[name] as Commands[string]).apply(redis, args));
         return pipeline;
       };
     },

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isRedisUnavailable } from './db.js';
+import { isRedisUnavailable } from './unavailable.js';
 
 const forMs = 5000;
 const pausesMs = { first: 50, longest: 500 };

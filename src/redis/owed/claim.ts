@@ -68,18 +68,18 @@ export async function claimEvents(
   return await claim(db, clientToken, boundsArguments(settings, nonce, most), events, nonce);
 }
 
-/** Claims events of one client and takes nothing: the caller wakes catch-up. */
+/** Claims events of one client durably and takes nothing: the caller wakes catch-up. */
 export async function claimOnly(
   db: Db,
   clientToken: string,
   events: readonly ArrivedEvent[],
 ): Promise<Claim[]> {
-  return (await claim(db, clientToken, takesNothing, events, '')).claims;
+  return (await db.durably((own) => claim(own, clientToken, takesNothing, events, '')).safe).claims;
 }
 
 const takesNothing: ScriptArgument[] = [0, '', '', '', 0];
 
-/** Claims again an event whose claim Redis may have lost. @returns also whether catch-up must be woken */
+/** Claims again, durably, an event whose claim Redis may have lost. @returns also whether catch-up must be woken */
 export async function claimAgain(
   db: Db,
   { claim: lost, ...event }: ClaimedEvent,
@@ -87,7 +87,8 @@ export async function claimAgain(
   // Redis may have lost that too.
   await announceClaims(db, [event.clientToken]);
   const again = { ...event, notify: true, group: withoutWorkflow, lookedUp: lost - 1 };
-  const { claims, wakeCatchUp } = await claim(db, event.clientToken, takesNothing, [again], '');
+  const claimed = db.durably((own) => claim(own, event.clientToken, takesNothing, [again], ''));
+  const { claims, wakeCatchUp } = await claimed.safe;
   return { claim: claims[0] as Claim, wakeCatchUp };
 }
 

@@ -1,5 +1,6 @@
 /** The changes of each registration's state, written by the scripts that make them: the last 20 of each client. */
-import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
+import type { Db } from '../connection/db.js';
+import { isRedisUnavailable, RedisUnavailable } from '../connection/unavailable.js';
 import type { EndpointState } from './endpointStates.js';
 
 export interface StateChange {

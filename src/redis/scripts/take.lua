@@ -68,7 +68,8 @@ local function find_candidates(lane, from, count)
     -- All that waits has arrived in this call and is not written yet.
     for _, asset in ipairs(arrived) do
       local w = to_wait[asset]
-      if w and w.lane == lane then found[#found + 1], found[#found + 2] = asset, w.due end
+      local is_due = w and w.lane == lane and w.due <= now and (from == '-inf' or w.due >= from)
+      if is_due then found[#found + 1], found[#found + 2] = asset, w.due end
     end
   end
   for i = 1, #found, 2 do list[#list + 1] = {asset = found[i], due = tonumber(found[i + 1]), lane = lane} end

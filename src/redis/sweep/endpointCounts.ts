@@ -1,4 +1,5 @@
-import { type Db, isRedisUnavailable, RedisUnavailable } from '../connection/db.js';
+import type { Db } from '../connection/db.js';
+import { isRedisUnavailable, RedisUnavailable } from '../connection/unavailable.js';
 import { clientTokens } from '../records/clients.js';
 import type { EndpointState } from '../records/endpointStates.js';
 

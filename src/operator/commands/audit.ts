@@ -1,11 +1,20 @@
 import { listChanges } from '../../redis/records/audit.js';
 import { listCalls, type RecordedCall } from '../../redis/records/auditCalls.js';
 import { listStateChanges, type StateChange } from '../../redis/records/stateChanges.js';
-import type { Operator } from '../operator.js';
-import { moment } from '../terminal/moment.js';
+import { parseMoment } from '../arguments.js';
+import type { AddCommand, Operator } from '../operator.js';
 import { table } from '../terminal/table.js';
+import { moment } from '../terminal/words.js';
 
-export async function audit(operator: Operator, { since }: { since?: number }): Promise<void> {
+export function addAuditCommand(add: AddCommand): void {
+  add('audit', 'show who did what: operators, the API, and changes of state of registrations', audit).option(
+    '--since <when>',
+    'a date, or how long ago (15m, 2h, 3d)',
+    parseMoment,
+  );
+}
+
+async function audit(operator: Operator, { since }: { since?: number }): Promise<void> {
   const db = await operator.db();
   const [commands, states, calls] = await Promise.all([
     listChanges(db, { since }),

@@ -1,18 +1,16 @@
-import type { ClientToken } from '../../../ids.js';
-import { mapInPages } from '../../../mapInPages.js';
-import type { Db } from '../../../redis/connection/db.js';
-import { newestNotifications } from '../../../redis/notifications/newestNotifications.js';
-import { listNotifications } from '../../../redis/notifications/notificationPages.js';
-import type { NotificationState } from '../../../redis/notifications/notificationStates.js';
-import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
-import type { Place } from '../../../redis/notifications/place.js';
-import { listClients } from '../../../redis/records/clients.js';
-import type { Operator } from '../../operator.js';
-import { presentToOperator } from '../../presentToOperator.js';
-import { requireClient } from '../../requireClient.js';
-import { moment } from '../../terminal/moment.js';
-import { table } from '../../terminal/table.js';
-import { describeNext } from './describeNext.js';
+import type { ClientToken } from '../../ids.js';
+import { mapInPages } from '../../mapInPages.js';
+import type { Db } from '../../redis/connection/db.js';
+import { newestNotifications } from '../../redis/notifications/newestNotifications.js';
+import { listNotifications } from '../../redis/notifications/notificationPages.js';
+import type { NotificationState } from '../../redis/notifications/notificationStates.js';
+import type { NotificationRecord } from '../../redis/notifications/notifications.js';
+import type { Place } from '../../redis/notifications/place.js';
+import { listClients } from '../../redis/records/clients.js';
+import { type Operator, requireClient } from '../operator.js';
+import { describeNext, presentToOperator } from '../presentToOperator.js';
+import { table } from '../terminal/table.js';
+import { moment } from '../terminal/words.js';
 
 interface ListOptions {
   client?: ClientToken;

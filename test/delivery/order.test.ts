@@ -1,0 +1,134 @@
+/** Who waits for whom: one client's events never hold another's, and what changed meanwhile counts. */
+import assert from 'node:assert/strict';
+import { setClient } from '../../src/redis/records/clients.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
+import { changeRegistration } from '../../src/redis/records/registrations.js';
+import { type Harness, type Receiver, type Settings, startHarness, startReceiver, until } from './harness.js';
+
+describe('A retry comes at its time', () => {
+  let h: Harness;
+  let receivers: Receiver[];
+  beforeEach(async () => {
+    receivers = [await startReceiver(), await startReceiver()];
+  });
+  afterEach(async () => {
+    await h.close();
+    for (const receiver of receivers) await receiver.close();
+  });
+
+  const begin = async (settings: Settings) => {
+    h = await startHarness({ RETRY_SCHEDULE_SECONDS: '1,1,1', ...settings });
+    await h.startWorker({ retries: 5, upkeep: 5 });
+    return receivers as [Receiver, Receiver];
+  };
+  const failsOnce = (receiver: Receiver, asset: string) => {
+    receiver.answer = ({ body }) =>
+      body.includes(`"${asset}"`) && receiver.idsOf(asset).length === 1 ? 503 : 200;
+  };
+  async function cameAtItsTime(receiver: Receiver, asset: string): Promise<void> {
+    const [first, second] = await until('it is tried again', () => {
+      const both = receiver.received.filter(({ body }) => body.includes(`"${asset}"`));
+      return both.length === 2 && both;
+    });
+    const tookMs = (second?.at ?? 0) - (first?.at ?? 0);
+    assert.ok(tookMs >= 1000 && tookMs < 10_000, `after ${tookMs} ms`);
+  }
+
+  it('while another client, at its rate, has more events than there are slots for activities', async () => {
+    const [limited, other] = await begin({ WORKFLOWS_PER_SECOND: '100' });
+    const limitedClient = await h.newClient(limited.url);
+    await setClient(h.db, limitedClient, { maxPerSecond: 1 });
+    for (let i = 0; i < 30; i++) await h.publish({ client: limitedClient, asset: `limited-${i}` });
+    await until('its first is sent', () => limited.received.length > 0);
+    failsOnce(other, 'other');
+    await h.publish({ client: await h.newClient(other.url), asset: 'other' });
+    await cameAtItsTime(other, 'other');
+    assert.ok(
+      limited.received.length < 15,
+      `${limited.received.length} of the limited client came before it`,
+    );
+  });
+
+  it('in a group with a slow event of another client, and with one whose retry is an hour later', async () => {
+    const [slow, other] = await begin({ WORKFLOWS_PER_SECOND: '0.1', ATTEMPT_TIMEOUT_SECONDS: '60' });
+    slow.answer = ({ body }) =>
+      body.includes('slow') ? 'hang' : { status: 503, headers: { 'retry-after': '3600' } };
+    const [slowClient, later] = await Promise.all([h.newClient(slow.url), h.newClient(slow.url)]);
+    const client = await h.newClient(other.url);
+    failsOnce(other, 'other');
+    // What a process may start at once is used up.
+    await h.publish({ client, asset: 'alone' });
+    await Promise.all([
+      h.publish({ client: slowClient, asset: 'slow' }),
+      h.publish({ client: later, asset: 'later' }),
+      h.publish({ client, asset: 'other' }),
+    ]);
+    await cameAtItsTime(other, 'other');
+  });
+});
+
+describe('An attempt that waits for its connection', () => {
+  let h: Harness;
+  let receiver: Receiver;
+  let client: string;
+  before(async () => {
+    h = await startHarness({ connectionsPerOrigin: 1 });
+  });
+  after(() => h.close());
+  beforeEach(async () => {
+    receiver = await startReceiver();
+    client = await h.newClient(receiver.url);
+  });
+  afterEach(() => receiver.close());
+
+  /** Another client's POST holds the only connection of the origin; this client's waits for it, longer than a second. */
+  async function behindAnother(): Promise<() => void> {
+    let open: () => void = () => undefined;
+    const opened = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    receiver.answer = async ({ body }) => {
+      if (body.includes('"first"')) await opened;
+      return 200;
+    };
+    await h.publish({ client: await h.newClient(receiver.url), asset: 'first' });
+    await until('the connection is taken', () => receiver.received.length === 1);
+    await h.publish({ client, asset: 'second' });
+    const publishedAt = Date.now();
+    await until('it has waited', () => Date.now() > publishedAt + 1500);
+    return open;
+  }
+  const inFlight = async () => (await getEndpoint(h.db, client)).inFlight;
+
+  it('begins its POST with a whole lease', async () => {
+    const open = await behindAnother();
+    const leaseEnd = async () =>
+      Number((await h.db.redis.hget(h.db.client(client).flight, 'second'))?.split(' ')[1]);
+    const before = await leaseEnd();
+    receiver.delayMs = 300;
+    open();
+    await until('it is sent', () => receiver.received.length === 2);
+    assert.ok((await leaseEnd()) >= before + 1000);
+  });
+
+  it('is not sent after its client was paused', async () => {
+    const open = await behindAnother();
+    await setPaused(h.db, client, true);
+    open();
+    await until('it waits again', async () => (await inFlight()) === 0);
+    assert.deepEqual([receiver.received.length, (await getEndpoint(h.db, client)).owed], [1, 1]);
+  });
+
+  it('is not sent to its old URL', async () => {
+    const open = await behindAnother();
+    const next = await startReceiver();
+    try {
+      await changeRegistration(h.db, client, next.url);
+      open();
+      await until('it is sent to the new one', () => next.received.length === 1);
+      assert.equal(receiver.received.length, 1);
+    } finally {
+      await next.close();
+    }
+  });
+});
