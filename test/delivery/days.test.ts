@@ -74,8 +74,8 @@ describe('Schedules of days', () => {
       if (refused?.state === 'failed') break;
       assert.ok(skippedMs <= 6 * dayMs, 'still waiting after 6 days');
       const attempts = refused?.attempts.length ?? 0;
-      h.skip(5 * hourMs);
-      skippedMs += 5 * hourMs;
+      h.skip(8 * hourMs);
+      skippedMs += 8 * hourMs;
       await wake(client);
       await until(
         'it was tried again',

@@ -23,12 +23,12 @@ export const redeliverEndpoint = clientEndpoint<RedeliverState>({
   tag: 'Notifications',
   summary: 'Send a notification again',
   description:
-    'Sends it again now, under the same id: a waiting one is due immediately, an ended one gets one attempt and the short retries. One call in 5 s for each client, bursts of 5.',
+    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 5.',
   inPath: z.object({ id: notificationIdText.describe('The notification.') }),
   answers: {
     202: {
-      what: 'Under way.',
-      schema: z.object({ notification_id: notificationIdText, redelivery: z.enum(['due', 'started']) }),
+      what: 'What is due now.',
+      schema: z.object({ notification_id: notificationIdText }),
     },
   },
   codes: ['unknown_notification', 'not_registered', 'too_many_requests'],
