@@ -25,6 +25,7 @@ export const redeliverEndpoint = clientEndpoint<RedeliverState>({
   summary: 'Send a notification again',
   description:
     'Sends it again now, under the same id: a waiting one is due immediately, an ended one gets one attempt and the short retries. One call in 5 s for each client, bursts of 5.',
+  after503: 'it may be under way; a repeat may send it once more, under the same id.',
   inPath: z.object({ id: notificationIdText.describe('The notification.') }),
   answers: {
     202: {
