@@ -26,7 +26,7 @@ export class TooBusy extends Error {
 export interface AcceptDeps {
   db: Db;
   settings: DeliverySettings;
-  outbox: Outbox;
+  outbox: Pick<Outbox, 'reserve'>;
   /** Set if a worker shares this process: deliveries begin immediately. */
   couriers?: Couriers | undefined;
   catchUps: Pick<CatchUps, 'signal'>;

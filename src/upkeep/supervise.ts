@@ -3,7 +3,7 @@ import { nowOf } from '../redis/connection/db.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { forgetOwedClient } from '../redis/owed/owedClients.js';
 import { indexedClients } from '../redis/owed/owedIndex.js';
-import { type Overview, readOverview } from '../redis/owed/standing.js';
+import { type Overview, readOverview, type WaitReason } from '../redis/owed/standing.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
 import { setHeld } from '../redis/records/endpoint.js';
@@ -81,11 +81,14 @@ export async function superviseCatchUps(
   return counts;
 }
 
+const stopped: WaitReason[] = ['no_registration', 'paused', 'suspended', 'failing', 'not_before'];
+
 /** Returns for how long something could have been sent that nobody sends, ms; below 0 if that time is yet to come. */
 function overdueOf({ now, at, reason, leaseEndsAt, oldestOwedAt }: Overview, retentionMs: number): number {
-  const waitsForLease = reason === 'full' || reason === 'in_flight';
-  const dueAt = at ?? (waitsForLease ? leaseEndsAt : undefined) ?? (oldestOwedAt ?? now) + retentionMs;
-  return now - dueAt;
+  const expiresAt = (oldestOwedAt ?? now) + retentionMs;
+  if (stopped.includes(reason)) return now - (at ?? expiresAt);
+  // What is in flight is due when its lease ends: its process may have died.
+  return now - Math.min(at ?? expiresAt, leaseEndsAt ?? expiresAt);
 }
 
 async function mendHold(deps: SweepDeps, clientToken: string): Promise<void> {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { deliveryOf, readConfig } from '../../src/config.js';
-import { ClaimQueue } from '../../src/delivery/claimQueue.js';
+import { Accepting } from '../../src/delivery/claim.js';
 import { createLogger } from '../../src/log.js';
-import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { announceClaims, forgetOwedClient } from '../../src/redis/owed/owedClients.js';
 import { isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
@@ -14,17 +13,17 @@ describe('Clients with announced claims', () => {
     const client = await newDeliveryClient();
     const { db, clientToken } = client;
     const log = createLogger('silent', 'test');
-    const claims = new ClaimQueue({
+    const claims = new Accepting({
       db,
       log,
       settings: deliveryOf(readConfig({})),
+      outbox: { reserve: () => undefined },
       catchUps: { signal() {} },
       metrics: { ended() {} },
     });
     const made = { clientToken: 'MADE-UP', platformId: 'a' };
-    const kindOf = async (event: ArrivedEvent) => (await claims.claim(event)).claim.kind;
-    assert.equal(await kindOf(client.event(made)), 'unknown_client');
-    assert.equal(await kindOf(client.event({ platformId: 'a' })), 'claimed');
+    assert.equal((await claims.accept(client.event(made))).kind, 'unknown_client');
+    assert.equal((await claims.accept(client.event({ platformId: 'a' }))).kind, 'claimed');
     assert.equal(announceClaims(db, [clientToken]), undefined, 'written before');
     assert.notEqual(announceClaims(db, ['MADE-UP']), undefined, 'not remembered');
   });

@@ -2,9 +2,8 @@
  * One client on the run's Redis, spoken to through the store alone, with a clock that a test moves: what the tests
  * of the scripts share.
  */
-
-import type { Durability } from '../../src/config.js';
-import { deliveryOf, readConfig } from '../../src/config.js';
+import { type DeliverySettings, type Durability, deliveryOf, readConfig } from '../../src/config.js';
+import { newNonce } from '../../src/delivery/nonce.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
@@ -14,10 +13,23 @@ import {
   type Claims,
   claimAgain,
   claimEvents,
+  claimOnly,
 } from '../../src/redis/owed/claim.js';
-import type { DeliverySchedule, Settled, Verdict } from '../../src/redis/owed/settle.js';
-import type { Bounds, Take, TakeMode, Taken } from '../../src/redis/owed/take.js';
-import { type Turn, type Turned, turnAttempts, type Wanted } from '../../src/redis/owed/turn.js';
+import {
+  type Asked,
+  type Plan,
+  planCatchUp,
+  type Standing,
+  standingsOf,
+} from '../../src/redis/owed/standing.js';
+import {
+  runTurn,
+  type Settled,
+  type Taken,
+  type Turn,
+  type Turned,
+  type Verdict,
+} from '../../src/redis/owed/turn.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
@@ -30,48 +42,45 @@ export const hour = 60 * minute;
 export const day = 24 * hour;
 
 /** The default settings. */
-export const schedule = deliveryOf(readConfig({}));
-export const { leaseMs } = schedule;
-
-/** As wide as the contract's own, where a test sets none. */
-export const bounds: Bounds = { leaseMs, maxInFlight: 16, drainPerSecond: 200 };
-
-/** The kind of an attempt, as far as tests need it. */
-export type Owed = Omit<Wanted, 'mode'>;
+export const settings = deliveryOf(readConfig({}));
+export const { leaseMs } = settings;
 
 export interface Answer {
   ok: boolean;
   status?: number;
   retryAfterMs?: number;
-  redeliver?: boolean;
 }
-
-/** Bounds of one call, and its name where a test repeats it. */
-export type Call = Partial<Bounds> & { nonce?: string };
+export const ok: Answer = { ok: true };
+export const fail: Answer = { ok: false };
 
 export interface DeliveryClient {
   db: Db;
   clientToken: string;
   account: { client_id: string; client_secret: string; scopes: string[] };
+  settings: DeliverySettings;
   /** Moves the clock of every script. */
   pass(ms: number): void;
   /** The scripts' clock, ms. */
   now(): number;
   /** A new event, accepted now. */
   event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent;
-  /** Claims an event that has arrived. */
+  /** Claims an event that has arrived, and takes nothing. */
   claim(event: ArrivedEvent): Promise<Claim>;
+  /** Claims events, and takes the oldest due. */
+  claims(events: readonly ArrivedEvent[], given?: { nonce?: string; most?: number }): Promise<Claims>;
   /** Claims again an event whose claim may be lost. */
   claimAgain(event: ArrivedEvent, claim: number): Promise<Claim>;
-  claimAndTake(events: readonly ArrivedEvent[], call?: Call): Promise<Claims>;
   /** Claims a new event of an asset. @throws where it makes no notification */
-  owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Owed>;
-  take(owed: Owed, mode?: TakeMode, call?: Call): Promise<Take>;
-  /** Takes and settles. @throws where the attempt is refused */
-  attempt(owed: Owed, answer: Answer, mode?: TakeMode): Promise<Settled>;
-  settle(owed: Owed, taken: Taken, answer: Answer): Promise<Settled>;
-  verdict(owed: Owed, taken: Taken, answer: Answer): Verdict;
-  turn(turn: Partial<Turn>, call?: Call): Promise<Turned>;
+  owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Asked>;
+  /** Takes the oldest due, at most so many. */
+  take(most?: number): Promise<Taken[]>;
+  /** Takes and settles an asset. @throws if another one is taken */
+  attempt(owed: { platformId: string }, answer: Answer): Promise<Settled>;
+  settle(taken: Taken, answer: Answer): Promise<Settled>;
+  verdict(taken: Taken, answer: Answer): Verdict;
+  turn(turn: Partial<Turn>, name?: 'turn' | 'settle'): Promise<Turned>;
+  look(owed: Asked): Promise<Standing>;
+  plan(): Promise<Plan>;
   /** Stores a URL where there is none. */
   register(): Promise<void>;
   endpoint(): Promise<Record<string, string>>;
@@ -82,7 +91,7 @@ let count = 0;
 
 /** A client with a URL. */
 export async function newDeliveryClient(
-  settings: Partial<DeliverySchedule> = {},
+  given: Partial<DeliverySettings> = {},
   url = servers().redisUrl,
   durability: Durability = { trusted: false, ackReplicas: 0 },
 ): Promise<DeliveryClient> {
@@ -99,13 +108,13 @@ export async function newDeliveryClient(
   await waitForRedis(db, 5000);
   const account = await createAccount(db, { name: 'A media company', scopes: ['push_notifications'] });
   const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'A site' });
-  const times = { ...schedule, ...settings };
   const box = createSecretBox(undefined);
 
   const client: DeliveryClient = {
     db,
     clientToken,
     account,
+    settings: { ...settings, ...given },
     pass(ms) {
       offsetMs += ms;
     },
@@ -120,35 +129,43 @@ export async function newDeliveryClient(
         notificationId: notificationId(event),
       };
     },
-    async claim(event) {
-      const { claims } = await db.durably((own) => claimEvents(own, clientToken, [event])).safe;
-      return claims[0] as Claim;
+    claim: async (event) => (await claimOnly(db, clientToken, [event]))[0] as Claim,
+    claims: (events, { nonce = newNonce(), most = 64 } = {}) =>
+      claimEvents(db, clientToken, events, client.settings, { nonce, most }),
+    async claimAgain({ notify: _, ...event }, claim) {
+      return (await claimAgain(db, { ...event, claim })).claim;
     },
-    claimAgain: ({ notify: _, ...event }, claim) => claimAgain(db, { ...event, claim }),
-    claimAndTake: (events, call) =>
-      claimEvents(db, clientToken, events, { ...bounds, nonce: newNonce(), ...call }),
     async owe(platformId, given) {
       const event = client.event({ platformId, ...given });
       const claim = await client.claim(event);
       if (claim.kind !== 'claimed') throw new Error(`claim answered ${claim.kind}`);
       return { platformId, notificationId: event.notificationId, claim: claim.claim };
     },
-    async take(owed, mode = 'first', call = {}) {
-      const { takes } = await client.turn({ wanted: [{ ...owed, mode }] }, call);
-      return takes[0] as Take;
+    take: async (most = 64) => (await client.turn({ most })).taken,
+    async attempt({ platformId }, answer) {
+      const [taken] = await client.take(1);
+      if (taken?.platformId !== platformId) throw new Error(`${taken?.platformId ?? 'nothing'} was taken`);
+      return await client.settle(taken, answer);
     },
-    async attempt(owed, answer, mode) {
-      const take = await client.take(owed, mode);
-      if (take.kind !== 'taken') throw new Error(`take answered ${JSON.stringify(take)}`);
-      return await client.settle(owed, take, { ...answer, redeliver: mode === 'redeliver' });
-    },
-    async settle(owed, taken, answer) {
-      const { settled } = await client.turn({ verdicts: [client.verdict(owed, taken, answer)] });
-      return settled[0] as Settled;
-    },
-    verdict: (owed, taken, answer) => verdictOf(client, owed, taken, answer),
-    turn: (turn, { nonce = newNonce(), ...given } = {}) =>
-      turnAttempts(db, clientToken, { nonce, ...turn }, { ...times, ...bounds, ...given }),
+    settle: async (taken, answer) =>
+      (await client.turn({ verdicts: [client.verdict(taken, answer)] })).settled[0] as Settled,
+    verdict: (taken, { ok, status = ok ? 200 : 500, retryAfterMs }) => ({
+      taken,
+      isOk: ok,
+      retryAfterMs,
+      attempt: {
+        at: client.now(),
+        url: taken.url,
+        milliseconds: 5,
+        status,
+        ...(ok ? {} : { error: 'http_status' }),
+      },
+    }),
+    turn: (turn, name) =>
+      runTurn(db, clientToken, { nonce: newNonce(), most: 0, ...turn }, client.settings, name),
+    look: async (owed) =>
+      (await standingsOf(db, clientToken, [owed], client.settings.maxInFlight))[0] as Standing,
+    plan: () => planCatchUp(db, clientToken, client.settings),
     async register() {
       const url = `https://receiver.example/${++count}`;
       const stored = await register(db, box, { clientToken, accountId: account.account_id, url });
@@ -158,10 +175,6 @@ export async function newDeliveryClient(
   };
   await client.register();
   return client;
-}
-
-export function newNonce(): string {
-  return `nonce-${++count}`;
 }
 
 /** All owed assets and their notifications. `waiting` and `flight` name no asset twice. */
@@ -191,7 +204,7 @@ function flightOf(entry: string): Flight {
     since: Number(since),
     lane,
     id,
-    newer,
+    ...(newer !== undefined && { newer }),
   };
 }
 
@@ -199,23 +212,4 @@ function flightOf(entry: string): Flight {
 export function closeDeliveryClients(): void {
   for (const db of opened) db.redis.disconnect();
   opened.clear();
-}
-
-function verdictOf(client: DeliveryClient, owed: Owed, taken: Taken, answer: Answer): Verdict {
-  const status = answer.status ?? (answer.ok ? 200 : 500);
-  return {
-    platformId: owed.platformId,
-    notificationId: owed.notificationId,
-    taken,
-    ok: answer.ok,
-    attempt: {
-      at: client.now(),
-      url: taken.url,
-      milliseconds: 5,
-      status,
-      ...(answer.ok ? {} : { error: 'http_status' }),
-    },
-    retryAfterMs: answer.retryAfterMs,
-    redeliver: answer.redeliver,
-  };
 }

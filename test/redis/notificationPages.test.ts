@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
 import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
+import { redeliver } from '../../src/redis/notifications/notifications.js';
 import {
   byFallingScore,
   type Direction,
@@ -103,7 +104,8 @@ describe('lists of what is owed', () => {
     client.pass(minute);
     const since = client.now();
     await client.owe('old-and-new');
-    await client.take(await client.owe('in-flight'));
+    await redeliver(client.db, client.clientToken, (await client.owe('in-flight')).notificationId);
+    await client.take(1);
     const newest = async (options: { since?: number; limit: number }) => {
       const found = await newestNotifications(client.db, [client.clientToken], {
         waitingOnly: true,

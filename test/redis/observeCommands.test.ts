@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { evaluate } from '../../src/redis/connection/runScript.js';
-import type { Script } from '../../src/redis/connection/script.js';
-
-function scriptOf(source: string): Script {
-  return { source, sha: createHash('sha1').update(source).digest('hex') };
-}
+import { runScript } from '../../src/redis/connection/library.js';
 
 describe('Redis commands are timed and counted by the cause of a failure', () => {
   let dir: string;
@@ -47,23 +41,26 @@ describe('Redis commands are timed and counted by the cause of a failure', () =>
     return opened;
   }
 
-  it('for an answer, each command of a pipeline, and a script that must be sent whole', async () => {
+  it('for an answer, each command of a pipeline, and a script that must be loaded first', async () => {
     await db.redis.set('a', 1);
     await db.redis.pipeline().get('a').get('b').exec();
-    await evaluate(db, scriptOf("return redis.call('GET', 'a')"), [], []);
-    assert.deepEqual(told, Array(5).fill(undefined));
+    await runScript(db, 'resetRegistration', 'SITE', []);
+    assert.deepEqual(told, Array(6).fill(undefined));
   });
 
   it('as other for a failing script of the service', async () => {
-    await assert.rejects(evaluate(db, scriptOf("return redis.call('LPUSH', 'a', 1)"), [], []));
-    assert.deepEqual(told, [undefined, 'other']);
+    const { sendLimit } = db.client('SITE');
+    await db.redis.lpush(sendLimit, 'no string');
+    await assert.rejects(runScript(db, 'takeSend', 'SITE', [1, 1]), /WRONGTYPE/);
+    await db.redis.del(sendLimit);
+    assert.deepEqual(told, [undefined, 'other', undefined]);
   });
 
   it('as full without memory, also in a script', async () => {
     await db.redis.config('SET', 'maxmemory', '1');
     told.length = 0;
     await assert.rejects(db.redis.set('a', 2));
-    await assert.rejects(evaluate(db, scriptOf("return redis.call('SET', 'a', 3)"), [], []));
+    await assert.rejects(runScript(db, 'takeSend', 'SITE', [1, 1]));
     assert.deepEqual(told.filter(Boolean), ['full', 'full']);
     await db.redis.config('SET', 'maxmemory', '0');
   });

@@ -1,137 +1,102 @@
-/** Rules for every Lua script: its header, its includes, its keys, fields and names. */
+/** Rules for the library of Lua scripts: its headers, keys, fields and names. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type FieldOf, fields, type HashName } from '../../src/redis/connection/fields.js';
 import { clientKeys } from '../../src/redis/connection/keys.js';
-import { script } from '../../src/redis/connection/script.js';
+import { library, loadLibrary, files as names } from '../../src/redis/connection/library.js';
 import { itWithOneRedis, servers } from '../servers.js';
 import { callsOf, stringsOf, tokensOf, variablesOf } from './lua.js';
 
-const folder = join(import.meta.dirname, '../../src/redis');
+const folder = join(import.meta.dirname, '../../src');
 const filesIn = (path: string, suffix: string): string[] =>
   readdirSync(join(folder, path), { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith(suffix),
   );
-const textOf = (name: string): string => readFileSync(join(folder, 'scripts', `${name}.lua`), 'utf8');
-const names = filesIn('scripts', '.lua').map((name) => name.replace(/\.lua$/, ''));
-const shared = names.filter((name) => name.startsWith('shared/'));
-const scripts = names.filter((name) => !name.startsWith('shared/'));
+const textOf = (name: string): string => readFileSync(join(folder, 'redis/scripts', `${name}.lua`), 'utf8');
 const typescript = filesIn('.', '.ts').map((name) => readFileSync(join(folder, name), 'utf8'));
 
-const headerOf = (name: string): string[] => /^(?:--.*\n)+/.exec(textOf(name))?.[0].trim().split('\n') ?? [];
-const includesOf = (name: string): string[] =>
-  /^-- include: (.*)$/m
-    .exec(textOf(name))?.[1]
-    ?.split(', ')
-    .map((part) => `shared/${part}`) ?? [];
+interface Entry {
+  name: string;
+  /** The lines of the comment before it. */
+  header: string[];
+  /** What follows, until the next function. */
+  body: string;
+}
 
-/** The globals that Redis gives to a script. */
+const entries = names.flatMap((file): Entry[] =>
+  [
+    ...textOf(file).matchAll(/((?:^--.*\n)*)^entry\('(\w+)',([\s\S]*?)(?=^local |^entry|^--|(?![\s\S]))/gm),
+  ].map(([, header = '', name = '', body = '']) => ({ name, header: header.trim().split('\n'), body })),
+);
+
+/** The globals that Redis gives to a library. */
 const given = new Set(
-  'redis cjson struct string math table ipairs pairs unpack next tonumber tostring pcall error KEYS ARGV'.split(
+  'redis cjson struct string math table ipairs pairs unpack next tonumber tostring pcall error RELEASE'.split(
     ' ',
   ),
 );
 
-/** Returns the names of the arguments in a header, and whether they come in the table `q`. */
-function argumentsOf(name: string): { inTable: boolean; names: string[] } {
-  const header = headerOf(name);
-  const start = header.findIndex((line) => line.startsWith('-- Arguments'));
-  const line = header[start] as string;
-  if (line === '-- Arguments: none') return { inTable: false, names: [] };
-  if (!line.startsWith('-- Arguments, in q')) {
-    const listed = line.replace('-- Arguments: ', '').replace(/ \([^)]*\)/g, '');
-    return { inTable: false, names: (listed.split(':')[0] as string).split(', ') };
-  }
-  const rest = header.slice(start + 1);
-  const end = rest.findIndex((one) => /^-- \S/.test(one));
-  const lines = rest.slice(0, end).filter((one) => /^-- {3}\w/.test(one));
-  return { inTable: true, names: lines.flatMap((one) => one.slice(5).replace(/:.*/, '').split(', ')) };
-}
-
 describe('The Lua scripts', () => {
   it('say in a header keys, arguments, answer and what a repeat does', () => {
-    for (const name of scripts) {
-      const header = headerOf(name);
+    for (const { name, header } of entries) {
+      if (/^-- As `\w+`, /.test(header[0] ?? '')) continue;
       assert.match(header[0] ?? '', /^-- [A-Z]\w+s /, `${name}: a verb comes first`);
       const labels = header.map((line) => /^-- (KEYS|Arguments|Answer|Repeat)\b/.exec(line)?.[1]);
       assert.deepEqual(labels.filter(Boolean), ['KEYS', 'Arguments', 'Answer', 'Repeat'], name);
     }
   });
 
-  it('read the arguments that the header names, and no others', () => {
-    for (const name of scripts) {
-      const { source } = script(name);
-      const { inTable, names: said } = argumentsOf(name);
-      const first = includesOf(name).includes('shared/client') ? 2 : 1;
-      const places = new Set([...textOf(name).matchAll(/ARGV\[(\d)\]/g)].map(([, place]) => Number(place)));
-      if (inTable) {
-        const read = new Set([...source.matchAll(/\bq\.(\w+)/g)].map(([, field]) => field));
-        assert.deepEqual([...read].sort(), said.sort(), name);
-        assert.deepEqual([...places], [], name);
-      } else {
-        const listed = /^local ([\w, ]+) = [^\n]*ARGV/m.exec(textOf(name))?.[1]?.split(', ') ?? [];
-        assert.deepEqual(listed, said, name);
-        assert.deepEqual(
-          [...places],
-          said.map((_, i) => first + i),
-          name,
-        );
-        assert.ok(said.length <= 4, `${name}: more have names in q`);
-      }
+  it('read as many arguments as the header names', () => {
+    for (const { name, header, body } of entries) {
+      const whole = header.map((line) => line.replace(/^-- {2,}/, '')).join(' ');
+      const said = /-- Arguments: ([^;]*?) -- Answer/.exec(whole)?.[1];
+      if (said === undefined || !/ARGV\[\d/.test(body)) continue;
+      const listed = said.replace(/ \([^)]*\)/g, '').split(', ');
+      const last = Math.max(1, ...[...body.matchAll(/ARGV\[(\d)\]/g)].map(([, place]) => Number(place)));
+      assert.equal(last - 1, said === 'none' ? 0 : listed.length, name);
     }
   });
 
-  it('name only declared names, and declare none without use', () => {
-    for (const name of scripts) {
-      const { named, declared } = variablesOf(script(name).source);
-      assert.deepEqual(
-        [...named.keys()].filter((one) => !declared.has(one) && !given.has(one)),
-        [],
-        name,
-      );
-      const own = variablesOf(textOf(name));
-      assert.deepEqual(
-        [...own.declared].filter((one) => own.named.get(one) === 1 && one !== '_'),
-        [],
-        name,
-      );
-    }
-  });
-
-  it('include only parts that they use', () => {
-    for (const name of scripts) {
-      const { source } = script(name);
-      for (const part of includesOf(name)) {
-        const defined = [...textOf(part).matchAll(/^local (?:function )?(\w+)/gm)].map(
-          ([, one]) => one as string,
-        );
-        const isUsed = defined.some((one) => variablesOf(source).declared.has(one));
-        assert.ok(isUsed, `${name}: ${part}`);
-      }
-    }
-  });
-
-  it('are each loaded by one TypeScript file, and every loaded one exists', () => {
-    const loaded = typescript.flatMap((text) =>
-      [...text.matchAll(/\bscript\('(\w+)'\)/g)].map(([, name]) => name),
-    );
-    assert.deepEqual(loaded.sort(), [...scripts].sort());
-  });
-
-  it('include existing parts, and every part is included', () => {
-    const included = new Set(names.flatMap(includesOf));
-    assert.deepEqual([...included].sort(), [...shared].sort());
-  });
-
-  it('can be pruned and stripped: definitions begin at the margin, comments are on separate lines', () => {
+  it('name only declared names, of this file or one before it, and declare none without use', () => {
+    const before = new Set(given);
+    const all = variablesOf(names.map(textOf).join(''));
     for (const name of names) {
-      assert.doesNotMatch(textOf(name), /\S.*--|\[\[|\t/, name);
-      const margin = textOf(name).match(/^[^\s-].*$/gm) ?? [];
-      if (shared.includes(name))
-        for (const line of margin) assert.match(line, /^(local |end$|}$)/, `${name}: ${line}`);
+      const { named, declared } = variablesOf(textOf(name));
+      const unknown = [...named.keys()].filter((one) => !declared.has(one) && !before.has(one));
+      assert.deepEqual(unknown, [], name);
+      for (const one of declared) {
+        before.add(one);
+        assert.ok(one === '_' || (all.named.get(one) ?? 0) > 1, `${name}: ${one} is not used`);
+      }
     }
+  });
+
+  it('are all in the library, and each is called by TypeScript', () => {
+    assert.deepEqual(
+      [...names].sort(),
+      filesIn('redis/scripts', '.lua')
+        .map((name) => name.replace(/\.lua$/, ''))
+        .sort(),
+    );
+    const called = typescript.flatMap((text) =>
+      [...text.matchAll(/\b(?:runScript|evaluate)\(\s*[\w.]+,\s*'(\w+)'/g)].map(([, name]) => name as string),
+    );
+    const known = entries.map(({ name }) => name);
+    assert.deepEqual(
+      called.filter((name) => !known.includes(name)),
+      [],
+    );
+    const all = typescript.join('\n');
+    assert.deepEqual(
+      known.filter((name) => !all.includes(`'${name}'`)),
+      [],
+    );
+  });
+
+  it('can be stripped: comments are on separate lines', () => {
+    for (const name of names) assert.doesNotMatch(textOf(name), /\S.*--|\[\[|\t/, name);
   });
 
   it('name keys that keys.ts lists', () => {
@@ -156,7 +121,7 @@ describe('The Lua scripts', () => {
       );
       const alike = stringsOf(textOf(name)).filter((one) => /^[a-z]+[-:][a-z:-]*$/.test(one));
       const unknown = [...behindBase.map((one) => one.slice(1, -1)), ...alike].filter(
-        (one) => !listed.has(one),
+        (one) => !listed.has(one) && one !== 'allow-oom' && one !== 'no-writes',
       );
       assert.deepEqual(unknown, [], name);
     }
@@ -176,14 +141,14 @@ describe('The Lua scripts', () => {
         const used = fieldsUsed(command.slice(1, -1), args);
         const hash = hashOf(name, key);
         if (hash !== undefined) check(name, hash, used);
-        else if (key !== 'S' && !/signing-secrets/.test(key))
+        else if (key !== 'S' && key !== 'secrets_key ( )' && !/signing-secrets/.test(key))
           assert.ok(!used.some((one) => one.startsWith("'")), `${name}: ${key}`);
       }
       for (const reader of ['field', 'number']) check(name, 'endpoint', callsOf(textOf(name), reader).flat());
       check(
         name,
         'notification',
-        callsOf(textOf(name), 'change').map(([, field = '']) => field),
+        callsOf(textOf(name), 'change').map(([field = '']) => field),
       );
     }
     const call =
@@ -207,12 +172,19 @@ describe('The Lua scripts', () => {
     assert.deepEqual(unused, []);
   });
 
-  itWithOneRedis('are compiled by the server, under the hash by which they are called', async () => {
+  itWithOneRedis('are compiled by the server, each under the name by which it is called', async () => {
     const redis = new Redis(servers().redisUrl);
-    for (const name of scripts) {
-      const { source, sha } = script(name);
-      assert.equal(await redis.script('LOAD', source), sha, name);
-    }
+    await loadLibrary(redis);
+    const [, libraryName, release] = /^#!lua name=(\w+?(_\w{12}))\n/.exec(library) ?? [];
+    const listed = (await redis.call(
+      'FUNCTION',
+      'LIST',
+      'LIBRARYNAME',
+      libraryName as string,
+    )) as unknown[][];
+    const functions = (listed[0]?.[listed[0].indexOf('functions') + 1] ?? []) as unknown[][];
+    const loaded = functions.map((one) => one[one.indexOf('name') + 1]);
+    assert.deepEqual(loaded.sort(), entries.map(({ name }) => `${name}${release}`).sort());
     redis.disconnect();
   });
 });
@@ -228,7 +200,7 @@ function hashOf(name: string, key: string): HashName | undefined {
   if (key === 'E') return 'endpoint';
   if (key === 'R') return 'registration';
   if (key === 'A' || key === 'KEYS [ 1 ]') return 'account';
-  if (/^record \(/.test(key) || (key === 'key' && name === 'recover')) return 'notification';
+  if (/^record \(/.test(key) || (key === 'key' && name === 'notification')) return 'notification';
   const suffix = /^base \.\. '(\w+)'$/.exec(key)?.[1];
   return suffix !== undefined && suffix in fields ? (suffix as HashName) : undefined;
 }

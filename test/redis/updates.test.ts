@@ -105,7 +105,7 @@ describe('the feed of updates', () => {
           const events = Array.from({ length: Math.min(500, count - i) }, () =>
             client.event({ platformId: `vid-${accepted}`, acceptedAt: at + accepted++ }),
           );
-          await client.claimAndTake(events, { maxInFlight: 0 });
+          await client.claims(events, { most: 0 });
         }
       };
       const empty = (await page()).end;

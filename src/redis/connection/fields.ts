@@ -27,8 +27,9 @@ export const fields = {
    *   not_before      no attempt before it (Retry-After)
    *   probe_step, probe_at, probe   the one probe of a failing endpoint; probe: `<token> <asset>`
    *   clock_ms, clock_at   the client's clock: ms run so far; since when it runs (0: it is stopped)
-   *   catch_up_until, planned_at   until when catch-up sleeps (absent: none is known to run); when it last planned
+   *   catch_up_until  until when catch-up sleeps (absent: none is known to run)
    *   rate_at, drain_at   the time of the next free place in max_per_second, and in the drain rate
+   *   picks           how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
    *   recovered_at    when deliveries could last go on again: assets that wait since before drain at a bounded rate
    *   updates_until   the latest time of acceptance that a reader of the feed has seen in the list (updates.ts)
    *   state_notice, secret_notice   JSON of a notice that is not claimed yet (records/notices.ts)
@@ -54,9 +55,9 @@ export const fields = {
     'clock_ms',
     'clock_at',
     'catch_up_until',
-    'planned_at',
     'rate_at',
     'drain_at',
+    'picks',
     'recovered_at',
     'updates_until',
     'state_notice',
@@ -69,6 +70,7 @@ export const fields = {
    *   by, reason      superseded by, not needed because of; why it failed
    *   attempts        JSON, one line each
    *   clock_since     the client's clock at the first failed attempt
+   *   trace           traceparent of the event, if tracing is on
    *   body            of a notice; absent: that of section 3 of the contract
    */
   notification: [
@@ -84,7 +86,7 @@ export const fields = {
     'attempts',
     'failures',
     'clock_since',
-    'redeliver_failures',
+    'trace',
     'body',
   ],
 } as const;

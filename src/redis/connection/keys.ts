@@ -37,16 +37,15 @@ import { recordKeptDays } from '../../constants.js';
  *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
  *                                 the first 256 segments
- *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (shared/known.lua)
+ *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (known.lua)
  *   known-beside                  set: <bucket>:<field> of each asset that has such a set, and of some whose set has expired
  *   owed                          hash: waiting asset -> notification id; written with the three below by `write_waiting`
- *                                 (shared/notification.lua)
+ *                                 (notification.lua)
  *   owed-since                    sorted set: asset by the time since which it is owed (ms)
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
- *   flight                        hash: asset -> its attempt's entry (shared/notification.lua); such an asset is also
+ *   flight                        hash: asset -> its attempt's entry (notification.lua); such an asset is also
  *                                 owed, and in none of the four above
  *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
- *   trace:<id>                    string: traceparent of an event that was handed over to catch-up, if tracing is on; 14 days
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   updates                       stream: asset and notification id of updates that readers of the feed do not find in the
  *                                 list of notifications, the newest 10,000 (updates.ts)
@@ -90,7 +89,7 @@ export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }
 
-/** How long the record of an ended notification is kept, ms (`KEEP_SECONDS` in shared/notification.lua). */
+/** How long the record of an ended notification is kept, ms (`KEEP_SECONDS` in notification.lua). */
 export const recordKeptMs = recordKeptDays * 86_400_000;
 
 export function clientKeys(prefix: string, clientToken: string) {
@@ -107,9 +106,7 @@ export function clientKeys(prefix: string, clientToken: string) {
     dueLive: `${base}due:live`,
     dueBackfill: `${base}due:backfill`,
     flight: `${base}flight`,
-    resends: `${base}resends`,
     notification: (id: string) => `${base}notification:${id}`,
-    trace: (id: string) => `${base}trace:${id}`,
     notifications: `${base}notifications`,
     updates: `${base}updates`,
     sendLimit: `${base}send-limit`,

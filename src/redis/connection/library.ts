@@ -57,13 +57,9 @@ export async function evaluate(
   }
 }
 
-/** Loads the library into a server that does not have it yet. */
+/** Loads the library into a server; beside it another process may do the same. */
 export async function loadLibrary(server: Redis): Promise<void> {
-  try {
-    await server.call('FUNCTION', ['LOAD', library]);
-  } catch (err) {
-    if (!(err instanceof Error && /already exists/.test(err.message))) throw err;
-  }
+  await server.call('FUNCTION', ['LOAD', 'REPLACE', library]);
 }
 
 export const isNotLoaded = (err: unknown): boolean =>

@@ -1,4 +1,5 @@
 import type { Command, Redis } from 'ioredis';
+import { isNotLoaded } from './library.js';
 
 /** Why a command failed. `other`: a bug of the service, such as a script that fails. */
 export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;
@@ -32,9 +33,8 @@ export function observeCommand(command: Command, observe: CommandObserver): void
     resolve(value);
   };
   sent.reject = (err) => {
-    // The server does not have the script yet: the whole script is sent.
-    const isAnswer = err.message.startsWith('NOSCRIPT');
-    observe(performance.now() - sentAt, isAnswer ? undefined : classOf(err.message));
+    // The server does not have the scripts yet: they are loaded.
+    observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : classOf(err.message));
     reject(err);
   };
 }

@@ -19,9 +19,9 @@ export interface Taken {
   url: string;
   /** Fields of the client's signing-secrets hash, as stored. */
   secrets: Record<string, string>;
-  /** The traceparent of its event; only of an asset that has waited in Redis. */
+  /** The traceparent of its event. */
   trace?: string;
-  /** The body of a notice; undefined for an asset-update. Only of an asset that has waited in Redis. */
+  /** The body of a notice; undefined for an asset-update. */
   body?: string;
 }
 

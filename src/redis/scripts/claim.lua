@@ -25,22 +25,24 @@ local function write_claim(e, claimed, segments, new)
   if e.trace ~= '' then add('trace', e.trace) end
   if e.body ~= '' then add('body', e.body) end
   redis.call('HSET', record(e.id), unpack(fields))
+  local w = to_wait[e.asset]
+  if w then w.trace, w.body = e.trace ~= '' and e.trace, e.body ~= '' and e.body end
   list_claim(e.id, e.accepted_at)
   if tonumber(e.accepted_at) <= health().updates_until then tell(e.id, e.asset) end
   return {'claimed', claimed, held(), supersedes and 1 or 0}
 end
 local function claim_again(e, claimed, last, segments, new)
   local state = state_of(e.id)
-  if state and state ~= 'waiting' then return {'ended', state, held()} end
+  if state == 'waiting' then return {'mine', claimed, held(), 0} end
+  if state or last == e.id_bytes then return {'ended', state or 'ended', held()} end
   local function end_unclaimed(as, by, reason)
     close(e.id, {'asset', e.asset, 'event', e.event, 'accepted_at', e.accepted_at}, as, by, reason)
   end
   if limits().is_deleted then
     -- The deletion cancels owed notifications; an unclaimed event ends here.
-    if not state then end_unclaimed('cancelled', nil, 'client_deleted') end
+    end_unclaimed('cancelled', nil, 'client_deleted')
     return {'ended', 'cancelled', ''}
   end
-  if last == e.id_bytes then return {'mine', claimed, held(), 0} end
   if new ~= '' or claimed <= e.looked_up then return write_claim(e, claimed + 1, segments, new) end
   end_unclaimed('not_needed', id_text(last))
   list_claim(e.id, e.accepted_at)

@@ -26,7 +26,9 @@ entry('plan', function(_, ARGV)
   end
   local oldest = tonumber(redis.call('ZRANGE', base .. 'owed-since', 0, 0, 'WITHSCORES')[2] or now)
   local at, why = next_time()
-  if at < 0 then at = lease_ends or oldest + retention_ms end
+  if at < 0 then at = oldest + retention_ms end
+  -- What is in flight is due when its lease ends: its process may have died.
+  at = math.min(at, lease_ends or at)
   redis.call('HSET', E, 'catch_up_until', at)
   return {owed, oldest, math.max(math.ceil(at - now), 0), why, #too_old}
 end)

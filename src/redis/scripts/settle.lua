@@ -128,7 +128,7 @@ local function settle_attempt(v)
     return answer('delivered', -1)
   end
   -- A late verdict: after the end of its lease the asset is due again, or another attempt holds it.
-  if not is_counted then return answer('retry', f and f.lease or now) end
+  if not is_counted then return answer('retry', f and f.lease or w.due) end
   if not same_url then
     land(v.asset, f, now)
     return answer('retry', now)
@@ -187,6 +187,7 @@ local function turn(_, ARGV)
   local done, failure = pcall(function()
     settled, looks = settle_turn(ARGV)
     if ARGV[7] == '1' then taken = taken_before() end
+    write_waiting()
     if #taken == 0 and most > 0 then taken = take(most) end
   end)
   -- This runs also after a failure above: an owed asset without a due time would wait for ever.

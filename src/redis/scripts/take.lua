@@ -45,17 +45,15 @@ local function next_time()
   local why, at = standing()
   if why ~= 'due' then return at, why end
   if health().state == 'failing' then return now, 'due' end
+  local function earliest(from)
+    local backfill = in_flight() < backfill_bound() and first_due('B', from)
+    return math.min(first_due('L', from) or FAR, backfill or FAR)
+  end
   -- What was due before the last recovery is sent at the drain rate.
   local recovered_at, drain_at = health().recovered_at, drain_per_second and math.ceil(drain_place()) or now
-  local from = drain_at > now and recovered_at or '-inf'
-  local live, backfill = first_due('L', from), first_due('B', from)
-  if backfill and backfill <= now and in_flight() >= backfill_bound() then backfill = nil end
-  at = math.min(live or FAR, backfill or FAR)
+  at = earliest(drain_at > now and recovered_at or '-inf')
   if at <= now then return now, 'due' end
-  if drain_at > now and drain_at < at then
-    local oldest = math.min(first_due('L', '-inf') or FAR, first_due('B', '-inf') or FAR)
-    if oldest < recovered_at then return drain_at, 'rate' end
-  end
+  if drain_at > now and drain_at < at and earliest('-inf') < recovered_at then return drain_at, 'rate' end
   if at == FAR then return -1, 'full' end
   return at, 'retry'
 end
@@ -105,7 +103,7 @@ local function hold(chosen)
   local f = {token = nonce, lease = now + lease_ms, since = w.since, lane = w.lane, id = w.id}
   flights = in_flight() + 1
   write_flight(asset, f)
-  local r = w.is_written and redis.call('HMGET', record(w.id), 'trace', 'body') or {}
+  local r = w.is_written and redis.call('HMGET', record(w.id), 'trace', 'body') or {w.trace, w.body}
   return {asset, w.id, w.lane, r[1] or false, r[2] or false}
 end
 local function use_place(name, at, rate)
@@ -130,6 +128,7 @@ local function take(most)
   local why = standing()
   if why == 'full' then
     land_expired()
+    write_waiting()
     why = standing()
   end
   if why ~= 'due' then return {} end
@@ -155,21 +154,6 @@ local function take(most)
   end
   return taken
 end
--- Finds what a call of this nonce has taken before its answer was lost.
-local function taken_before()
-  local taken = {}
-  local all = redis.call('HGETALL', base .. 'flight')
-  for i = 1, #all, 2 do
-    local f = flight_of(all[i])
-    if f.token == nonce and not f.newer then
-      f.lease = now + lease_ms
-      write_flight(all[i], f)
-      local r = redis.call('HMGET', record(f.id), 'trace', 'body')
-      taken[#taken + 1] = {all[i], f.id, f.lane, r[1] or false, r[2] or false}
-    end
-  end
-  return taken
-end
 -- Looks again, before the POST of an attempt that had to wait: returns 1 and extends its lease if it may still be sent to the
 -- same URL; else gives the asset back and returns 0. `write_waiting` must follow.
 local function may_still(asset, token, generation)
@@ -186,6 +170,18 @@ local function may_still(asset, token, generation)
   f.lease = now + lease_ms
   write_flight(asset, f)
   return 1
+end
+-- Finds what a call of this nonce has taken before its answer was lost, and may still be sent. `write_waiting` must follow.
+local function taken_before()
+  local taken = {}
+  for _, asset in ipairs(redis.call('HKEYS', base .. 'flight')) do
+    local f = flight_of(asset)
+    if f.token == nonce and may_still(asset, nonce, health().generation) == 1 then
+      local r = redis.call('HMGET', record(f.id), 'trace', 'body')
+      taken[#taken + 1] = {asset, f.id, f.lane, r[1] or false, r[2] or false}
+    end
+  end
+  return taken
 end
 -- Ends a call that may have taken: writes what waits, and asks for catch-up where the whole client must wait. Returns what the
 -- caller needs to send and to go on: URL, signing secrets, generation, epoch, in how many ms something may be sent next (-1: unknown),
