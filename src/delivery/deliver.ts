@@ -11,17 +11,23 @@ export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'cat
 /** Events that another process sends are looked up in Redis at this interval. */
 const lookEveryMs = 1000;
 const shortestWaitMs = 20;
+/** A call waits for a place of a client, or of its rate, only for so long: it would hold a slot for each event. */
+const crowdedMs = 500;
 
 /** The time that a call has, and its end. */
 interface Over {
   readonly endAt: number;
+  readonly crowdedUntil: number;
   readonly signal: AbortSignal;
   readonly happens: Promise<void>;
+  /** Clients with events that wait for more than a later retry. Once there is none, the time is over. */
+  readonly awake: Set<unknown>;
+  end(): void;
 }
 
 /**
- * Has the clients of these events send what is due, and waits until each event is delivered, or waits for something that does not
- * happen within `forMs`. Each client's events are seen to at their own times.
+ * Has the clients of these events send what is due, for at most `forMs`, until each event has ended or waits for a later retry. Each
+ * client's events are seen to at their own times meanwhile.
  * @param cancelled makes it return immediately
  */
 export async function deliverEvents(
@@ -35,7 +41,15 @@ export async function deliverEvents(
   const end = () => ending.abort();
   const timer = setTimeout(end, forMs);
   cancelled?.addEventListener('abort', end, { once: true });
-  const over = { endAt: Date.now() + forMs, signal: ending.signal, happens };
+  const now = Date.now();
+  const over = {
+    endAt: now + forMs,
+    crowdedUntil: now + crowdedMs,
+    signal: ending.signal,
+    happens,
+    awake: new Set(),
+    end,
+  };
   try {
     const byClient = new Map<string, ClaimedEvent[]>();
     for (const event of events) {
@@ -43,10 +57,10 @@ export async function deliverEvents(
       byClient.set(event.clientToken, own);
       own.push(event);
     }
-    const seen = [...byClient].map(([clientToken, own]) =>
-      new Deliveries(deps, clientToken, own, over).see(),
-    );
-    const outcomes = new Map((await Promise.all(seen)).flatMap((own) => [...own]));
+    const all = [...byClient].map(([clientToken, own]) => new Deliveries(deps, clientToken, own, over));
+    for (const one of all) over.awake.add(one);
+    const seen = await Promise.all(all.map((one) => one.see()));
+    const outcomes = new Map(seen.flatMap((own) => [...own]));
     return events.map(({ notificationId }) => outcomes.get(notificationId) ?? unknown);
   } finally {
     deps.couriers.forget(events.map(({ notificationId }) => notificationId));
@@ -79,9 +93,10 @@ class Deliveries {
       if (unknownHere().some((id) => this.#isDue(id))) await this.#wait(couriers.poke(this.clientToken));
       // What this process does not send now: another does, or it waits.
       if (unknownHere().length > 0) await this.#look(unknownHere());
+      if (this.#left.size === 0 || this.#nextAt() > Date.now() + lookEveryMs) this.#sleep();
       if (this.#left.size === 0) return this.#outcomes;
       await this.#wait(Promise.all(told), unknownHere().length === 0 ? this.over.endAt : this.#nextAt());
-      if (this.#left.size === 0 || this.#nextAt() >= this.over.endAt) return this.#outcomes;
+      this.over.awake.add(this);
       if (this.over.signal.aborted || couriers.isClosed) {
         // The last look at what is in flight, or has just ended.
         await this.#look([...this.#left.keys()]);
@@ -90,9 +105,15 @@ class Deliveries {
     }
   }
 
+  #sleep(): void {
+    this.over.awake.delete(this);
+    if (this.over.awake.size === 0) this.over.end();
+  }
+
   #note(id: string, outcome: Outcome): void {
     this.#outcomes.set(id, outcome);
-    if (!isSoon(outcome)) this.#left.delete(id);
+    const isCrowded = outcome.state === 'waiting' && (outcome.reason === 'full' || outcome.reason === 'rate');
+    if (!isSoon(outcome) || (isCrowded && Date.now() > this.over.crowdedUntil)) this.#left.delete(id);
   }
 
   #isDue(id: string): boolean {
