@@ -333,7 +333,7 @@ describe('POST /oauth/access_token', () => {
       endMonitor();
       const [, unknown, wrong, disabled] = seen.join(' ').split(' end');
       assert.ok(unknown);
-      assert.match(unknown, /evalsha hmget/);
+      assert.match(unknown, /fcall hmget/);
       assert.equal(wrong?.trim(), unknown.trim());
       assert.equal(disabled?.trim(), unknown.trim());
     });

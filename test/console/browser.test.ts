@@ -67,9 +67,10 @@ describe('console: in a browser', () => {
     await page.locator('#attempt-1 summary').click();
     await page.getByText('webhook-client-token').waitFor();
 
-    receiver.answer = () => 200;
     await page.getByRole('button', { name: 'Send it again now' }).click();
     await page.getByText('It is due now').waitFor();
+    await until('its probe failed', () => receiver.idsOf('vid-2').length === 2);
+    receiver.answer = () => 200;
     await page.getByRole('link', { name: 'Actions' }).click();
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByText('A probe goes out now').waitFor();
