@@ -1,4 +1,4 @@
-import { type ErrorCode, oauthErrorOf, statusOf } from './errors.js';
+import { type ErrorCode, errors, oauthErrorOf, statusOf } from './errors.js';
 
 /** Refuses a request, with the status of its code. */
 export class ApiError extends Error {
@@ -35,11 +35,27 @@ export function unavailable(cause: unknown): ApiError {
   return new ApiError('temporarily_unavailable', msg, { 'Retry-After': '1' }, cause);
 }
 
-export function tooMany(message: string, retryAfterMs: number): ApiError {
-  return new ApiError('too_many_requests', message, {
-    'Retry-After': String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
-  });
+/** A limit on calls, as callers see it. */
+export interface Quota {
+  name: string;
+  calls: number;
+  windowSeconds: number;
 }
+
+/** Returns the error of a limit that is reached: every 429 says which one, and when to come again. */
+export function tooMany(message: string, quota: Quota, retryAfterMs: number): ApiError {
+  const fields = rateLimitFields(quota, 0, retryAfterMs);
+  const seconds = secondsOf(retryAfterMs);
+  return new ApiError('too_many_requests', message, { ...fields, 'Retry-After': String(seconds) });
+}
+
+/** Returns the fields of draft-ietf-httpapi-ratelimit-headers (revisions 8 to 11). */
+export const rateLimitFields = ({ name, calls, windowSeconds }: Quota, left: number, untilMs: number) => ({
+  'RateLimit-Policy': `"${name}";q=${calls};w=${windowSeconds}`,
+  RateLimit: `"${name}";r=${left};t=${secondsOf(untilMs)}`,
+});
+
+const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
 /**
  * Returns the body of an error's answer. Under /oauth it is that of RFC 6749, section 5.2, also for a path in another case,
@@ -48,7 +64,16 @@ export function tooMany(message: string, retryAfterMs: number): ApiError {
 export function problemOf(err: ApiError, path: string, requestId: string): Record<string, string> {
   return oauthPath.test(path)
     ? { error: oauthErrorOf(err.code), error_description: err.message }
-    : { msg: err.message, code: err.code, request_id: requestId };
+    : {
+        msg: err.message,
+        code: err.code,
+        type: typeOf(err.code),
+        title: errors[err.code].meaning,
+        request_id: requestId,
+      };
 }
+
+/** Returns the address of the code's explanation, which this service serves (RFC 9457, section 3.1.1). */
+export const typeOf = (code: ErrorCode): string => `/docs/errors#${code}`;
 
 const oauthPath = /^\/oauth\//i;

@@ -1,6 +1,7 @@
 /** Declares the calls of the API, each once: the router carries out a declaration, and `/openapi.json` describes it. */
 import type { Middleware } from 'koa';
 import { z } from 'zod';
+import { ApiError } from './apiError.js';
 import { composeSteps, type Step } from './composeSteps.js';
 import type { ApiDeps } from './deps.js';
 import type { ErrorCode } from './errors.js';
@@ -9,6 +10,7 @@ import type { AccountRate } from './steps/accountRate.js';
 import { requireToken, type TokenState } from './steps/bearer.js';
 import { readBody, readJson } from './steps/body/readBody.js';
 import { noStore, type PublisherState, publisherSteps } from './steps/publisher.js';
+import { refuseUnknownParameters } from './steps/readQuery.js';
 
 export type Tag =
   | 'Tokens'
@@ -42,6 +44,8 @@ export interface Description {
   /** The rate of the account that the call counts towards. */
   rate?: AccountRate;
   under?: 'oauth';
+  /** What a caller does after 503 or no answer, for a call that changes or sends something: one sentence after "After 503". */
+  after503?: string;
 }
 
 interface Body {
@@ -69,11 +73,37 @@ interface Steps<State> {
   steps: (deps: ApiDeps) => Step<State>[];
 }
 
-/** Declares a call whose steps are all its own. */
-export const endpoint = <State>(of: Description & Steps<State>): Endpoint & Steps<State> => ({
+/** Declares a call whose steps are all its own, after the rules of all calls. */
+export const endpoint = <State>(of: Description & Steps<State>): Endpoint & Steps<State> =>
+  declared(of, of.steps);
+
+/** Every call begins with the same rules, which its declaration decides, before anything is looked up. */
+const declared = <State, All extends State>(
+  of: Description & Steps<State>,
+  steps: (deps: ApiDeps) => Step<All>[],
+): Endpoint & Steps<State> => ({
   ...of,
-  middlewares: (deps) => composeSteps<State>(...of.steps(deps)),
+  middlewares: (deps) => composeSteps<All>(refuseUnknown(of), requireType(of), ...steps(deps)),
 });
+
+const refuseUnknown = ({ query, security }: Description): Step => {
+  const known = Object.keys(query?.shape ?? {});
+  if (security === 'tokenAnywhere') known.push('access_token');
+  return (ctx, next) => {
+    refuseUnknownParameters(ctx, known);
+    return next();
+  };
+};
+
+/** Requires JSON for a body of JSON. A form says more about its types, and reads them itself. */
+const requireType = ({ body }: Description): Step => {
+  if (body === undefined || body.types !== undefined) return (_, next) => next();
+  return (ctx, next) => {
+    const [type = ''] = (ctx.req.headers['content-type'] ?? '').split(';', 1);
+    if (type.trim().toLowerCase() === 'application/json') return next();
+    throw new ApiError('unsupported_media_type', 'The content type must be application/json');
+  };
+};
 
 type Declared<State> = Omit<Description, 'description' | 'security'> & {
   description?: string;
@@ -106,26 +136,27 @@ export function clientEndpoint<State extends PublisherState>({
   body?: Body & { atMostBytes: number };
 }): Endpoint & Steps<State> {
   const { body } = of;
-  return {
-    ...withToken(of, by, ['invalid_client_token']),
+  const call = {
+    ...withToken(of, by, ['unknown_client']),
     query: z.object({ client_token: clientParameter, ...of.query?.shape }),
-    middlewares: (deps) =>
-      composeSteps<State & JsonState>(
-        ...publisherSteps(deps.db, { orPlatform: by === 'orPlatform' }),
-        ...(body ? [readBody(body.atMostBytes), readJson] : []),
-        ...of.steps(deps),
-      ),
   };
+  return declared<State, State & JsonState>(call, (deps) => [
+    ...publisherSteps(deps.db, { orPlatform: by === 'orPlatform' }),
+    ...(body ? [readBody(body.atMostBytes), readJson] : []),
+    ...of.steps(deps),
+  ]);
 }
 
 /** Declares a call about the account of the token. */
 export const accountEndpoint = <State extends TokenState>({
   by = 'any',
   ...of
-}: Declared<State> & { by?: keyof typeof tokens }): Endpoint & Steps<State> => ({
-  ...withToken(of, by, []),
-  middlewares: (deps) => composeSteps<State>(noStore, requireToken(deps.db), ...of.steps(deps)),
-});
+}: Declared<State> & { by?: keyof typeof tokens }): Endpoint & Steps<State> =>
+  declared<State, State>(withToken(of, by, []), (deps) => [
+    noStore,
+    requireToken(deps.db),
+    ...of.steps(deps),
+  ]);
 
 /** Adds what a call with a token says of it, and the errors that it has in common with others. */
 function withToken<State>(of: Declared<State>, by: keyof typeof tokens, codes: readonly ErrorCode[]) {
@@ -135,7 +166,7 @@ function withToken<State>(of: Declared<State>, by: keyof typeof tokens, codes: r
     description: [of.description, rate, tokens[by]].filter(Boolean).join(' '),
     security: 'token' as const,
     codes: [
-      ...(['invalid_request', 'too_many_parameters', 'invalid_token'] as const),
+      'invalid_token' as const,
       ...codes,
       ...of.codes,
       ...(of.rate ? (['too_many_requests'] as const) : []),

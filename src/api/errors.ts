@@ -102,11 +102,11 @@ export const errors = {
   invalid_token: {
     status: 401,
     meaning: 'The access token is missing, unknown, expired or revoked.',
-    remedy: 'Ask for a new token, then repeat the call once.',
+    remedy: 'Ask for a new token, send it as `Authorization: Bearer`, and repeat the call once.',
   },
   invalid_client_token: {
     status: 401,
-    meaning: 'The client token is unknown, or belongs to another account.',
+    meaning: 'At the registration: the client token is unknown, or belongs to another account.',
     remedy: 'Compare it with `GET /clients`.',
   },
   insufficient_scope: {
@@ -122,8 +122,8 @@ export const errors = {
   unknown_client: {
     status: 404,
     meaning:
-      'An event names a client that does not exist. In a batch the code stands in the place of that event.',
-    remedy: 'Correct the `client_token`, or have the operator create the client.',
+      'The client token is unknown, or belongs to another account. In a batch the code stands in the place of the event.',
+    remedy: 'Compare it with `GET /clients`, or have the operator create the client.',
   },
   not_registered: {
     status: 404,
@@ -167,7 +167,7 @@ export const errors = {
     status: 410,
     meaning:
       'Updates after this place of the feed are no longer kept: 10,000 followed, it was not used for 14 days, or the store has lost some.',
-    remedy: 'Read the feed again without `after`, and ask the platform about the assets that are not in it.',
+    remedy: 'Read the feed again without `cursor`, and ask the platform about the assets that are not in it.',
   },
   body_too_long: {
     status: 413,
@@ -190,7 +190,7 @@ export const errors = {
   too_many_requests: {
     status: 429,
     meaning: 'A limit on calls is reached.',
-    remedy: 'Wait as many seconds as `Retry-After` says.',
+    remedy: 'Wait as many seconds as `Retry-After` says; `RateLimit-Policy` names the limit.',
   },
   headers_too_long: {
     status: 431,
@@ -211,7 +211,8 @@ export const errors = {
   temporarily_unavailable: {
     status: 503,
     meaning: 'The service cannot answer now. The call may or may not have taken effect.',
-    remedy: 'Send the same request again after `Retry-After`: that is always safe.',
+    remedy:
+      'Wait as `Retry-After` says. A call that only reads can be repeated; the description of every other call says what a repeat does.',
   },
 } as const satisfies Record<string, ErrorEntry>;
 

@@ -28,7 +28,7 @@ export interface Operator {
   readonly record: (what: string, target: string, before: unknown, after: unknown) => Promise<void>;
   /**
    * Wakes the client's catch-up, after the change itself. Without Temporal it warns and returns: the sweep finds the
-   * client within 2 minutes.
+   * client within 30 seconds.
    */
   readonly wake: (clientToken: string) => Promise<void>;
 }

@@ -100,7 +100,9 @@ export function openSession(options: { json?: boolean; as?: string }): Session {
         };
         await createCatchUps(deps).wakeNow(clientToken);
       } catch (err) {
-        warn(`Done, but catch-up could not be woken; the sweep wakes it within 2 minutes. ${messageOf(err)}`);
+        warn(
+          `Done, but catch-up could not be woken; the sweep wakes it within 30 seconds. ${messageOf(err)}`,
+        );
       }
     },
     async close() {

@@ -87,6 +87,24 @@ describe('POST /oauth/access_token', () => {
       });
     }
 
+    it('takes the credentials as Authorization: Basic, as RFC 6749 encodes them', async () => {
+      const { client_id: id, client_secret: secret, ...fields } = tokenFields(account);
+      const basic = (pair: string) => ({ authorization: `Basic ${Buffer.from(pair).toString('base64')}` });
+      // Percent-encoded more than it need be, as some libraries do.
+      const encoded = secret.replaceAll(/[-_]/g, (one) => `%${one.charCodeAt(0).toString(16)}`);
+      const answer = await post(new URLSearchParams(fields), basic(`${id}:${encoded}`));
+      assert.equal(answer.status, 200);
+      const wrong = await post(new URLSearchParams(fields), basic(`${id}:${secret}x`));
+      assert.match(wrong.headers.get('www-authenticate') ?? '', /^Basic /);
+      await assertError(wrong, 401, 'invalid_client');
+      const both = await post(new URLSearchParams(tokenFields(account)), basic(`${id}:${secret}`));
+      await assertError(both, 400, 'invalid_request', /not as both/);
+      for (const odd of ['Basic %%%', 'Basic', 'Bearer abc']) {
+        const refused = await post(new URLSearchParams(fields), { authorization: odd });
+        await assertError(refused, 400, 'invalid_request', /client_id|client_secret/);
+      }
+    });
+
     it('has Cache-Control: no-store and Pragma: no-cache', async () => {
       const answer = await post(new URLSearchParams(tokenFields(account)));
       assert.equal(answer.headers.get('cache-control'), 'no-store');

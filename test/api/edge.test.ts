@@ -18,7 +18,7 @@ describe('the HTTP edge', () => {
   });
   after(() => api.close());
 
-  it('answers every error outside /oauth with msg, code and request_id, also 404 and 405', async () => {
+  it('answers every error outside /oauth with msg, code, type, title and request_id, also 404 and 405', async () => {
     for (const [method, path, status] of [
       ['GET', '/nowhere', 404],
       ['GET', '/enrichments', 405],
@@ -27,7 +27,7 @@ describe('the HTTP edge', () => {
       const answer = await fetch(api.url + path, { method });
       const body = (await answer.json()) as Record<string, string>;
       assert.equal(answer.status, status);
-      assert.deepEqual(Object.keys(body), ['msg', 'code', 'request_id']);
+      assert.deepEqual(Object.keys(body), ['msg', 'code', 'type', 'title', 'request_id']);
       assert.equal(body.request_id, answer.headers.get('x-request-id'));
       assert.equal(answer.headers.has('allow'), status === 405);
     }

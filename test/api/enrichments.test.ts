@@ -361,7 +361,7 @@ describe('POST /enrichments', () => {
     const answer = await send(`{"events":[${JSON.stringify(event())}]${' '.repeat(1024 * 1024)}}`);
     assert.equal(answer.status, 413);
     const body = (await answer.json()) as Record<string, unknown>;
-    assert.deepEqual(Object.keys(body).sort(), ['code', 'msg', 'request_id']);
+    assert.deepEqual(Object.keys(body).sort(), ['code', 'msg', 'request_id', 'title', 'type']);
   });
 
   it('reads a body of 1 MiB', async () => {

@@ -67,7 +67,7 @@ describe('errors', () => {
 
     function assertProblem(heard: string, code: ErrorCode): void {
       const body = bodyOf(heard);
-      assert.deepEqual(Object.keys(body), ['msg', 'code', 'request_id']);
+      assert.deepEqual(Object.keys(body), ['msg', 'code', 'type', 'title', 'request_id']);
       assert.equal(body.code, code);
       assert.match(heard, new RegExp(`^x-request-id: ${body.request_id}\r$`, 'im'));
       assert.match(heard, /^content-type: application\/json; charset=utf-8\r$/im);

@@ -83,18 +83,18 @@ describe('GET /events/{event_id}', () => {
     token = await newToken(api, await newCustomer(api, ['enrichments']));
     assert.deepEqual(await Promise.all(calls.map(get)), toCustomer);
     assert.equal((await event('an-2')).body.code, 'unknown_event');
-    assert.equal((await get('/notifications')).body.code, 'invalid_client_token');
+    assert.equal((await get('/notifications')).body.code, 'unknown_client');
     customer = { ...customer, client_token: 'NOBODY' as typeof customer.client_token };
     assert.deepEqual(
       (await Promise.all(calls.map(get))).map(({ status, body }) => [status, body.code]),
-      calls.map(() => [401, 'invalid_client_token']),
+      calls.map(() => [404, 'unknown_client']),
     );
   });
 
-  it('answers 401 to a customer that asks for the client of another', async () => {
+  it('answers 404 to a customer that asks for the client of another', async () => {
     token = await newToken(api, await newCustomer(api));
     for (const path of ['/events/an-1', '/assets/vid-1'])
-      assert.equal((await get(path)).body.code, 'invalid_client_token');
+      assert.equal((await get(path)).body.code, 'unknown_client');
   });
 
   it('finds the event among thousands of notifications', async () => {

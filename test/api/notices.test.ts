@@ -81,7 +81,7 @@ describe('PUT, GET and DELETE /notices', () => {
     try {
       const answer = await fetch(`${strict.url}/notices`, {
         method: 'PUT',
-        headers: { authorization: `Bearer ${token}` },
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
         body: JSON.stringify({ url: receiver.url }),
       });
       const { code, msg } = (await answer.json()) as Json;
@@ -209,7 +209,7 @@ describe('PUT, GET and DELETE /notices', () => {
     );
     const path = `/push_notifications?client_token=notices:${customer.account_id}`;
     const { status, body } = await call('GET', path);
-    assert.deepEqual([status, body.code], [401, 'invalid_client_token']);
+    assert.deepEqual([status, body.code], [404, 'unknown_client']);
   });
 
   it('of accounts with the scope enrichments is one: that of the platform', async () => {

@@ -185,7 +185,7 @@ describe('GET /notifications, page by page', () => {
       shown.map((notifications) => notifications.map((one) => one.notification_id)),
       [ids.slice(1, 3), ids.slice(3, 5)],
     );
-    assert.deepEqual(await page({ platform_id: 'never-seen' }), { notifications: [] });
+    assert.deepEqual(await page({ platform_id: 'never-seen' }), { notifications: [], has_more: false });
   });
 
   it('answers 400 to a cursor that this call has not answered, of another order or cut off', async () => {

@@ -39,7 +39,7 @@ describe('calls for the publisher’s engineers', () => {
       method,
       headers: {
         authorization: `Bearer ${token}`,
-        ...(body !== undefined && { 'content-type': 'application/json' }),
+        'content-type': 'application/json',
       },
       body: JSON.stringify(body),
     });
@@ -83,7 +83,7 @@ describe('calls for the publisher’s engineers', () => {
       const refused = await call(method, path);
       assert.deepEqual(
         [refused.status, refused.body.msg],
-        [401, 'The client token is not valid for this account'],
+        [404, 'The client token is not valid for this account'],
       );
       assert.notEqual(good, token);
     });
@@ -99,10 +99,16 @@ describe('calls for the publisher’s engineers', () => {
     await newCustomer(api);
     const one = { client_token: customer.client_token, name: 'Example Site' };
     const before = await call('GET', '/clients');
-    assert.deepEqual(before.body, { clients: [{ ...one, state: 'not_registered', owed: 0 }] });
+    assert.deepEqual(before.body, {
+      clients: [{ ...one, state: 'not_registered', owed: 0 }],
+      has_more: false,
+    });
     await register();
     const after = await call('GET', '/clients');
-    assert.deepEqual(after.body, { clients: [{ ...one, state: 'active', url: receiver.url, owed: 0 }] });
+    assert.deepEqual(after.body, {
+      clients: [{ ...one, state: 'active', url: receiver.url, owed: 0 }],
+      has_more: false,
+    });
   });
 
   it('GET /push_notifications answers 404 when nothing is registered, then the registration and its state', async () => {
@@ -254,7 +260,7 @@ describe('calls for the publisher’s engineers', () => {
     const { id } = await publish('vid-1');
     await stateIs(id, 'delivered');
     const again = await call('POST', `/notifications/${id}/redeliver`);
-    assert.deepEqual([again.status, again.body.redelivery], [202, 'started']);
+    assert.deepEqual([again.status, again.body], [202, { notification_id: id }]);
     await until('it came twice', () => receiver.idsOf('vid-1').length === 2);
     assert.deepEqual(receiver.idsOf('vid-1'), [id, id]);
   });
@@ -264,7 +270,7 @@ describe('calls for the publisher’s engineers', () => {
     await register();
     const { id } = await publish('vid-1');
     await until('failing', async () => (await call('GET', '/push_notifications')).body.state === 'failing');
-    assert.equal((await call('POST', `/notifications/${id}/redeliver`)).body.redelivery, 'due');
+    assert.deepEqual((await call('POST', `/notifications/${id}/redeliver`)).body, { notification_id: id });
   });
 
   for (const path of ['/notifications/recover', '/notifications/replay']) {
@@ -273,6 +279,13 @@ describe('calls for the publisher’s engineers', () => {
         const since = '2026-01-01T00:00:00Z';
         assert.deepEqual((await call('POST', path, { since })).body, { count: 0 });
         assert.deepEqual((await call('POST', path, { since, dry_run: true })).body, { count: 0 });
+      });
+      it('counts a dry run as a read, not towards the calls that send something', async () => {
+        const since = '2026-01-01T00:00:00Z';
+        for (let i = 0; i < 8; i++)
+          assert.equal((await call('POST', path, { since, dry_run: true })).status, 200);
+        const sent = await Promise.all(Array.from({ length: 6 }, () => call('POST', path, { since })));
+        assert.deepEqual(sent.map(({ status }) => status).sort(), [200, 200, 200, 200, 200, 429]);
       });
       it('answers 400 to a field with a long name, and shortens it in the message', async () => {
         const { status, body } = await call('POST', path, {

@@ -71,7 +71,7 @@ describe('GET and POST /push_notifications/signing_secret', () => {
     it('another account’s client stays unknown, with or without the scope', async () => {
       const [customer, other] = [await newCustomer(api, both), await newCustomer(api)];
       const token = await mintedToken(api.deps.db, customer, ['push_notifications'], 60);
-      assert.equal((await call('GET', other, token)).status, 401);
+      assert.equal((await call('GET', other, token)).status, 404);
     });
   });
 });

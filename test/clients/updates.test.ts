@@ -63,7 +63,7 @@ describe('clients/node: updates', () => {
       pages.map(({ updates }) => updates.length),
       [10, 10, 5, 5],
     );
-    for await (const page of open().updates(asked({ after: pages[1]?.next_cursor }))) {
+    for await (const page of open().updates(asked({ cursor: pages[1]?.next_cursor }))) {
       assert.deepEqual(assetsOf([page]), assets(20, 30));
       break;
     }
@@ -101,10 +101,10 @@ describe('clients/node: updates', () => {
   it('throws if asking again cannot help: a place that is gone, another account’s client, a wrong secret', async () => {
     const first = (client: UpdatesClient, more = {}) => client.updates(asked(more)).next();
     const refusal = (code: string) => (err: unknown) => err instanceof UpdatesRefused && err.code === code;
-    const after = `u.1.1-msg_${'A'.repeat(22)}.0-0`;
-    await assert.rejects(first(open(), { after }), refusal('cursor_expired'));
-    await assert.rejects(first(open(), { after: 'odd' }), refusal('invalid_request'));
-    await assert.rejects(first(open(), { clientToken: 'NOBODY' }), refusal('invalid_client_token'));
+    const cursor = `u.1.1-msg_${'A'.repeat(22)}.0-0`;
+    await assert.rejects(first(open(), { cursor }), refusal('cursor_expired'));
+    await assert.rejects(first(open(), { cursor: 'odd' }), refusal('invalid_request'));
+    await assert.rejects(first(open(), { clientToken: 'NOBODY' }), refusal('unknown_client'));
     await assert.rejects(first(open({ clientSecret: 'wrong' })), refusal('invalid_client'));
   });
 

@@ -80,7 +80,7 @@ describe('console: actions', () => {
     const sentBefore = receiver.idsOf('a').length;
     const page = await visitor.get(`${site}/notifications/${id}`);
     const again = await visitor.submit(page, `${site}/notifications/${id}/redeliver`);
-    assert.match(again.html, /It is sent again/);
+    assert.match(again.html, /It is due now/);
     await until('it arrived', () => receiver.idsOf('a').length > sentBefore);
     assert.equal(receiver.idsOf('a').at(-1), id);
     assert.deepEqual(

@@ -69,7 +69,7 @@ describe('console: in a browser', () => {
 
     receiver.answer = () => 200;
     await page.getByRole('button', { name: 'Send it again now' }).click();
-    await page.getByText('It was waiting, and is due now.').waitFor();
+    await page.getByText('It is due now').waitFor();
     await page.getByRole('link', { name: 'Actions' }).click();
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByText('A probe goes out now').waitFor();

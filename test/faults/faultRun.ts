@@ -15,8 +15,8 @@ import type { System } from './system.js';
 
 /** The default number of attempts in flight for one client. */
 export const inFlightPerClient = 16;
-/** The sweep picks up within 2 minutes what nobody works on. */
-const sweptWithinMs = 130_000;
+/** The sweep picks up within 30 seconds what nobody works on. */
+const sweptWithinMs = 60_000;
 
 export interface FaultRun {
   system: System;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint, pauseEndpoint, unpauseEndpoint } from '../../src/redis/records/endpoint.js';
+import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
 import {
   type Harness,
@@ -41,7 +41,7 @@ describe('operator status: us or them', () => {
   });
   /** Each verdict is of all clients: none of another test may be left. */
   afterEach(async () => {
-    for (const client of await h.db.redis.smembers(h.db.global.clients)) await pauseEndpoint(h.db, client);
+    for (const client of await h.db.redis.smembers(h.db.global.clients)) await setPaused(h.db, client, true);
     await until('no attempt is under way', async () => {
       const clients = await h.db.redis.smembers(h.db.global.clients);
       const found = await Promise.all(clients.map((client) => getEndpoint(h.db, client)));
@@ -129,7 +129,7 @@ describe('operator status: us or them', () => {
 
     it('a customer that an operator paused', async () => {
       const client = await oweUnattended(receiver.url);
-      await pauseEndpoint(h.db, client);
+      await setPaused(h.db, client, true);
       const [status, worst] = await statusOf(client);
       assert.deepEqual([status.verdict, worst.situation], ['fine', 'paused'], status.because);
       assert.match(status.because, /1 paused \(owed 1\)/);
@@ -137,8 +137,8 @@ describe('operator status: us or them', () => {
 
     it('a customer whose pause has just ended', async () => {
       const client = await oweUnattended(receiver.url);
-      await pauseEndpoint(h.db, client);
-      await unpauseEndpoint(h.db, client);
+      await setPaused(h.db, client, true);
+      await setPaused(h.db, client, false);
       assert.equal((await cli.json('status')).verdict, 'fine');
     });
 
@@ -207,7 +207,7 @@ describe('operator status: us or them', () => {
 
     it('a client has broken keys: it is named, and the others are counted', async () => {
       const [broken, other] = [await oweUnattended(receiver.url), await oweUnattended(receiver.url)];
-      await pauseEndpoint(h.db, other);
+      await setPaused(h.db, other, true);
       const { owed } = h.db.client(broken);
       await h.db.redis.rename(owed, `${owed}:aside`);
       await h.db.redis.set(owed, 'no hash');

@@ -57,6 +57,7 @@ export interface Update {
 /** One answer of `GET /updates`, oldest first. */
 export interface UpdatePage {
   updates: Update[];
+  has_more: boolean;
   next_cursor: string;
 }
 
@@ -65,7 +66,7 @@ export class UpdatesRefused extends Error {
   override name = 'UpdatesRefused';
 
   /**
-   * @param code of the service's catalogue; `cursor_expired`: updates after `after` may be gone. Begin again without it, and
+   * @param code of the service's catalogue; `cursor_expired`: updates after `cursor` may be gone. Begin again without it, and
    * ask the platform about the assets that are not listed
    */
   constructor(

@@ -17,7 +17,7 @@ export interface UpdatesAsked {
   /** The client whose updates are read. */
   clientToken: string;
   /** The `next_cursor` that was kept last; if absent, from the oldest update that the service keeps. */
-  after?: string | undefined;
+  cursor?: string | undefined;
   /** The most updates of a page, 1 to 200; default 200. */
   limit?: number;
   /** How long to wait after an empty page; default 10,000. */
@@ -52,11 +52,11 @@ export class UpdatesClient {
     signal?.addEventListener('abort', end, { once: true });
     if (signal?.aborted) end();
     try {
-      for (let after = asked.after; ; ) {
-        const query = { client_token: clientToken, limit: String(limit), ...(after && { after }) };
+      for (let cursor = asked.cursor; ; ) {
+        const query = { client_token: clientToken, limit: String(limit), ...(cursor && { cursor }) };
         const page = await nextPage(caller, token, `${this.#url}/updates?${new URLSearchParams(query)}`);
         if (page === undefined) return;
-        after = page.next_cursor;
+        cursor = page.next_cursor;
         if (page.updates.length > 0) yield page;
         else await caller.wait(pollEveryMs);
         if (caller.isEnded) return;

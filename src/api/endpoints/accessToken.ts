@@ -7,7 +7,7 @@ import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
 import { exampleOf, text, whole } from '../reference/schema.js';
-import type { Form } from '../steps/body/form.js';
+import { type Form, formDecoded } from '../steps/body/form.js';
 import { readForm } from '../steps/body/readForm.js';
 import { createTokenLimits, type TokenLimits } from '../steps/tokenLimits.js';
 
@@ -32,7 +32,8 @@ export const accessTokenEndpoint = endpoint<TokenState>({
   tag: 'Tokens',
   summary: 'Create an access token',
   description:
-    'Exchanges the credentials of an account for an access token. A new token ends no earlier one. Ask for `push_notifications`; a platform asks for `enrichments`; an account that has `signing_secrets` needs it to read and rotate signing secrets.',
+    'Exchanges the credentials of an account for an access token. A new token ends no earlier one. Ask for `push_notifications`; a platform asks for `enrichments`; an account that has `signing_secrets` needs it to read and rotate signing secrets. The credentials may come as `Authorization: Basic` instead of fields (RFC 6749, section 2.3.1), but not both ways.',
+  after503: 'ask again: a token that was made and not answered is known to nobody, and expires.',
   body: {
     schema: form,
     types: ['application/x-www-form-urlencoded', 'multipart/form-data'],
@@ -46,8 +47,13 @@ export const accessTokenEndpoint = endpoint<TokenState>({
     },
   },
   codes: [
-    ...(['invalid_request', 'too_many_parameters', 'unsupported_grant_type', 'invalid_scope'] as const),
-    ...(['invalid_client', 'body_too_long', 'unsupported_media_type'] as const),
+    ...([
+      'unsupported_grant_type',
+      'invalid_scope',
+      'invalid_client',
+      'body_too_long',
+      'unsupported_media_type',
+    ] as const),
     ...(['too_many_requests', 'temporarily_unavailable'] as const),
   ],
   under: 'oauth',
@@ -57,6 +63,7 @@ export const accessTokenEndpoint = endpoint<TokenState>({
       noStore,
       logRefusal(deps),
       readForm,
+      takeBasic,
       readFields,
       checkGrantType,
       refuseTooMany(deps, limits),
@@ -68,6 +75,8 @@ export const accessTokenEndpoint = endpoint<TokenState>({
 interface TokenState {
   form: Form;
   fields: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
+  /** Of an answer 401. */
+  challenge?: Record<string, string>;
 }
 
 /** RFC 6749, section 5.1: for every answer that may hold a token or information about credentials. */
@@ -101,6 +110,28 @@ const logRefusal =
       throw err;
     }
   };
+
+/**
+ * Takes credentials of `Authorization: Basic` as if they were fields: RFC 6749, section 2.3.1, each form-encoded before
+ * base64. Other schemes are not for this call. @throws ApiError 400
+ */
+const takeBasic: Step<TokenState> = (ctx, next) => {
+  const [, given] = /^basic +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
+  if (given === undefined) return next();
+  const { form } = ctx.state;
+  if (form.has('client_id') || form.has('client_secret')) {
+    throw badParameter('The client credentials must be given either as fields or as a header, not as both');
+  }
+  const [clientId, ...rest] = Buffer.from(given, 'base64').toString('latin1').split(':');
+  ctx.state.form = new Map([
+    ...form,
+    ['client_id', formDecoded(clientId ?? '', 'utf-8')],
+    ['client_secret', formDecoded(rest.join(':'), 'utf-8')],
+  ]);
+  // RFC 6749, section 5.2: only who tried this scheme is told of it.
+  ctx.state.challenge = { 'WWW-Authenticate': 'Basic realm="oauth", charset="UTF-8"' };
+  return next();
+};
 
 const readFields: Step<TokenState> = (ctx, next) => {
   const read = (name: string): string => {
@@ -146,7 +177,7 @@ const answerToken =
     switch (minted.outcome) {
       case 'invalid_client':
         await limits.countFailure(clientId, clientAddress(ctx.req, config.TRUSTED_PROXIES));
-        throw new ApiError('invalid_client', 'The client credentials are not valid');
+        throw new ApiError('invalid_client', 'The client credentials are not valid', ctx.state.challenge);
       case 'invalid_scope':
         throw new ApiError('invalid_scope', 'The account does not have all of the scopes asked for');
       case 'minted':

@@ -33,6 +33,7 @@ export const checkReceiverEndpoint = clientEndpoint<TestState>({
   summary: 'Check a receiver',
   description:
     'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something.',
+  after503: 'some of them may have been sent; a repeat sends all of them again, under other ids.',
   query: z.object({
     url: urlText.describe('Where to send them; only before a URL is registered.').optional(),
   }),

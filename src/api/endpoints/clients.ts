@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { clientTokenPattern } from '../../ids.js';
 import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
@@ -8,15 +7,16 @@ import { endpointStates } from '../../redis/records/endpointStates.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { accountEndpoint } from '../endpoint.js';
 import { text, whole } from '../reference/schema.js';
-import { clientTokenText, limitNumber, notACursor, urlText } from '../reference/schemas.js';
+import { clientTokenText, limitNumber, notACursor, pageMembers, urlText } from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
 import type { TokenState } from '../steps/bearer.js';
 import { readQuery } from '../steps/readQuery.js';
 
+/** `c` and the last client of the page. */
+const cursor = text('c.SITE0042').regex(/^c[.][A-Za-z0-9_-]{1,64}$/, notACursor);
+
 const query = z.object({
-  cursor: text('SITE0042', 'The next_cursor of the previous page.')
-    .regex(clientTokenPattern, notACursor)
-    .optional(),
+  cursor: cursor.describe('The next_cursor of the previous page.').optional(),
   limit: limitNumber,
 });
 
@@ -38,8 +38,8 @@ export const clientsEndpoint = accountEndpoint<TokenState>({
   query,
   answers: {
     200: {
-      what: 'One page. There are more if it has next_cursor.',
-      schema: z.object({ clients: z.array(oneClient), next_cursor: clientTokenText.optional() }),
+      what: 'One page.',
+      schema: z.object({ clients: z.array(oneClient), ...pageMembers(cursor) }),
     },
   },
   codes: [],
@@ -47,11 +47,13 @@ export const clientsEndpoint = accountEndpoint<TokenState>({
   steps: (deps) => [
     limitAccount(deps, 'records'),
     async (ctx) => {
-      const { cursor: after, limit } = readQuery(ctx, query);
+      const { cursor: given, limit } = readQuery(ctx, query);
+      const after = given?.slice('c.'.length);
       const page = await pageOfClients(deps.db, ctx.state.token.accountId, { after, limit });
       ctx.body = {
         clients: await mapInPages(page.clients, concurrency, (client) => presentClient(deps.db, client)),
-        next_cursor: page.next,
+        has_more: page.next !== undefined,
+        next_cursor: page.next && `c.${page.next}`,
       };
     },
   ],

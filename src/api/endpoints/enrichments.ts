@@ -36,7 +36,8 @@ export const enrichmentsEndpoint = endpoint<EnrichmentState>({
   tag: 'Publishing',
   summary: 'Publish enrichment events',
   description:
-    'Accepts one event, or a batch of 1 to 500, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification: after 503 or no answer send the same event again.',
+    'Accepts one event, or a batch of 1 to 500, in at most 1 MiB. Ask for a token with the scope `enrichments`. A repeat of the same event never makes a second notification.',
+  after503: 'send the same event again: that is always safe.',
   security: { scope: 'enrichments' },
   body: {
     schema: z.union([
@@ -56,15 +57,13 @@ export const enrichmentsEndpoint = endpoint<EnrichmentState>({
     },
   },
   codes: [
-    ...(['invalid_request', 'too_many_parameters', 'invalid_token', 'insufficient_scope'] as const),
-    ...(['unknown_client', 'body_too_long', 'unsupported_media_type'] as const),
-    'temporarily_unavailable',
+    ...(['invalid_token', 'insufficient_scope', 'unknown_client', 'body_too_long'] as const),
+    ...(['unsupported_media_type', 'temporarily_unavailable'] as const),
   ],
   steps: (deps) => [
     traceRequest(deps.tracing, '/enrichments'),
     requireToken(deps.db),
     requireEnrichmentsScope,
-    requireJson,
     readBody(bodyAtMostBytes),
     readJson,
     answerOne(deps),
@@ -80,13 +79,6 @@ interface EnrichmentState extends TokenState, TraceState {
 const requireEnrichmentsScope: Step<TokenState> = async (ctx, next) => {
   if (!ctx.state.token.scopes.includes('enrichments')) {
     throw insufficientScope('enrichments');
-  }
-  await next();
-};
-
-const requireJson: Step<EnrichmentState> = async (ctx, next) => {
-  if (!ctx.is('application/json')) {
-    throw new ApiError('unsupported_media_type', 'The body must be application/json');
   }
   await next();
 };

@@ -14,7 +14,6 @@ import { auditCall } from '../steps/auditCall.js';
 import { checkedBody, readBody, readJson } from '../steps/body/readBody.js';
 import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
 import type { PublisherState, RegistrationState } from '../steps/publisher.js';
-import { refuseUnknownParameters } from '../steps/readQuery.js';
 import { presentRegistration, registeredUrl } from './pushNotifications.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './signingSecret.js';
 
@@ -29,6 +28,7 @@ export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
   summary: 'Set the URL for notices',
   description:
     'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count.',
+  after503: 'repeat it: a repeat sets the same URL.',
   body: { schema: body, examples: { 'Your receiver': { url: 'https://ops.example.com/hooks/notices' } } },
   answers: { 200: { what: 'The URL is set.', schema: registeredUrl } },
   codes: urlCodes,
@@ -57,7 +57,6 @@ interface PutState extends PublisherState {
 const findNoticesClient =
   (db: Db): Step<PublisherState> =>
   async (ctx, next) => {
-    refuseUnknownParameters(ctx, []);
     const { accountId } = ctx.state.token;
     const account = await getAccount(db, accountId);
     ctx.state.client = {
@@ -123,6 +122,7 @@ export const removeNoticesUrlEndpoint = accountEndpoint<NoticesState>({
   tag: 'Notices',
   summary: 'Remove the URL for notices',
   description: 'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled.',
+  after503: 'repeat it: 404 then means that the URL is removed.',
   answers: { 200: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) } },
   codes: ['no_notices_url'],
   steps: (deps) => [
@@ -165,6 +165,7 @@ export const rotateNoticesSecretEndpoint = accountEndpoint<NoticesState>({
   summary: 'Make a new signing secret of the notices',
   description:
     'Makes a new secret. Previous secrets still sign for 24 h each, at most ten of them; while ten do, the answer is 429.',
+  after503: rotateSigningSecretEndpoint.after503,
   by: 'signingSecrets',
   answers: rotateSigningSecretEndpoint.answers,
   codes: ['no_notices_url', 'too_many_requests'],

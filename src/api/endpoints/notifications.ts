@@ -18,6 +18,7 @@ import {
   notification,
   notificationIdText,
   notificationWithAttempts,
+  pageMembers,
   platformIdText,
 } from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
@@ -64,8 +65,8 @@ export const notificationsEndpoint = clientEndpoint<PublisherState>({
   query,
   answers: {
     200: {
-      what: 'One page. There may be more if it has next_cursor, even if it is short or empty.',
-      schema: z.object({ notifications: z.array(notification), next_cursor: cursor.optional() }),
+      what: 'One page, which may be short or empty although more follow.',
+      schema: z.object({ notifications: z.array(notification), ...pageMembers(cursor) }),
     },
   },
   codes: [],
@@ -77,6 +78,7 @@ export const notificationsEndpoint = clientEndpoint<PublisherState>({
       const page = await listNotifications(deps.db, ctx.state.client.clientToken, filter);
       ctx.body = {
         notifications: page.notifications.map(presentNotification),
+        has_more: page.next !== undefined,
         next_cursor: page.next && cursorOf(orderOf(filter), page.next),
       };
     },

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Db } from '../../redis/connection/db.js';
 import { recoverFailed } from '../../redis/notifications/notifications.js';
 import { replayDelivered } from '../../redis/notifications/replay.js';
 import type { Step } from '../composeSteps.js';
@@ -21,14 +22,15 @@ export const recoverEndpoint = clientEndpoint<RecoverState>({
   tag: 'Notifications',
   summary: 'Recover failed notifications',
   description:
-    'Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one. One call in 5 s for each client, bursts of 5.',
+    'Makes notifications that ended as failed in a span of time owed again, unless their asset has a newer one. One call in 5 s for each client, bursts of 5; with `dry_run` it counts as a read only.',
+  after503: 'repeat it: notifications that are already owed are not counted again.',
   body: rangeBody(failedRange),
   answers: { 200: { what: 'The number of notifications.', schema: z.object({ count: whole(17) }) } },
   codes: [],
   rate: 'records',
   steps: (deps) => [
     readRange(failedRange),
-    limitSends(deps.db),
+    limitUnlessDry(deps.db),
     limitAccount(deps, 'records'),
     auditCall<RecoverState>(deps, { what: 'notification recover', about: sayRange }),
     async (ctx) => {
@@ -49,7 +51,9 @@ export const replayEndpoint = clientEndpoint<RecoverState>({
   tag: 'Notifications',
   summary: 'Replay delivered notifications',
   description:
-    'Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as `backfill`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5.',
+    'Makes assets delivered in a span of time owed again, for a receiver that has lost them: each asset once, by its newest notification, as `backfill`, unless it is owed or was delivered after that time. One call in 5 s for each client, bursts of 5; with `dry_run` it counts as a read only.',
+  after503:
+    'repeat it with the same `until`: nothing becomes owed twice. Without `until` an asset delivered meanwhile is sent again.',
   body: rangeBody(deliveredRange),
   answers: {
     200: {
@@ -64,7 +68,7 @@ export const replayEndpoint = clientEndpoint<RecoverState>({
   rate: 'records',
   steps: (deps) => [
     readRange(deliveredRange),
-    limitSends(deps.db),
+    limitUnlessDry(deps.db),
     limitAccount(deps, 'records'),
     auditCall<RecoverState>(deps, { what: 'notification replay', about: sayRange }),
     async (ctx) => {
@@ -109,6 +113,12 @@ const readRange =
     ctx.state.range = { since, until: until ?? Number.MAX_SAFE_INTEGER, dryRun };
     await next();
   };
+
+/** A dry run sends nothing: it counts as a read. */
+const limitUnlessDry = (db: Db): Step<RecoverState> => {
+  const limit = limitSends(db);
+  return (ctx, next) => (ctx.state.range.dryRun ? next() : limit(ctx, next));
+};
 
 /** Returns the span of time of a call, for the audit; nothing for a dry run. */
 const sayRange = ({ range: { since, until, dryRun } }: RecoverState) =>

@@ -24,6 +24,7 @@ export const redeliverEndpoint = clientEndpoint<RedeliverState>({
   summary: 'Send a notification again',
   description:
     'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 5.',
+  after503: 'it may be due or under way; a repeat may send it once more, under the same id.',
   inPath: z.object({ id: notificationIdText.describe('The notification.') }),
   answers: {
     202: {
@@ -48,7 +49,7 @@ const sendAgain =
   (deps: ApiDeps): Step<NotificationStepState> =>
   async (ctx) => {
     const { clientToken, notificationId } = ctx.state.notification;
-    const dueId = await redeliver(deps.db, clientToken, notificationId);
+    const dueId = await deps.db.durably((db) => redeliver(db, clientToken, notificationId)).safe;
     await wakeClient(deps, clientToken);
     ctx.status = 202;
     ctx.body = { notification_id: dueId ?? notificationId };

@@ -21,8 +21,8 @@ import { auditCall } from '../steps/auditCall.js';
 import { bearerToken, tokenFinder, tokenOrRefuse } from '../steps/bearer.js';
 import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
 import type { Parameter } from '../steps/parameters.js';
-import { ownClientOrRefuse } from '../steps/publisher.js';
-import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
+import { ownClientOr } from '../steps/publisher.js';
+import { parametersOf, required } from '../steps/readQuery.js';
 import { wakeClient } from './askTemporal.js';
 
 /** Contract, section 2. */
@@ -33,14 +33,15 @@ export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
   tag: 'Registration',
   summary: 'Register the URL of a client',
   description:
-    'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Repeat a call that ended in 503 or without an answer unchanged: it then answers 200. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',
+    'Sets the one URL to which a client’s notifications go. It can be set once: an operator changes or removes it. Percent-encode the URL once. Ask for a token with the scope `push_notifications`; it may also be given as the parameter `access_token`, but not both ways. Calls with a host name in the URL count towards the account’s rate `names`.',
+  after503: 'repeat it unchanged: it then answers 200, also if the first call has stored the URL.',
   security: 'tokenAnywhere',
   query: z.object({ client_token: clientParameter, url: urlText.describe('An absolute https URL.') }),
   answers: {
     200: { what: 'Registered.', schema: z.object({ success: z.literal(true), url: urlText }) },
   },
   codes: [
-    ...(['invalid_request', 'too_many_parameters', 'already_registered', ...urlCodes] as const),
+    ...(['already_registered', ...urlCodes] as const),
     ...(['invalid_token', 'invalid_client_token', 'too_many_requests'] as const),
     'temporarily_unavailable',
   ],
@@ -67,7 +68,6 @@ interface RegistrationState {
 
 const readParameters: Step<RegistrationState> = async (ctx, next) => {
   const bearer = bearerToken(ctx);
-  refuseUnknownParameters(ctx, ['access_token', 'client_token', 'url']);
   if (bearer !== undefined && parametersOf(ctx).has('access_token')) {
     throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
   }
@@ -91,7 +91,8 @@ const checkClientToken =
   ({ db }: ApiDeps): Step<RegistrationState> =>
   async (ctx, next) => {
     const { clientToken } = ctx.state.given;
-    ctx.state.client = await ownClientOrRefuse(db, clientToken, ctx.state.token.accountId);
+    const { accountId } = ctx.state.token;
+    ctx.state.client = await ownClientOr('invalid_client_token', db, { clientToken, accountId });
     await next();
   };
 

@@ -13,13 +13,11 @@ import {
   setRequestHeaders,
 } from '../../redis/records/requestHeaders.js';
 import { badParameter } from '../apiError.js';
-import type { Step } from '../composeSteps.js';
 import { clientEndpoint } from '../endpoint.js';
 import { text } from '../reference/schema.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkedBody } from '../steps/body/readBody.js';
 import type { PublisherState } from '../steps/publisher.js';
-import { refuseUnknownParameters } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
 import { requireSigningSecretsScope } from './signingSecret.js';
 
@@ -41,7 +39,6 @@ export const requestHeadersEndpoint = clientEndpoint<PublisherState>({
   answers: { 200: { what: 'Their names.', schema: headerNames } },
   codes: [],
   steps: ({ db }) => [
-    refuseParameters,
     async (ctx) => {
       ctx.body = { header_names: await requestHeaderNames(db, ctx.state.client.clientToken) };
     },
@@ -80,6 +77,7 @@ export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
   summary: 'Set your own request headers',
   description:
     'Sets up to five headers that each notification, test and check carries, such as the key of a gateway in front of the receiver. They replace all earlier ones and belong to the client: they exist before a URL does, and a change of the URL keeps them. Values are encrypted at rest and never shown. Names that the service or HTTP sets are refused. One call in 5 s for each client, bursts of 5, together with the calls that send something.',
+  after503: 'repeat it: a repeat sets the same headers.',
   by: 'signingSecrets',
   body: {
     schema: body,
@@ -92,7 +90,6 @@ export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
   answers: { 200: { what: 'The names of the headers set.', schema: headerNames } },
   codes: ['too_many_requests'],
   steps: (deps) => [
-    refuseParameters,
     requireSigningSecretsScope(deps.db),
     async (ctx, next) => {
       ctx.state.headers = headersOf(ctx.state.json);
@@ -110,11 +107,6 @@ export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
     },
   ],
 });
-
-const refuseParameters: Step<PublisherState> = async (ctx, next) => {
-  refuseUnknownParameters(ctx, ['client_token']);
-  await next();
-};
 
 /** Reads `{headers: {name: value}}`; the names are returned in lower case. No message contains a value. @throws ApiError 400 */
 function headersOf(json: unknown): RequestHeaders {

@@ -20,6 +20,7 @@ export const resumeEndpointEndpoint = clientEndpoint<ResumeState>({
   summary: 'Resume a suspended or failing endpoint',
   description:
     'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5.',
+  after503: 'repeat it: resuming an endpoint twice does no harm.',
   answers: { 202: { what: 'Under way.', schema: z.object({ state: endpointState, owed: whole(12) }) } },
   codes: ['not_registered', 'too_many_requests'],
   steps: (deps) => [

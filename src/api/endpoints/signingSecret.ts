@@ -52,6 +52,7 @@ export const rotateSigningSecretEndpoint = clientEndpoint<PublisherState>({
   summary: 'Make a new signing secret',
   description:
     'Makes a new secret. Previous ones still sign for 24 h each, at most ten of them: while ten do, the answer is 429.',
+  after503: 'read the secret before you repeat the call: a repeat makes another one.',
   by: 'signingSecrets',
   answers: { 200: { what: 'The new secret.', schema: rotatedSecret } },
   codes: ['too_many_requests'],
@@ -83,7 +84,11 @@ const refuseWhileTenStillSign =
   };
 
 const tooManyRotations = (waitMs: number) =>
-  tooMany('Ten previous signing secrets still sign, for 24 h each', waitMs);
+  tooMany(
+    'Ten previous signing secrets still sign, for 24 h each',
+    { name: 'rotations', calls: 10, windowSeconds: 86_400 },
+    waitMs,
+  );
 
 /** Requires the scope if the account has it: tokens for general use are minted without it. */
 export const requireSigningSecretsScope =

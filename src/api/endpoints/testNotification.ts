@@ -18,7 +18,7 @@ import { limitAccount } from '../steps/accountRate.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import type { PublisherState } from '../steps/publisher.js';
-import { parametersOf, refuseUnknownParameters, required } from '../steps/readQuery.js';
+import { parametersOf, required } from '../steps/readQuery.js';
 import { limitSends } from '../steps/sendLimit.js';
 
 /** The sent request, as answered. */
@@ -40,6 +40,7 @@ export const testNotificationEndpoint = clientEndpoint<TestState>({
   summary: 'Send a test notification',
   description:
     'Sends `{"event":"test","platform_id":"test"}` now, once, to the registered URL or, before there is one, to `url`, and answers the result. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 5.',
+  after503: 'it may have been sent; a repeat sends another one, under another id.',
   query: z.object({
     url: urlText.describe('Where to send it; only before a URL is registered.').optional(),
   }),
@@ -63,7 +64,6 @@ export interface TestState extends PublisherState {
 export const chooseUrl =
   (deps: ApiDeps): Step<TestState> =>
   async (ctx, next) => {
-    refuseUnknownParameters(ctx, ['client_token', 'url']);
     const given = parametersOf(ctx).has('url') ? required(ctx, 'url') : undefined;
     const registered = await getRegistration(deps.db, ctx.state.client.clientToken);
     if (registered) {

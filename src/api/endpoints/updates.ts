@@ -3,7 +3,13 @@ import { readUpdates, type UpdatePlace } from '../../redis/notifications/updates
 import { ApiError } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import { text, time } from '../reference/schema.js';
-import { limitNumber, notACursor, notificationIdText, platformIdText } from '../reference/schemas.js';
+import {
+  limitNumber,
+  notACursor,
+  notificationIdText,
+  pageMembers,
+  platformIdText,
+} from '../reference/schemas.js';
 import { limitAccount } from '../steps/accountRate.js';
 import type { PublisherState } from '../steps/publisher.js';
 import { readQuery } from '../steps/readQuery.js';
@@ -19,7 +25,7 @@ const cursor = text('u.1769860801000.1769860800000-msg_3q2-7wABAgMEBQYHCAkKCw.0-
 );
 
 const query = z.object({
-  after: cursor
+  cursor: cursor
     .describe('The next_cursor of the previous answer; if absent, from the oldest kept update.')
     .optional(),
   limit: limitNumber,
@@ -38,12 +44,12 @@ export const updatesEndpoint = clientEndpoint<PublisherState>({
   tag: 'Notifications',
   summary: 'List assets with new segments',
   description:
-    'Lists the updates after `after`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 10,000 updates of a client are kept for 14 days.',
+    'Lists the updates after `cursor`, oldest first, for callers who prefer asking to receiving, with or without a registered URL. Keep `next_cursor` once you have processed a page, and ask again with it, immediately while `has_more`; an empty page means that nothing is new. No update is skipped, however many arrive meanwhile. An asset may be repeated on a later page; on one page it appears once. The newest 10,000 updates of a client are kept for 14 days.',
   query,
   answers: {
     200: {
       what: 'The next updates; none if nothing is new.',
-      schema: z.object({ updates: z.array(update), next_cursor: cursor }),
+      schema: z.object({ updates: z.array(update), ...pageMembers(cursor), next_cursor: cursor }),
     },
   },
   codes: ['cursor_expired'],
@@ -51,7 +57,7 @@ export const updatesEndpoint = clientEndpoint<PublisherState>({
   steps: (deps) => [
     limitAccount(deps, 'records'),
     async (ctx) => {
-      const { after, limit } = readQuery(ctx, query);
+      const { cursor: after, limit } = readQuery(ctx, query);
       const from = { limit, after: after === undefined ? undefined : placeOf(after) };
       // Otherwise a crash of Redis could lose the time that this reader has seen, and a later update could be added before it.
       const page = await deps.db.durably((db) => readUpdates(db, ctx.state.client.clientToken, from)).safe;
@@ -62,6 +68,7 @@ export const updatesEndpoint = clientEndpoint<PublisherState>({
           notification_id: notificationId,
           updated_at: presentTime(updatedAt),
         })),
+        has_more: page.hasMore,
         next_cursor: cursorOf(page.end),
       };
     },
@@ -80,4 +87,4 @@ function placeOf(given: string): UpdatePlace {
 
 const expired =
   'Updates after this place are no longer kept: the newest 10,000 of a client are kept for 14 days. Begin again without ' +
-  'after, and ask the platform about the assets that are not listed';
+  'cursor, and ask the platform about the assets that are not listed';

@@ -1,7 +1,7 @@
 /** Describes a declared call in OpenAPI's terms: its input, its answers, its errors. */
 import type { z } from 'zod';
 import type { Description, Tag } from '../endpoint.js';
-import { headerOf, refusals } from './refusals.js';
+import { headerOf, rateHeaders, refusals } from './refusals.js';
 import { exampleOf, jsonSchemaOf, type Schema } from './schema.js';
 
 export interface Operation extends Schema {
@@ -44,7 +44,7 @@ function operationOf(of: Description): Operation {
     operationId: of.operationId,
     tags: [of.tag],
     summary: of.summary,
-    description: of.description,
+    description: of.after503 ? `${of.description} After 503 or no answer: ${of.after503}` : of.description,
     ...(of.security !== undefined && { security: securityOf(of.security) }),
     parameters: [...parametersOf('query', of.query), ...parametersOf('path', of.inPath)],
     ...(of.body && { requestBody: bodyOf(of.body) }),
@@ -91,6 +91,3 @@ function answerOf(
     content: json ? { 'application/json': json } : { [type ?? 'application/json']: {} },
   };
 }
-
-/** The headers that show the rest of an account's rate (docs/reference/limits.md). */
-const rateHeaders = { RateLimit: headerOf('RateLimit'), 'RateLimit-Policy': headerOf('RateLimitPolicy') };

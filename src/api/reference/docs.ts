@@ -6,7 +6,9 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Middleware } from 'koa';
 import { composeSteps, type Step } from '../composeSteps.js';
+import { type Html, html } from '../console/html.js';
 import { endpoint } from '../endpoint.js';
+import { errorCodes, errors } from '../errors.js';
 
 /** Isolates a page: it loads nothing, sends nothing, cannot be framed and sends no referrer to other sites. */
 export const pageHeaders: Step = (ctx, next) => {
@@ -67,9 +69,24 @@ const fromPackage = (name: string) => () => readFile(packaged.resolve(`swagger-u
 const files: Record<string, { type: string; read: () => Promise<Buffer> }> = {
   '/docs/swagger-ui.css': { type: 'css', read: fromPackage('swagger-ui.css') },
   '/docs/swagger-ui-bundle.js': { type: 'js', read: fromPackage('swagger-ui-bundle.js') },
+  '/docs/errors': { type: 'html', read: async () => Buffer.from(errorsPage) },
+  '/docs/errors.css': { type: 'css', read: async () => Buffer.from(errorsStyle) },
   '/docs/page.css': { type: 'css', read: async () => Buffer.from(pageStyle) },
   '/docs/page.js': { type: 'js', read: async () => Buffer.from(pageScript) },
 };
+
+/** Explains each code of the catalogue, at the address that the `type` of an error has. */
+const errorsPage = html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Errors</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/docs/errors.css"></head><body><h1>Errors</h1>
+${errorCodes.map((code) => explained(code))}</body></html>
+`.text;
+
+function explained(code: (typeof errorCodes)[number]): Html {
+  const { status, meaning, remedy } = errors[code];
+  return html`<section id="${code}"><h2><code>${code}</code> ${status}</h2><p>${meaning}</p><p>${remedy}</p></section>
+`;
+}
 
 /** GET /docs/...: the files of the page, by path. */
 export const docsFileEndpoints = Object.entries(files).map(
@@ -79,7 +96,7 @@ export const docsFileEndpoints = Object.entries(files).map(
 /** Answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
 function fileEndpoint(type: string, read: () => Promise<Buffer>): Middleware[] {
   let packed: ReturnType<typeof pack> | undefined;
-  return composeSteps(pageHeaders, async (ctx) => {
+  return composeSteps(pageHeaders, pagePolicy, async (ctx) => {
     packed ??= pack(read).catch((err: unknown) => {
       packed = undefined;
       throw err;
@@ -123,6 +140,12 @@ SwaggerUIBundle({
   // Its default asks a server of a third party.
   validatorUrl: null,
 });
+`;
+
+const errorsStyle = `
+body { max-width: 45rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 sans-serif; color-scheme: light dark; }
+h2 { font-size: 1rem; }
+:target { outline: 2px solid; outline-offset: 0.5rem; }
 `;
 
 /** Hides the column of links, which is empty; the rest is for narrow screens. */

@@ -1,4 +1,5 @@
 /** Describes the answers other than success, from the catalogue of errors. */
+import { typeOf } from '../apiError.js';
 import { type ErrorCode, errors, oauthErrorOf, statusOf } from '../errors.js';
 import type { Schema } from './schema.js';
 
@@ -6,6 +7,7 @@ type Under = 'oauth' | 'api';
 
 /** Codes that any call may answer. */
 const anyCall: readonly ErrorCode[] = [
+  ...(['invalid_request', 'too_many_parameters'] as const),
   ...(['malformed_request', 'request_timeout', 'expectation_failed', 'headers_too_long'] as const),
   'server_error',
 ];
@@ -50,12 +52,19 @@ function headersOf(status: number, codes: ErrorCode[]): Schema {
   const isAboutToken = codes.some((code) => code === 'invalid_token' || code === 'insufficient_scope');
   return {
     'X-Request-Id': headerOf('RequestId'),
+    ...(status === 429 && rateHeaders),
     ...((status === 429 || status === 503) && { 'Retry-After': headerOf('RetryAfter') }),
     ...(isAboutToken && { 'WWW-Authenticate': headerOf('WWWAuthenticate') }),
   };
 }
 
 export const headerOf = (name: string): Schema => ({ $ref: `#/components/headers/${name}` });
+
+/** The headers that name a limit and what is left of it (docs/reference/limits.md). */
+export const rateHeaders = {
+  RateLimit: headerOf('RateLimit'),
+  'RateLimit-Policy': headerOf('RateLimitPolicy'),
+};
 
 function schemaOf(codes: ErrorCode[], under: Under): Schema {
   const problem = narrowed('Problem', 'code', codes);
@@ -74,7 +83,8 @@ const narrowed = (schema: string, member: string, values: string[]): Schema => (
 
 function exampleOf(code: ErrorCode, under: Under) {
   const { meaning } = errors[code];
-  const ofApi = { msg: meaning, code, request_id: '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11' };
+  const request_id = '0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11';
+  const ofApi = { msg: meaning, code, type: typeOf(code), title: meaning, request_id };
   const ofOauth = { error: oauthErrorOf(code), error_description: meaning };
   return { summary: code, value: under === 'oauth' ? ofOauth : ofApi };
 }

@@ -6,8 +6,8 @@ import { attemptErrors } from '../../outgoing/attemptError.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
 import { waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpointStates.js';
-import { errorCodes, oauthErrorOf, statusOf } from '../errors.js';
-import { matching, text, time, whole } from './schema.js';
+import { errorCodes, errors, oauthErrorOf, statusOf } from '../errors.js';
+import { flag, matching, text, time, whole } from './schema.js';
 
 export const clientTokenText = matching(clientTokenPattern, 'SITE0042');
 export const platformIdText = text('vid-9').min(1);
@@ -34,6 +34,12 @@ export const limitNumber = z
   .default(defaultLimit);
 
 export const notACursor = 'is not a next_cursor of this call';
+
+/** The members that every list has beside its entries; the cursor is opaque to callers. */
+export const pageMembers = <Cursor extends z.ZodType>(cursor: Cursor) => ({
+  has_more: flag(false, 'Whether more may follow now.'),
+  next_cursor: cursor.describe('Where to continue: the next call’s `cursor`. Opaque.').optional(),
+});
 
 const notificationMembers = {
   notification_id: notificationIdText,
@@ -117,6 +123,8 @@ export const problem = z
   .object({
     msg: text('The access token is no longer valid', 'For a person; its wording may change.'),
     code: errorCode,
+    type: text('/docs/errors#invalid_token', 'The code’s explanation, relative to this service (RFC 9457).'),
+    title: text(errors.invalid_token.meaning, 'The code in words: the same in every answer.'),
     request_id: text('0b2f1d0e-5a4c-4c0e-9a43-1f2d6f0c7b11', 'As X-Request-Id.'),
   })
   .meta({ id: 'Problem' });

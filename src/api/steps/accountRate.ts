@@ -2,10 +2,9 @@
  * Limits an account's expensive calls: those that look up a name, those that read many records,
  * and the console's. Counted in Redis over all processes; in memory while Redis is unavailable.
  *
- * Every answer says how many calls are left, in the fields of draft-ietf-httpapi-ratelimit-headers (revisions 8 to 11).
- * 429 also has Retry-After, for the same moment.
+ * Every answer says how many calls are left; 429 also has Retry-After, for the same moment.
  */
-import { tooMany } from '../apiError.js';
+import { rateLimitFields, tooMany } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import type { TokenState } from './bearer.js';
@@ -25,19 +24,18 @@ const refusals: Record<AccountRate, string> = {
 
 /** Counts a call of the token's account. @throws ApiError 429 */
 export function limitAccount({ db, config }: ApiDeps, rate: AccountRate): Step<TokenState> {
-  const quota = Math.max(1, Math.floor(config.ACCOUNT_RATE_PER_SECOND * windowSeconds));
+  const calls = Math.max(1, Math.floor(config.ACCOUNT_RATE_PER_SECOND * windowSeconds));
+  const quota = { name: rate, calls, windowSeconds };
   const count = sharedWindow(db, `${db.global.accountRate}:${rate}`, {
-    points: quota,
+    points: calls,
     duration: windowSeconds,
     // An account over its rate costs Redis nothing more until the window ends.
-    inMemoryBlockOnConsumed: quota + 1,
+    inMemoryBlockOnConsumed: calls + 1,
   });
   return async (ctx, next) => {
     const counted = await count(ctx.state.token.accountId);
-    const resetSeconds = Math.max(1, Math.ceil(counted.msBeforeNext / 1000));
-    ctx.set('RateLimit-Policy', `"${rate}";q=${quota};w=${windowSeconds}`);
-    ctx.set('RateLimit', `"${rate}";r=${counted.left};t=${resetSeconds}`);
-    if (counted.isOver) throw tooMany(refusals[rate], counted.msBeforeNext);
+    ctx.set(rateLimitFields(quota, counted.left, counted.msBeforeNext));
+    if (counted.isOver) throw tooMany(refusals[rate], quota, counted.msBeforeNext);
     await next();
   };
 }

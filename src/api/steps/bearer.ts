@@ -3,9 +3,8 @@ import type { Db } from '../../redis/connection/db.js';
 import { shareReads } from '../../redis/connection/shareReads.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
-import { ApiError, badParameter } from '../apiError.js';
+import { ApiError } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
-import { parametersOf } from './readQuery.js';
 
 export interface TokenState {
   token: AccessToken;
@@ -47,28 +46,26 @@ export function tokenFinder(db: Db): FindToken {
   });
 }
 
-/** Finds the account of the bearer token, as state.token; otherwise 401; with a second token in the query 400. */
+/** Finds the account of the bearer token, as state.token; otherwise 401. */
 export function requireToken(db: Db): Step<TokenState> {
   const find = tokenFinder(db);
   return async (ctx, next) => {
-    const token = bearerToken(ctx);
-    // RFC 6750, section 2: never more than one way in one request.
-    if (token !== undefined && parametersOf(ctx).has('access_token')) {
-      throw badParameter('The access_token must be given as a header only');
-    }
-    ctx.state.token = await tokenOrRefuse(find, token);
+    ctx.state.token = await tokenOrRefuse(find, bearerToken(ctx));
     await next();
   };
 }
 
 /** @throws ApiError 401 */
 export async function tokenOrRefuse(find: FindToken, token: string | undefined): Promise<AccessToken> {
-  const found = token === undefined ? undefined : await find(token);
+  if (token === undefined) {
+    // RFC 6750, section 3.1: no error code if no credentials were given.
+    const message = 'The access token is missing: send Authorization: Bearer <token>';
+    throw new ApiError('invalid_token', message, { 'WWW-Authenticate': 'Bearer' });
+  }
+  const found = await find(token);
   if (found) return found;
-  // RFC 6750, section 3.1: no error code if no credentials were given.
-  const challenge = token === undefined ? 'Bearer' : 'Bearer error="invalid_token"';
   throw new ApiError('invalid_token', 'The access token is no longer valid', {
-    'WWW-Authenticate': challenge,
+    'WWW-Authenticate': 'Bearer error="invalid_token"',
   });
 }
 

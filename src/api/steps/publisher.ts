@@ -67,18 +67,24 @@ export const requireOwnClient =
     const { value: clientToken } = required(ctx, 'client_token');
     const { accountId, scopes } = ctx.state.token;
     const isAnyAllowed = orPlatform && scopes.includes('enrichments');
-    ctx.state.client = await ownClientOrRefuse(db, clientToken, accountId, isAnyAllowed);
+    ctx.state.client = await ownClientOr('unknown_client', db, { clientToken, accountId, isAnyAllowed });
     await next();
   };
 
-/** @throws ApiError 401, the same for a client that does not exist and for another account's */
-export async function ownClientOrRefuse(
+/** @throws ApiError with this code, the same for a client that does not exist and for another account's */
+export async function ownClientOr(
+  refusal: 'invalid_client_token' | 'unknown_client',
   db: Db,
-  clientToken: string,
-  accountId: string,
-  isAnyAllowed = false,
+  { clientToken, accountId, isAnyAllowed = false }: AskedClient,
 ): Promise<Client> {
   const client = isClientToken(clientToken) ? await getClient(db, clientToken) : undefined;
   if (client && (isAnyAllowed || client.accountId === accountId)) return client;
-  throw new ApiError('invalid_client_token', 'The client token is not valid for this account');
+  throw new ApiError(refusal, 'The client token is not valid for this account');
+}
+
+interface AskedClient {
+  clientToken: string;
+  accountId: string;
+  /** Of whichever account. */
+  isAnyAllowed?: boolean;
 }

@@ -22,23 +22,25 @@ export function required(ctx: Asked, name: string): Parameter {
   return given;
 }
 
-/** @throws ApiError 400 naming the first unknown one */
+/** Refuses parameters that the call's declaration does not have. @throws ApiError 400 naming the first unknown one */
 export function refuseUnknownParameters(ctx: Asked, known: readonly string[]): void {
   for (const name of parametersOf(ctx).keys()) {
     if (!known.includes(name)) {
+      // RFC 6750, section 2: never more than one way in one request.
+      if (name === 'access_token') throw badParameter(headerOnly);
       throw badParameter(`The parameter ${shown(name)} is not known${rawUrlHint(ctx.querystring)}`);
     }
   }
 }
 
-/** Returns the parameters that the schema has; client_token is always known. @throws ApiError 400 */
+const headerOnly = 'The access_token must be given as a header only: send Authorization: Bearer <token>';
+
+/** Returns the parameters that the schema has. @throws ApiError 400 */
 export function readQuery<Shape extends z.ZodRawShape>(
   ctx: Asked,
   schema: z.ZodObject<Shape>,
 ): z.output<z.ZodObject<Shape>> {
-  const names = Object.keys(schema.shape);
-  refuseUnknownParameters(ctx, ['client_token', ...names]);
-  const given = names.filter((name) => parametersOf(ctx).has(name));
+  const given = Object.keys(schema.shape).filter((name) => parametersOf(ctx).has(name));
   return checkedQuery(schema, Object.fromEntries(given.map((name) => [name, required(ctx, name).value])));
 }
 

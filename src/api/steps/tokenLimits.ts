@@ -27,7 +27,16 @@ const failuresWindowSeconds = 60;
 /** About 1 MB in each process, for any number of ids and addresses that a stranger makes up. */
 const refusedAtMost = 10_000;
 
+const tooManyFailures = (waitMs: number) =>
+  tooMany(
+    'Too many failures, please try again later',
+    { name: 'failures', calls: failuresAllowed, windowSeconds: failuresWindowSeconds },
+    waitMs,
+  );
+
 export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits {
+  const quota = { name: 'tokens', calls: tokensPerSecond, windowSeconds: 1 };
+  const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', quota, waitMs);
   const tokens = new SecondWindow(tokensPerSecond);
   const countFailed = sharedWindow(db, db.global.tokenFailures, {
     points: failuresAllowed,
@@ -41,7 +50,7 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
       const now = Date.now();
       if (refused.size > 0) {
         const refusedForMs = refused.refusedForMs(failureKey(clientId, address()), now);
-        if (refusedForMs > 0) throw tooMany('Too many failures, please try again later', refusedForMs);
+        if (refusedForMs > 0) throw tooManyFailures(refusedForMs);
       }
       const fullForMs = tokens.fullForMs(clientId, now);
       if (fullForMs > 0) throw tooManyTokens(fullForMs);
@@ -55,12 +64,10 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
       const { isOver, msBeforeNext } = await countFailed(key);
       if (!isOver) return;
       refused.refuse(key, Date.now() + msBeforeNext);
-      throw tooMany('Too many failures, please try again later', msBeforeNext);
+      throw tooManyFailures(msBeforeNext);
     },
   };
 }
-
-const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', waitMs);
 
 /** A stranger may send any client id: its hash has a bounded length. */
 const failureKey = (clientId: string, address: string): string =>

@@ -35,8 +35,8 @@ async function ofNamespace({ workflowService }: Client, namespace: string): Prom
   return warn(check, found, todo);
 }
 
-/** The sweep starts every minute: three starts missed. */
-const sweepLateMs = 210_000;
+/** The sweep starts every 15 seconds: three starts missed. */
+const sweepLateMs = 60_000;
 
 async function ofSweep(temporal: Client, taskQueue: string): Promise<Finding> {
   const check = 'temporal sweep';
@@ -51,7 +51,7 @@ async function ofSweep(temporal: Client, taskQueue: string): Promise<Finding> {
     const started = info.recentActions.map((action) => action.takenAt.getTime());
     const ranAt = Math.max(info.createdAt.getTime(), info.lastUpdatedAt?.getTime() ?? 0, ...started);
     const ago = Math.max(Date.now() - ranAt, 0);
-    const found = `The sweep last ran ${span(ago)} ago; it is due every minute.`;
+    const found = `The sweep last ran ${span(ago)} ago; it is due every 15 s.`;
     // While a long sweep runs, no other is started.
     if (info.runningActions.length > 0 || ago <= sweepLateMs) return ok(check, found);
     return fail(check, found, "Check the schedule in Temporal's UI, and the server's log.");

@@ -45,7 +45,7 @@ export async function readUpdates(
   db: Db,
   clientToken: string,
   { after, limit }: { after?: UpdatePlace; limit: number },
-): Promise<{ updates: Update[]; end: UpdatePlace } | undefined> {
+): Promise<{ updates: Update[]; end: UpdatePlace; hasMore: boolean } | undefined> {
   const readAt = nowOf(db);
   const begin = after ?? { listed: { score: 0, member: '' }, entry: '0-0', readAt };
   const streamed = await readStream(db, clientToken, begin.entry, limit);
@@ -63,7 +63,8 @@ export async function readUpdates(
     entry: streamed.found.filter((one) => taken.has(one)).at(-1)?.entry ?? begin.entry,
     readAt,
   };
-  return { updates: newestOfEach([...taken]), end };
+  const hasMore = merged.length > taken.size || streamed.hasMore || listed.looked === entriesPerScript;
+  return { updates: newestOfEach([...taken]), end, hasMore };
 }
 
 interface Listed {
@@ -106,6 +107,7 @@ const lastPlace = ({ found }: Listed, taken: ReadonlySet<Update>, before: Place)
 interface Streamed {
   found: (Update & { entry: string })[];
   isThere: boolean;
+  hasMore: boolean;
 }
 
 async function readStream(db: Db, clientToken: string, after: string, limit: number): Promise<Streamed> {
@@ -120,7 +122,7 @@ async function readStream(db: Db, clientToken: string, after: string, limit: num
     platformId: fields[3] ?? '',
     updatedAt: Number(entry.split('-')[0]) + db.clockOffsetMs(),
   }));
-  return { found, isThere };
+  return { found, isThere, hasMore: entries.length > limit };
 }
 
 function newestOfEach(updates: readonly Update[]): Update[] {

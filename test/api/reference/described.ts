@@ -56,6 +56,7 @@ export function assertDescribed({ method, path, status, headers, text }: Answer)
   const response = operation.responses[String(status)];
   assert.ok(response, `${told} is not described: ${text.slice(0, 200)}`);
   assertHeaders(response, headers, told);
+  if (status === 429) assert.ok(headers.has('ratelimit') && headers.has('ratelimit-policy'), told);
   const [type] = Object.keys((response.content as Schema) ?? {});
   assert.equal(headers.get('content-type')?.split(';')[0], type, told);
   if (type !== 'application/json' || path === '/openapi.json') return;

@@ -12,7 +12,7 @@ import { text, time } from '../../reference/schema.js';
 import { limitAccount } from '../../steps/accountRate.js';
 import { auditCall } from '../../steps/auditCall.js';
 import type { TokenState } from '../../steps/bearer.js';
-import { readQuery, refuseUnknownParameters } from '../../steps/readQuery.js';
+import { readQuery } from '../../steps/readQuery.js';
 import { linkUrl, publicOrigin } from './publicOrigin.js';
 
 interface LinkState extends TokenState {
@@ -34,6 +34,7 @@ export const createLinkEndpoint = accountEndpoint<LinkState>({
   tag: 'Endpoint',
   summary: 'Make a link to the console',
   description: 'Makes a link that opens the account’s console in a browser, once, within 15 minutes.',
+  after503: 'ask again: a link that was made and not answered is known to nobody and ends after 15 minutes.',
   query,
   answers: {
     200: {
@@ -49,7 +50,6 @@ export const createLinkEndpoint = accountEndpoint<LinkState>({
   steps: (deps) => [
     limitAccount(deps, 'console') as Step<LinkState>,
     async (ctx, next) => {
-      refuseUnknownParameters(ctx, ['access']);
       ctx.state.access = readQuery(ctx, query).access;
       await next();
     },

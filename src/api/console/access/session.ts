@@ -11,7 +11,7 @@ import { ApiError } from '../../apiError.js';
 import type { Step } from '../../composeSteps.js';
 import type { ApiDeps } from '../../deps.js';
 import type { Form } from '../../steps/body/form.js';
-import { ownClientOrRefuse, type PublisherState } from '../../steps/publisher.js';
+import { ownClientOr, type PublisherState } from '../../steps/publisher.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 
 export interface SessionState extends PublisherState {
@@ -60,7 +60,8 @@ export const requireSite =
   async (ctx, next) => {
     const { site = '' } = ctx.params;
     try {
-      ctx.state.client = await ownClientOrRefuse(db, site, ctx.state.session.accountId);
+      const { accountId } = ctx.state.session;
+      ctx.state.client = await ownClientOr('unknown_client', db, { clientToken: site, accountId });
     } catch (err) {
       if (!(err instanceof ApiError)) throw err;
       throw new ApiError('not_found', 'This account has no such site');

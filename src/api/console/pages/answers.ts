@@ -108,10 +108,8 @@ export const answerRedeliver = (deps: ApiDeps): Middleware[] =>
   answerForm<FormState & RedeliverState>(deps, {
     title: 'Send it again',
     apiSteps: redeliverEndpoint.steps(deps),
-    present: ({ redelivery }) =>
-      redelivery === 'due'
-        ? html`<p>It was waiting, and is due now.</p>`
-        : html`<p>It is sent again, with the same <code>webhook-id</code>.</p>`,
+    present: ({ notification_id }) =>
+      html`<p>It is due now, with the <code>webhook-id</code> <code>${String(notification_id)}</code>.</p>`,
   });
 
 export const answerRecover = (deps: ApiDeps): Middleware[] =>
