@@ -73,15 +73,11 @@ async function findNewestOfClient(
 function describe(found: readonly NotificationRecord[]): string {
   return table(
     ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'ATTEMPTS', 'NEXT'],
-    found.map((n) => [
-      n.notificationId,
-      n.clientToken,
-      n.platformId,
-      n.state,
-      moment(n.acceptedAt),
-      n.attempts.length,
-      describeNext(n),
-    ]),
+    found.map((n) => {
+      const { notificationId, clientToken, platformId, state, attempts } = n;
+      const accepted = moment(n.acceptedAt);
+      return [notificationId, clientToken, platformId, state, accepted, attempts.length, describeNext(n)];
+    }),
     'No notifications match.',
   );
 }
