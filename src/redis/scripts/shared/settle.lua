@@ -2,6 +2,8 @@
 -- Reads q.lease, q.verdicts, q.given_back and q.extended, and q.schedule if a verdict is a failure.
 -- include: client, table, endpoint, notice, notification
 
+-- The attempts that a record keeps, the newest of them, and their size.
+local MAX_ATTEMPTS, MAX_BYTES = 20, 8192
 -- Reads the endpoint's health, once for all verdicts until one changes it.
 local health_read
 local function read_health()
@@ -107,12 +109,11 @@ local function settle_attempt(v)
   local exists, failures = r[4], tonumber(r[2] or '0')
   local changed, says = {}, {accepted_at = exists or false, is_first = counted and not r[1], state = r[6]}
   if counted and exists then
-    -- 64 KiB hold the attempts of many days; the oldest are removed first.
     local lines = r[1] and (r[1] .. '\n' .. line) or line
-    while #lines > 65536 do
-      local cut = string.find(lines, '\n', 1, true)
-      if not cut then break end
-      lines = string.sub(lines, cut + 1)
+    local _, breaks = string.gsub(lines, '\n', '')
+    while breaks >= MAX_ATTEMPTS or #lines > MAX_BYTES and breaks > 0 do
+      lines = string.sub(lines, string.find(lines, '\n', 1, true) + 1)
+      breaks = breaks - 1
     end
     change(changed, 'attempts', lines)
   end
