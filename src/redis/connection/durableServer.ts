@@ -120,10 +120,13 @@ export class DurableServer {
     this.#waiting = [];
     if (writes.length === 0) return;
     if (connection.flushesAlways) {
+      const { stream } = connection.redis;
+      stream.cork();
       for (const write of writes) {
         write.isSafe = true;
         connection.redis.sendCommand(write.command);
       }
+      stream.uncork();
       return;
     }
     connection.isBusy = true;
