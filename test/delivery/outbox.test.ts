@@ -141,21 +141,6 @@ describe('The budget of starts', () => {
     await Promise.all([first.close(), third.close()]);
   });
 
-  it('is shared equally also by a process whose machine has a wrong clock', async () => {
-    const { db } = newDb();
-    const first = await joinProcesses(db, h.deps.log);
-    const now = Date.now;
-    try {
-      Date.now = () => now() + 3_600_000;
-      const ahead = await joinProcesses(db, h.deps.log);
-      assert.equal(ahead.count(), 2);
-      await ahead.close();
-    } finally {
-      Date.now = now;
-    }
-    await first.close();
-  });
-
   it('is not exceeded after Redis was away or has lost its data, while not all have said that they run', async () => {
     const lose = async (own: NewDb, happens: () => unknown) => {
       const both = [await joinProcesses(own.db, h.deps.log), await joinProcesses(own.db, h.deps.log)];
