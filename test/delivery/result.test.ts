@@ -127,6 +127,7 @@ describe('The Temporal UI', () => {
         platform_id: asset,
         notification_id: published.find((one) => one.asset === asset)?.id,
         ...{ state: 'waiting', status: 502, reason: 'retry', error: 'http_status', failed_attempts: 4 },
+        handed_to: h.ids.catchUp(client),
       })),
     );
     const { status, state } = await ended(handle);

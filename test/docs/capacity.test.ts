@@ -14,7 +14,7 @@ import { readPage, root, rowsOf, section } from './tables.js';
  */
 const [, attempts = 0, attemptBytes = 0] = (
   /MAX_ATTEMPTS, MAX_BYTES = (\d+), (\d+)/.exec(
-    readFileSync(join(root, 'src/redis/scripts/shared/settle.lua'), 'utf8'),
+    readFileSync(join(root, 'src/redis/scripts/settle.lua'), 'utf8'),
   ) ?? []
 ).map(Number);
 const longest = { asset: '\u{1f3a5}'.repeat(256), event: 'e'.repeat(128) };
