@@ -8,7 +8,6 @@ COPY src ./src
 COPY local ./local
 COPY workflows ./workflows
 COPY activities ./activities
-COPY clients/node/src ./clients/node/src
 COPY examples ./examples
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 

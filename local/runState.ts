@@ -1,7 +1,12 @@
 /** Writes `.data/run.json` (src/operator/running/runState.ts), and ends processes that it names. */
 import { linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { isSameProcess, type ProcessMark } from '../src/operator/running/processMark.js';
-import { type RunState, readLastRunState, runStateFile } from '../src/operator/running/runState.js';
+import { type RunningHere, readRunState, runStateFile } from '../src/operator/running/runState.js';
+import { isSameProcess, type ProcessMark } from './processMark.js';
+
+export interface RunState extends RunningHere {
+  supervisor: ProcessMark;
+  children: (ProcessMark & { name?: string })[];
+}
 
 /**
  * Makes this process the one supervisor of the data folder.
@@ -23,7 +28,7 @@ export function claimRunState(
     } finally {
       rmSync(draft, { force: true });
     }
-    const other = readLastRunState(dir);
+    const other = readRunState<RunState>(dir);
     if (other && isSameProcess(other.supervisor)) return { kind: 'running', state: other };
     leftBehind.push(...(other?.children ?? []));
     own.children = leftBehind;

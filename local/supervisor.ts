@@ -1,9 +1,8 @@
 import { mkdirSync } from 'node:fs';
-import { isSameProcess, markProcess } from '../src/operator/running/processMark.js';
-import type { RunState } from '../src/operator/running/runState.js';
 import type { Child } from './child.js';
 import { logTail } from './child.js';
-import { claimRunState, endProcess, removeRunState, writeRunState } from './runState.js';
+import { isSameProcess, markProcess } from './processMark.js';
+import { claimRunState, endProcess, type RunState, removeRunState, writeRunState } from './runState.js';
 
 /** More than the service's own forced end (25 s), see the worker's shutdown times. */
 const serviceGraceMs = 40_000;

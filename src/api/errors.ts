@@ -51,7 +51,7 @@ export const errors = {
   },
   url_too_long: {
     status: 400,
-    meaning: 'The URL has more than 2,048 characters.',
+    meaning: 'The URL has more than 2,048 bytes, percent-encoded.',
     remedy: 'Send a shorter one.',
   },
   url_credentials: {

@@ -22,7 +22,7 @@ export const connectionLimits = {
   silenceMs: 60_000,
   /** More than the 60 s for which load balancers usually keep a connection, so that they close it. */
   keepAliveTimeoutMs: 65_000,
-  /** A URL of 2,048 characters takes up to 18 KiB in a query, percent-encoded. */
+  /** A URL of 2,048 bytes, percent-encoded, takes up to 6 KiB in a query, percent-encoded again. */
   headerBytes: 32 * 1024,
   /** Below the usual limit of open files, to leave some for Redis, Temporal and notifications. */
   connections: 16_000,

@@ -2,12 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isOutOfMemory, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import type { WaitReason } from '../redis/owed/standing.js';
 import { runTurn, type Settled, type Taken, type Takes, type Turn, type Turned } from '../redis/owed/turn.js';
-import { tellStateChange } from '../tellStateChange.js';
 import { newNonce } from './nonce.js';
-import { endedState, type Outcome, targetOf, type Waiting } from './outcome.js';
-import { type DeliveryDeps, type Sent, send } from './send.js';
-
-type Answered = Extract<Sent, { kind: 'answered' }>;
+import type { Outcome, Waiting } from './outcome.js';
+import { type Answered, conclude, type DeliveryDeps, type Sent, send } from './send.js';
 
 /** The most assets taken, and verdicts settled, in one turn: its script must not delay Redis for others. */
 export const mostPerTurn = 64;
@@ -162,7 +159,12 @@ export class Courier {
       for (const { verdict } of answered) this.#tellWaiting(verdict.taken, 'in_flight');
       return undefined;
     }
-    for (const [i, one] of answered.entries()) this.#conclude(one, turned.settled[i] as Settled);
+    for (const [i, one] of answered.entries()) {
+      const outcome = conclude(this.deps, this.clientToken, one, turned.settled[i] as Settled);
+      if (outcome.state === 'delivered') this.flow.delivered++;
+      else if (!one.result.ok) this.flow.failed++;
+      this.told.outcome(one.verdict.taken.notificationId, outcome);
+    }
     this.#goOn(turned);
     return turned.nextInMs;
   }
@@ -228,14 +230,9 @@ export class Courier {
     if (performance.now() >= this.#restsUntil) {
       this.#restMs = Math.min(Math.max(2 * this.#restMs, restsMs.first), restsMs.longest);
       this.#restsUntil = performance.now() + this.#restMs;
+      const names = { client_token: this.clientToken, notification_id: taken.notificationId };
       this.deps.log.warn(
-        {
-          err,
-          cause,
-          client_token: this.clientToken,
-          notification_id: taken.notificationId,
-          pause_ms: this.#restMs,
-        },
+        { err, cause, ...names, pause_ms: this.#restMs },
         'an attempt could not be made because of an own failure: the next one follows after a pause',
       );
     }
@@ -246,42 +243,5 @@ export class Courier {
 
   #tellWaiting({ notificationId }: Taken, reason: Waiting['reason'], inMs = 0): void {
     this.told.outcome(notificationId, { state: 'waiting', reason, at: Date.now() + inMs, failures: 0 });
-  }
-
-  /** Reports a settled attempt: log, metrics, the change of its endpoint's state, and its outcome. */
-  #conclude({ verdict, result }: Answered, settled: Settled): void {
-    const { log, metrics, notices } = this.deps;
-    const { clientToken } = this;
-    const { taken, attempt } = verdict;
-    const { outcome, inMs, failures, acceptedAt, isFirst, change, state } = settled;
-    const { status, error } = result;
-    if (!result.ok) {
-      const names = { client_token: clientToken, notification_id: taken.notificationId };
-      log.info({ ...names, status, error, outcome, failures }, 'attempt failed');
-    }
-    if (acceptedAt !== undefined) {
-      if (isFirst) metrics.firstAttempted(taken.priority, attempt.at - acceptedAt);
-      if (outcome === 'delivered')
-        metrics.delivered(taken.priority, attempt.at + attempt.milliseconds - acceptedAt);
-    }
-    if (outcome === 'delivered' || outcome === 'failed') metrics.ended(outcome);
-    if (outcome === 'delivered') this.flow.delivered++;
-    else if (!result.ok) this.flow.failed++;
-    if (change !== undefined) {
-      tellStateChange(this.deps, { clientToken, ...change });
-      notices.tell(clientToken);
-    }
-    const milliseconds = Math.round(result.milliseconds);
-    this.told.outcome(
-      taken.notificationId,
-      outcome === 'retry'
-        ? {
-            ...{ state: 'waiting', reason: 'retry', at: Date.now() + (inMs ?? 0), failures },
-            ...{ status, error, target: targetOf(attempt.url) },
-          }
-        : outcome === 'gone'
-          ? { state: endedState(state) }
-          : { state: outcome, status, milliseconds },
-    );
   }
 }

@@ -9,13 +9,15 @@ import { withoutValues } from '../outgoing/ownHeaders.js';
 import type { Place, PostResult, Sender } from '../outgoing/post.js';
 import type { Db } from '../redis/connection/db.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
-import type { Taken, Verdict } from '../redis/owed/turn.js';
+import type { Settled, Taken, Verdict } from '../redis/owed/turn.js';
 import type { AttemptHistory } from '../redis/records/attemptHistory.js';
 import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
 import { type SecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
 import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
+import { tellStateChange } from '../tellStateChange.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { TracedSpan, Tracing } from '../tracing.js';
+import { endedState, type Outcome, targetOf } from './outcome.js';
 
 /** The dependencies of deliveries. */
 export interface DeliveryDeps {
@@ -54,8 +56,15 @@ export interface DeliveryMetrics {
   entered(state: string): void;
 }
 
+/** The receiver answered, or failed to. */
+export interface Answered {
+  kind: 'answered';
+  verdict: Verdict;
+  result: PostResult;
+}
+
 export type Sent =
-  | { kind: 'answered'; verdict: Verdict; result: PostResult }
+  | Answered
   /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
   | { kind: 'own_failure'; cause: OwnFailureCause; err?: unknown }
   /** The asset was given back while the attempt waited: its client was paused, its URL changed, or its lease has ended. */
@@ -161,7 +170,6 @@ async function secretsOf(
   return { secrets: [await createSigningSecret(db, secretBox, clientToken)], own };
 }
 
-/** JSON leaves out what is undefined. */
 function recordOf(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {
   const { status, error, milliseconds, remoteAddress, responseExcerpt } = result;
   return {
@@ -195,7 +203,47 @@ function beginSpan(
   });
 }
 
-function withoutQuery(url: string): string {
-  const at = url.indexOf('?');
-  return at < 0 ? url : url.slice(0, at);
+const withoutQuery = (url: string): string => url.replace(/\?.*/s, '');
+
+/** Reports a settled attempt: log, metrics, the change of its endpoint's state. @returns its outcome */
+export function conclude(
+  deps: DeliveryDeps,
+  clientToken: string,
+  { verdict: { taken, attempt }, result }: Answered,
+  { outcome, inMs, failures, acceptedAt, isFirst, change, state }: Settled,
+): Outcome {
+  const { log, metrics, notices } = deps;
+  const { ok, status, error } = result;
+  const milliseconds = Math.round(result.milliseconds);
+  const names = { client_token: clientToken, notification_id: taken.notificationId };
+  if (!ok) log.info({ ...names, status, error, outcome, failures }, 'attempt failed');
+  if (acceptedAt !== undefined) {
+    const sinceMs = attempt.at - acceptedAt;
+    if (isFirst) metrics.firstAttempted(taken.priority, sinceMs);
+    if (outcome === 'delivered') metrics.delivered(taken.priority, sinceMs + milliseconds);
+  }
+  if (outcome === 'delivered' || outcome === 'failed') metrics.ended(outcome);
+  if (change !== undefined) {
+    tellStateChange(deps, { clientToken, ...change });
+    notices.tell(clientToken);
+  }
+  switch (outcome) {
+    case 'delivered':
+    case 'failed':
+      return { state: outcome, status, milliseconds };
+    case 'gone':
+      return { state: endedState(state) };
+    case 'retry': {
+      const target = targetOf(attempt.url);
+      return {
+        state: 'waiting',
+        reason: 'retry',
+        at: Date.now() + (inMs ?? 0),
+        failures,
+        status,
+        error,
+        target,
+      };
+    }
+  }
 }

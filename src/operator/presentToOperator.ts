@@ -1,20 +1,20 @@
-import { presentWithAttempts } from '../api/endpoints/present.js';
-import type { NotificationRecord } from '../redis/notifications/notifications.js';
+import { presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
+import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 import type { Operator } from './operator.js';
 import { fromNow } from './terminal/words.js';
 
-/** Presents a notification as in `GET /notifications/{id}`, with its client and its workflow. */
-export function presentToOperator(operator: Operator, n: NotificationRecord) {
-  const { notification_id, ...rest } = presentWithAttempts(n);
+/** Presents a notification as the API does, alone or in a list, with its client and its workflow. */
+export function presentToOperator(operator: Operator, n: NotificationRecord | ListedNotification) {
+  const { notification_id, ...rest } = 'attempts' in n ? presentWithAttempts(n) : presentNotification(n);
   return { notification_id, client_token: n.clientToken, ...workflowOf(operator, n), ...rest };
 }
 
 /** Returns where an operator finds it: a link if the address of Temporal's UI is known. */
 export function workflowOf(
   operator: Operator,
-  { clientToken, notificationId, group }: NotificationRecord,
+  { clientToken, notificationId, group }: ListedNotification,
 ): { workflow_id: string | null; workflow_url?: string } {
   if (group === withoutWorkflow) return { workflow_id: null };
   const { TASK_QUEUE, TEMPORAL_NAMESPACE } = operator.config();
@@ -32,7 +32,7 @@ export function workflowInWords({ workflow_id, workflow_url }: ReturnType<typeof
 }
 
 /** Describes when the next attempt is made, and the reason if another rule than the retry delay decides it. */
-export function describeNext({ waitingReason, nextAttemptAt }: NotificationRecord): string | undefined {
+export function describeNext({ waitingReason, nextAttemptAt }: ListedNotification): string | undefined {
   switch (waitingReason) {
     case undefined:
       return undefined;

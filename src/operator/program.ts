@@ -14,7 +14,6 @@ import { addRegistrationCommands } from './commands/registration.js';
 import { addSecretsCommands } from './commands/secrets.js';
 import { addStatusCommand } from './commands/status.js';
 import type { AddCommand, Operator } from './operator.js';
-import { styled } from './terminal/table.js';
 
 const afterHelp = `
 Exit status: 0 done, 1 refused (the reason is on stderr), 2 wrong usage.
@@ -35,13 +34,7 @@ export function createProgram(open: () => Operator): Command {
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
-    .configureHelp({
-      showGlobalOptions: true,
-      styleTitle: (text) => styled('bold', text),
-      styleCommandText: (text) => styled('cyan', text),
-      styleSubcommandText: (text) => styled('cyan', text),
-      styleOptionText: (text) => styled('cyan', text),
-    })
+    .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError()
     .addHelpText('after', afterHelp)
     .exitOverride();

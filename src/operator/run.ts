@@ -24,10 +24,8 @@ export async function run(args: string[]): Promise<number> {
 }
 
 function exitStatus(err: unknown): number {
-  if (err instanceof CommanderError) {
-    const asked = ['commander.helpDisplayed', 'commander.version'].includes(err.code);
-    return asked || (err.code === 'commander.help' && err.exitCode === 0) ? status.done : status.wrongUsage;
-  }
+  // Help that was asked for has 0.
+  if (err instanceof CommanderError) return err.exitCode === 0 ? status.done : status.wrongUsage;
   process.stderr.write(`${reasonOf(err)}\n`);
   return status.refused;
 }

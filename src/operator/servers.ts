@@ -26,7 +26,10 @@ const meanings: Record<string, string> = {
  * @throws if Redis does not answer
  */
 export async function askRedis(db: Db): Promise<{ answerMs: number; slow?: string; refuses?: string }> {
-  const answerMs = await answerTimeOf(db);
+  const begun = performance.now();
+  // Not PING, which Redis refuses after a failed write.
+  await db.nodes.echo();
+  const answerMs = performance.now() - begun;
   const slow = answerMs > slowRedisMs ? { slow: `Redis takes ${span(answerMs)} to answer.` } : {};
   try {
     const keys = rangeTags().map((tag) => `${db.global.diskMark}:{${tag}}`);
@@ -43,17 +46,6 @@ export async function askRedis(db: Db): Promise<{ answerMs: number; slow?: strin
     if (word === 'READONLY') await waitForRedis(db, backWithinMs);
     return { answerMs, ...slow, refuses: meaning };
   }
-}
-
-/** Returns the median of three answers, one after the other, ms: to ECHO, because Redis refuses a PING after a failed write. */
-async function answerTimeOf(db: Db): Promise<number> {
-  const times: number[] = [];
-  for (let i = 0; i < 3; i++) {
-    const begun = performance.now();
-    await db.nodes.echo();
-    times.push(performance.now() - begun);
-  }
-  return times.sort((a, b) => a - b)[1] as number;
 }
 
 /** Waits until Redis answers, also if its disk has failed. @throws after `timeoutMs` */

@@ -9,7 +9,7 @@ import { recordChange } from '../redis/records/audit.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
 import { type Operator, Refused } from './operator.js';
 import { projectDir } from './running/projectDir.js';
-import { type RunState, readRunState } from './running/runState.js';
+import { type RunningHere, readRunState } from './running/runState.js';
 import { waitForReads } from './servers.js';
 
 export interface Session extends Operator {
@@ -113,7 +113,7 @@ export function openSession(options: { json?: boolean; as?: string }): Session {
 }
 
 /** Returns undefined if the environment names both servers, which may be different ones. */
-function runningHere(): RunState | undefined {
+function runningHere(): RunningHere | undefined {
   if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
   return readRunState();
 }

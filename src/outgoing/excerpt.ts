@@ -1,4 +1,4 @@
-/** How much of a failed answer is kept for the publisher to read. */
+/** How much of a failed answer is read, and the most that is kept for the publisher to read, as JSON. */
 export const excerptBytes = 1_024;
 
 /**
@@ -8,7 +8,19 @@ export const excerptBytes = 1_024;
 export function excerptOf(chunks: readonly Buffer[]): string {
   const start = Buffer.concat(chunks).subarray(0, excerptBytes);
   const text = new TextDecoder('utf-8').decode(start, { stream: true });
-  return text.replace(/[\t\n\r]+/g, ' ').replace(unsafeCharacters, '\ufffd');
+  return cutToJson(text.replace(/[\t\n\r]+/g, ' ').replace(unsafeCharacters, '\ufffd'));
+}
+
+/** Cuts a text whose characters have become longer: an invalid byte three bytes, a quotation mark two. */
+function cutToJson(text: string): string {
+  let bytes = 0;
+  let cut = '';
+  for (const character of text) {
+    bytes += Buffer.byteLength(JSON.stringify(character)) - 2;
+    if (bytes > excerptBytes) break;
+    cut += character;
+  }
+  return cut;
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for

@@ -42,7 +42,7 @@ export class ResolverUnavailable extends Error {
  * @throws TargetRefused
  */
 export function checkTargetForm(url: string, policy: TargetPolicy): URL {
-  if (url.length > maxUrlLength) throw new TargetRefused('too_long', policy);
+  if (Buffer.byteLength(url) > maxUrlBytes) throw new TargetRefused('too_long', policy);
   // URL() repairs many mistakes, and then the registered URL would differ from the one sent.
   if (!absoluteForm.test(url) || unusualCharacters.test(url)) throw new TargetRefused('not_absolute', policy);
   const parsed = parseUrl(url);
@@ -50,6 +50,8 @@ export function checkTargetForm(url: string, policy: TargetPolicy): URL {
   if (scheme !== 'https' && !(scheme === 'http' && policy.allowHttp))
     throw new TargetRefused('scheme', policy);
   if (parsed === undefined || parsed.hostname === '') throw new TargetRefused('not_absolute', policy);
+  // As it is sent: percent-encoding makes nine characters of one.
+  if (parsed.href.length > maxUrlBytes) throw new TargetRefused('too_long', policy);
   if (withCredentials.test(url)) throw new TargetRefused('credentials', policy);
   if (url.includes('#')) throw new TargetRefused('fragment', policy);
   const host = hostOf(parsed);
@@ -109,7 +111,7 @@ export function portOf(url: URL): number {
   return url.protocol === 'http:' ? 80 : 443;
 }
 
-const maxUrlLength = 2_048;
+const maxUrlBytes = 2_048;
 const absoluteForm = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
 const unusualCharacters = /[\u0000-\u0020\u007f]|^[^?#]*\\/;
@@ -119,7 +121,7 @@ const messages: Record<TargetRefusal, (policy: TargetPolicy) => string> = {
   not_absolute: (policy) =>
     `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL, without spaces or backslashes`,
   scheme: (policy) => `The url must start with ${policy.allowHttp ? 'https:// or http://' : 'https://'}`,
-  too_long: () => `The url must not be longer than ${maxUrlLength} characters`,
+  too_long: () => `The url must not be longer than ${maxUrlBytes} bytes, percent-encoded`,
   credentials: () => 'The url must not contain a user name or password',
   fragment: () => 'The url must not contain a fragment (#)',
   unknown_host: () => 'The host name of the url does not exist',

@@ -4,6 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
+import {
+  type Harness,
+  type Receiver,
+  startGate,
+  startHarness,
+  startReceiver,
+  until,
+} from '../delivery/harness.js';
 import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
@@ -73,5 +81,54 @@ describe('while Redis is full', () => {
   it('does not report a full disk as a bug of the service', () => {
     const said = 'MISCONF Errors writing to the AOF file: No space left on device';
     assert.equal(isRedisUnavailable(new Error(said)), true);
+  });
+});
+
+describe('A receiver that answers 200 while Redis is full', () => {
+  let dir: string;
+  let redis: RedisServer;
+  let h: Harness;
+  let receiver: Receiver;
+
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-full-'));
+    redis = await startRedis({ dir, binary: servers().redisServerBinary });
+    // A lease then lasts for 6 s.
+    h = await startHarness({ REDIS_URL: redis.url, MAX_IN_FLIGHT: '2', ATTEMPT_TIMEOUT_SECONDS: '1' });
+    await h.startWorker();
+    receiver = await startReceiver();
+  });
+  after(async () => {
+    await h.close();
+    await receiver.close();
+    await redis.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it('gets each notification once, and the next ones as soon as there is room', async () => {
+    const client = await h.newClient(receiver.url);
+    const gate = startGate();
+    receiver.answer = async () => {
+      await gate.closed;
+      return 200;
+    };
+    const sent = await Promise.all(['a', 'b', 'c', 'd'].map((asset) => h.publish({ client, asset })));
+    await until('two are under way', () => receiver.received.length === 2);
+    await h.db.redis.config('SET', 'maxmemory', 1);
+    gate.open();
+    const stateOf = async ({ id }: { id: string }) => (await h.notification(client, id))?.state;
+    await until('they are settled', async () => {
+      const states = await Promise.all(sent.map(stateOf));
+      return states.filter((state) => state === 'delivered').length === 2;
+    });
+    await new Promise((resolve) => setTimeout(resolve, h.deps.settings.leaseMs + 1000));
+    assert.equal(receiver.received.length, 2);
+    await h.db.redis.config('SET', 'maxmemory', 0);
+    await until('the others are delivered', async () => {
+      const states = await Promise.all(sent.map(stateOf));
+      return states.every((state) => state === 'delivered');
+    });
+    assert.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 4);
+    assert.equal(receiver.received.length, 4);
   });
 });

@@ -57,8 +57,9 @@ describe('POST /register_push_notifications', () => {
   }
 
   describe('200', () => {
-    it('accepts 2,048 characters, each of which takes nine in the query', async () => {
-      const long = `${goodUrl}?`.padEnd(2048, '€');
+    it('accepts 2,048 bytes percent-encoded, and no more', async () => {
+      const euros = Math.floor((2048 - `${goodUrl}?`.length) / '%E2%82%AC'.length);
+      const long = `${goodUrl}?${'€'.repeat(euros)}`;
       assert.equal((await register(api, long)).status, 200);
       const other = await newCustomer(api);
       const longer = {

@@ -83,8 +83,7 @@ describe('docs/reference/delivery.md', () => {
         constant('claimsPerTurn'),
         config.WORKFLOWS_PER_SECOND,
         constant('maxGroupEvents'),
-        constant('maxQueued'),
-        constant('maxQueuedPerClient'),
+        20_000,
       ];
       for (const bound of bounds.map((number) => number.toLocaleString('en-US')))
         assert.ok(

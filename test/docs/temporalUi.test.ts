@@ -35,7 +35,7 @@ describe('docs/reference/temporal-ui.md', () => {
   });
 
   it('has only queries that Temporal accepts', async () => {
-    assert.equal(views.length, 11);
+    assert.equal(views.length, 10);
     for (const { name, query } of views) {
       await assert.doesNotReject(h.temporal.workflow.count(query), `${name}: ${query}`);
     }

@@ -67,7 +67,7 @@ describe('durability', function () {
     });
     try {
       await waitForRedis(db, 10_000);
-      assert.match(said.join('\n'), /torn.*cut off/);
+      assert.match(said.join('\n'), /torn.*truncated/);
       assert.equal(await db.redis.get('unanswered'), null);
       assert.ok(await getRegistration(db, client));
       await received(scene, [await publishSoon(scene, client, 'a')]);
@@ -175,7 +175,7 @@ describe('durability', function () {
     const running = await publish(scene, client, 'running');
     await until(async () => (await isOwed(scene, client)) === 1);
 
-    await runDocumented('To restore it, put the folder in the place', scene);
+    await runDocumented('To restore it, replace the present folder', scene);
 
     await waitForRedis(db, 10_000);
     await untilReady(scene);
@@ -185,7 +185,7 @@ describe('durability', function () {
     assert.equal(await statusOf(scene, cast.publisherToken, '/clients'), 200);
     const registration = (token: string) => `/push_notifications?client_token=${token}`;
     assert.equal(await statusOf(scene, cast.publisherToken, registration(late)), 404);
-    assert.equal(await statusOf(scene, cast.publisherToken, registration(gone)), 401);
+    assert.equal(await statusOf(scene, cast.publisherToken, registration(gone)), 404);
     await register(system.apiUrl, cast.publisherToken, late, lateUrl);
 
     assert.equal(await publishSoon(scene, client, 'delivered-since'), deliveredSince);

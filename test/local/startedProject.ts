@@ -5,9 +5,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
-import { isSameProcess, type ProcessMark } from '../../src/operator/running/processMark.js';
+import { isSameProcess, type ProcessMark } from '../../local/processMark.js';
+import type { RunState } from '../../local/runState.js';
 import { projectDir } from '../../src/operator/running/projectDir.js';
-import type { RunState } from '../../src/operator/running/runState.js';
 
 const ready = /Ctrl-C stops all of it/;
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
 import { newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
 import { deleteClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
@@ -138,9 +139,10 @@ describe('Notices', () => {
       );
       await toldOf(scene.told, site.client, 'secret.rotated', site.secret, 3);
       assert.equal(new Set(mine().map(({ headers, body }) => `${headers['webhook-id']}${body}`)).size, 1);
-      const [{ attempts = [] } = {}] = await notificationsOf(site.notices);
+      const [notice] = await notificationsOf(site.notices);
+      const record = await getNotification(h.db, site.notices, notice?.notificationId ?? '');
       assert.deepEqual(
-        attempts.map(({ status }) => status),
+        record?.attempts.map(({ status }) => status),
         [503, 503, 200],
       );
     });

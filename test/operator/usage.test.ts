@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { markProcess } from '../../local/processMark.js';
 import { writeRunState } from '../../local/runState.js';
-import { markProcess } from '../../src/operator/running/processMark.js';
 import { servers } from '../servers.js';
 import { type Cli, commandLine, openCli, type Ran } from './cli.js';
 

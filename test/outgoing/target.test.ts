@@ -119,10 +119,10 @@ describe('registration: the url', () => {
     }
   }
 
-  it('may have 2,048 characters, a port, a query and a non-ASCII name', () => {
+  it('may have 2,048 bytes, a port, a query and a non-ASCII name', () => {
     for (const url of [
       `https://example.com/${'a'.repeat(2_028)}`,
-      `https://example.com?${'ü'.repeat(2_028)}`,
+      `https://example.com?${'ü'.repeat(337)}`,
       'https://example.com:8443/a?b=c&d=%2F',
       'https://bücher.example/',
       'HTTPS://EXAMPLE.COM',

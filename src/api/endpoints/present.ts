@@ -1,7 +1,7 @@
-import type { NotificationRecord } from '../../redis/notifications/notifications.js';
+import type { ListedNotification, NotificationRecord } from '../../redis/notifications/notifications.js';
 
 /** Shows a notification to its publisher, without its attempts. */
-export function presentNotification(n: NotificationRecord): Record<string, unknown> {
+export function presentNotification(n: ListedNotification): Record<string, unknown> {
   return {
     notification_id: n.notificationId,
     platform_id: n.platformId,

@@ -47,26 +47,21 @@ async function create(
   const { account_id, name, client_id, client_secret, scopes } = created;
   await operator.record('account create', account_id, null, { name, client_id, scopes });
   operator.answer({ account_id, name, client_id, client_secret, scopes }, () =>
-    [
-      facts({ account_id, name, client_id, client_secret, scopes: scopes.join(' ') }),
-      '',
-      'The client_secret is shown only once: store it now.',
-    ].join('\n'),
+    withSecret({ account_id, name, client_id, client_secret, scopes: scopes.join(' ') }),
   );
 }
+
+const withSecret = (shown: Record<string, string>): string =>
+  `${facts(shown)}\n\nThe client_secret is shown only once: store it now.`;
 
 async function list(operator: Operator): Promise<void> {
   const accounts = (await listAccounts(await operator.db())).map(present);
   operator.answer(accounts, () =>
     table(
       ['ACCOUNT', 'NAME', 'CLIENT ID', 'SCOPES', 'STATE'],
-      accounts.map((a) => [
-        a.account_id,
-        a.name,
-        a.client_id,
-        a.scopes.join(' '),
-        a.disabled ? 'disabled' : 'enabled',
-      ]),
+      accounts.map(({ account_id, name, client_id, scopes, disabled }) => {
+        return [account_id, name, client_id, scopes.join(' '), disabled ? 'disabled' : 'enabled'];
+      }),
       'There are no accounts yet: account create --name NAME',
     ),
   );
@@ -77,14 +72,8 @@ async function rotate(operator: Operator, id: string, { now = false }: { now?: b
   const { client_secret } = await operator.change((db) => rotateSecret(db, id, { now }));
   await operator.record('account rotate-secret', id, null, { old_one_ends: now ? 'now' : 'in 24 h' });
   const rotated = { account_id: id, client_id: clientId, client_secret };
-  operator.answer(rotated, () =>
-    [
-      facts(rotated),
-      '',
-      now ? 'The old secret and every token have ended.' : 'The old secret stays valid for 24 h.',
-      'The client_secret is shown only once: store it now.',
-    ].join('\n'),
-  );
+  const old = now ? 'The old secret and every token have ended.' : 'The old secret stays valid for 24 h.';
+  operator.answer(rotated, () => `${withSecret(rotated)}\n${old}`);
 }
 
 async function set(operator: Operator, id: string, { scope }: { scope: string[] }): Promise<void> {

@@ -1,10 +1,19 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { sign } from '../../outgoing/signature.js';
 import { checkTarget, TargetRefused } from '../../outgoing/target.js';
 import { targetPolicyOf } from '../../outgoing/targetPolicy.js';
 import { createAccount, listAccounts, rotateSecret } from '../../redis/records/accounts.js';
 import { createClient } from '../../redis/records/clients.js';
-import { type DemoReceiver, type Received, startDemoReceiver } from '../demoReceiver.js';
 import { type AddCommand, type Operator, Refused } from '../operator.js';
 import { moment } from '../terminal/words.js';
 
@@ -16,13 +25,17 @@ const arriveWithinMs = 30_000;
 const answerWithinMs = 10_000;
 const platformId = 'video-1';
 
+/** Its own receiver is on a free port of this machine. */
 async function demo(operator: Operator): Promise<void> {
-  const receiver = await startDemoReceiver();
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
   try {
-    await checkFirst(operator, receiver.url);
-    await playDemo(operator, receiver);
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/notifications`;
+    await checkFirst(operator, url);
+    await playDemo(operator, server, url);
   } finally {
-    await receiver.close();
+    server.closeAllConnections();
+    server.close();
   }
 }
 
@@ -41,7 +54,7 @@ async function checkFirst(operator: Operator, url: string): Promise<void> {
   }
 }
 
-async function playDemo(operator: Operator, receiver: DemoReceiver): Promise<void> {
+async function playDemo(operator: Operator, server: Server, url: string): Promise<void> {
   let number = 0;
   const step = (words: string) => operator.tell(`${++number}. ${words}`);
   const detail = (words: string) => operator.tell(`   ${words}`);
@@ -50,11 +63,11 @@ async function playDemo(operator: Operator, receiver: DemoReceiver): Promise<voi
   const platform = await demoAccount(operator, 'Demo platform by operator', 'enrichments');
   const client_token = `demo-${randomBytes(4).toString('hex')}`;
   const { accountId } = publisher;
-  await createClient(await operator.db(), { accountId, name: 'Demo site', clientToken: client_token });
-  const after = { account_id: accountId, name: 'Demo site' };
-  await operator.record('client create', client_token, null, after);
+  const wanted = { accountId, name: 'Demo site', clientToken: client_token };
+  await operator.change((db) => createClient(db, wanted));
+  await operator.record('client create', client_token, null, { account_id: accountId, name: wanted.name });
   step(
-    `Created: an account of a publisher, one of the platform, and a client of the publisher, ${client_token}`,
+    `Created: accounts of a publisher and of the platform, and a client of the publisher, ${client_token}`,
   );
 
   const token = await mint(operator, publisher);
@@ -67,43 +80,34 @@ async function playDemo(operator: Operator, receiver: DemoReceiver): Promise<voi
   });
   step('It reads the signing secret of its client: GET /push_notifications/signing_secret');
 
-  const query = new URLSearchParams({ client_token, url: receiver.url });
+  const query = new URLSearchParams({ client_token, url });
   await callApi(operator, 'POST', `/register_push_notifications?${query}`, { token });
   step('It registers the URL of its receiver, once: POST /register_push_notifications');
-  detail(`200 ${receiver.url}`);
+  detail(`200 ${url}`);
 
-  const event = { client_token, platform_id: platformId, segments: ['iab:17', 'mood:calm'] };
   const platformToken = await mint(operator, platform);
+  const event = { client_token, platform_id: platformId, segments: ['iab:17', 'mood:calm'] };
+  const call = { token: platformToken, body: JSON.stringify(event), type: 'application/json' };
   const sentAtMs = Date.now();
-  const published = await callApi<{ event_id: string; notification_id?: string }>(
-    operator,
-    'POST',
-    '/enrichments',
-    { token: platformToken, body: JSON.stringify(event), type: 'application/json' },
-  );
+  const [received, { event_id, notification_id }] = await Promise.all([
+    receiveOne(server),
+    callApi<{ event_id: string; notification_id: string }>(operator, 'POST', '/enrichments', call),
+  ]);
   step(`The platform found segments for the asset ${platformId}: POST /enrichments`);
-  detail(`202 ${JSON.stringify(published)}`);
-  const { event_id, notification_id } = published;
-  if (notification_id === undefined) throw new Refused('The event made no notification.');
-
-  const received = await receiver.next(arriveWithinMs).catch(() => {
-    const within = `${arriveWithinMs / 1000} s`;
-    throw new Refused(`No notification arrived within ${within}. See: notification show ${notification_id}`);
-  });
+  detail(`202 ${JSON.stringify({ event_id, notification_id })}`);
   const milliseconds = received.atMs - sentAtMs;
   step(`The notification arrives, ${milliseconds} ms after the event was published:`);
-  const headers = Object.fromEntries(shownHeaders.map((name) => [name, received.headers[name] ?? null]));
-  for (const [name, value] of Object.entries(headers)) detail(`${name}: ${value}`);
-  detail('');
-  detail(received.body);
+  const all = Object.entries(received.headers);
+  const headers = Object.fromEntries(all.filter(([header]) => header.startsWith('webhook-')));
+  for (const [header, value] of Object.entries(headers)) detail(`${header}: ${value}`);
+  const { body } = received;
+  detail(body);
   if (!isSigned(received, signing_secret)) throw new Refused('The signature does not match.');
   step("The receiver computes the signature itself, with the client's signing secret: it matches.");
 
-  const { body } = received;
   operator.answer(
     {
-      ...{ client_token, account_id: accountId, platform_id: platformId, event_id, notification_id },
-      url: receiver.url,
+      ...{ client_token, account_id: accountId, platform_id: platformId, event_id, notification_id, url },
       received: { at: moment(received.atMs), milliseconds, headers, body, signature: 'verified' },
     },
     () =>
@@ -112,21 +116,29 @@ async function playDemo(operator: Operator, receiver: DemoReceiver): Promise<voi
         'Look at it again:',
         `  npm run -s operator -- notification show ${notification_id}`,
         `  npm run -s operator -- explain ${client_token} ${platformId}`,
-        `  in the Temporal UI${operator.temporalUi() ? ` (${operator.temporalUi()})` : ''}: ClientToken = "${client_token}"`,
+        `  in the Temporal UI: ClientToken = "${client_token}"`,
         'Remove the client:',
         `  npm run -s operator -- client delete ${client_token}`,
       ].join('\n'),
   );
 }
 
-const shownHeaders = [
-  'content-type',
-  'user-agent',
-  'webhook-id',
-  'webhook-timestamp',
-  'webhook-signature',
-  'webhook-client-token',
-];
+interface Received {
+  atMs: number;
+  headers: IncomingHttpHeaders;
+  body: string;
+}
+
+async function receiveOne(server: Server): Promise<Received> {
+  const signal = AbortSignal.timeout(arriveWithinMs);
+  const arrived = await once(server, 'request', { signal }).catch(() => {
+    throw new Refused(`No notification arrived within ${arriveWithinMs / 1000} s.`);
+  });
+  const [request, response] = arrived as [IncomingMessage, ServerResponse];
+  const body = await text(request);
+  response.writeHead(204).end();
+  return { atMs: Date.now(), headers: request.headers, body };
+}
 
 interface DemoAccount {
   accountId: string;
@@ -181,9 +193,9 @@ async function callApi<Answer>(
   }).catch(() => {
     throw new Refused(`The service does not answer at ${origin}: ${called}`);
   });
-  const text = await response.text();
-  if (!response.ok) throw new Refused(`${called} answered ${response.status}: ${text.slice(0, 500)}`);
-  return JSON.parse(text) as Answer;
+  const answer = await response.text();
+  if (!response.ok) throw new Refused(`${called} answered ${response.status}: ${answer.slice(0, 500)}`);
+  return JSON.parse(answer) as Answer;
 }
 
 /** Standard Webhooks: at least one of the signatures must match. */

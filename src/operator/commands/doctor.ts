@@ -31,7 +31,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
     const todo = 'Correct each setting that is named; .env.example lists all settings.';
     return [fail('settings', reasonOf(err), todo)];
   }
-  const [ofRedis, ofTemporal, ofService] = await Promise.all([
+  const [ofRedis, ofTemporal] = await Promise.all([
     attempt('redis', 'Correct REDIS_URL, or start the server.', async () =>
       checkRedis(await operator.db(), config),
     ),
@@ -45,9 +45,8 @@ async function examine(operator: Operator): Promise<Finding[]> {
         );
       },
     ),
-    checkService(operator.api()),
   ]);
-  return [...checkSettings(config), ...ofRedis, ...ofTemporal, ofService];
+  return [...checkSettings(config), ...ofRedis, ...ofTemporal];
 }
 
 /** A server that cannot be checked is a finding too. */
@@ -77,22 +76,6 @@ function checkSettings({ SECRETS_KEY, ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS }
           'That is for trying the service out ("npm start" sets it). In production leave ALLOW_HTTP_TARGETS and ALLOWED_TARGET_CIDRS unset.',
         ),
   ];
-}
-
-const answerWithinMs = 3000;
-
-/** Checks whether an API answers at the address that this command would call. */
-async function checkService(api: string): Promise<Finding> {
-  const check = 'service';
-  try {
-    const response = await fetch(`${api}/readyz`, { signal: AbortSignal.timeout(answerWithinMs) });
-    if (response.ok) return ok(check, `It is ready at ${api}.`);
-    return fail(check, `It answers ${response.status} at ${api}/readyz.`, 'Check its log, and Redis.');
-  } catch {
-    const todo =
-      'If it runs on another machine, ignore this. Otherwise start it, or set HOST and PORT as for the service.';
-    return warn(check, `It does not answer at ${api}.`, todo);
-  }
 }
 
 const present = ({ check, level, found, todo }: Finding) => ({ check, level, found, do: todo ?? null });

@@ -4,7 +4,7 @@ import type { Db } from '../../redis/connection/db.js';
 import { newestNotifications } from '../../redis/notifications/newestNotifications.js';
 import { listNotifications } from '../../redis/notifications/notificationPages.js';
 import type { NotificationState } from '../../redis/notifications/notificationStates.js';
-import type { NotificationRecord } from '../../redis/notifications/notifications.js';
+import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import type { Place } from '../../redis/notifications/place.js';
 import { listClients } from '../../redis/records/clients.js';
 import { type Operator, requireClient } from '../operator.js';
@@ -31,7 +31,7 @@ export async function notificationList(operator: Operator, options: ListOptions)
   );
 }
 
-async function findNewest(operator: Operator, options: ListOptions): Promise<NotificationRecord[]> {
+async function findNewest(operator: Operator, options: ListOptions): Promise<ListedNotification[]> {
   const db = await operator.db();
   if (options.client !== undefined) return await findNewestOfClient(db, options.client, options);
   const clientTokens = (await listClients(db)).map((client) => client.clientToken);
@@ -54,8 +54,8 @@ async function findNewestOfClient(
   db: Db,
   clientToken: ClientToken,
   { state, since, limit }: ListOptions,
-): Promise<NotificationRecord[]> {
-  const found: NotificationRecord[] = [];
+): Promise<ListedNotification[]> {
+  const found: ListedNotification[] = [];
   let behind: Place | undefined;
   do {
     const page = await listNotifications(db, clientToken, {
@@ -70,18 +70,13 @@ async function findNewestOfClient(
   return found;
 }
 
-function describe(found: readonly NotificationRecord[]): string {
+function describe(found: readonly ListedNotification[]): string {
   return table(
-    ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'ATTEMPTS', 'NEXT'],
-    found.map((n) => [
-      n.notificationId,
-      n.clientToken,
-      n.platformId,
-      n.state,
-      moment(n.acceptedAt),
-      n.attempts.length,
-      describeNext(n),
-    ]),
+    ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'NEXT'],
+    found.map((n) => {
+      const { notificationId, clientToken, platformId, state } = n;
+      return [notificationId, clientToken, platformId, state, moment(n.acceptedAt), describeNext(n)];
+    }),
     'No notifications match.',
   );
 }

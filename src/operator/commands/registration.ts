@@ -62,10 +62,8 @@ export async function registrationShow(operator: Operator, token: ClientToken): 
 async function list(operator: Operator, { state }: { state?: Endpoint['state'] }): Promise<void> {
   const db = await operator.db();
   const found = await listRegistrations(db);
-  const endpoints = await getEndpoints(
-    db,
-    found.map((registration) => registration.clientToken),
-  );
+  const tokens = found.map(({ clientToken }) => clientToken);
+  const endpoints = await getEndpoints(db, tokens);
   const rows = found
     .map((registration, i) => ({ registration, endpoint: endpoints[i] as Endpoint }))
     .filter(({ endpoint }) => state === undefined || endpoint.state === state);
@@ -90,9 +88,9 @@ async function list(operator: Operator, { state }: { state?: Endpoint['state'] }
 
 async function reset(operator: Operator, token: ClientToken): Promise<void> {
   await requireClient(operator, token);
-  const reset = await operator.change((db) => resetRegistration(db, token));
-  if (reset === undefined) throw new Refused(`${token} has no URL.`);
-  const { removed_url, owed } = reset;
+  const removed = await operator.change((db) => resetRegistration(db, token));
+  if (removed === undefined) throw new Refused(`${token} has no URL.`);
+  const { removed_url, owed } = removed;
   const before = { url: urlWithoutQuery(removed_url) };
   await operator.record('registration reset', token, before, { url: null, owed });
   await operator.wake(token);

@@ -117,16 +117,18 @@ function judge(ours: readonly string[], clients: readonly ClientStatus[]): Verdi
   return { verdict: 'fine', because: waiting === '' ? because : `${because} Clients: ${waiting}.` };
 }
 
-/** `2 failing (owed 31), 1 no URL (owed 4)`. */
+/** `2 failing (owed 31), 1 no url (owed 4)`. */
 function say(clients: readonly ClientStatus[], which: readonly Situation[]): string {
   return which
     .flatMap((situation) => {
       const among = clients.filter((client) => client.situation === situation);
       const owed = among.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
-      return among.length === 0 ? [] : [`${among.length} ${words[situation]} (owed ${owed})`];
+      return among.length === 0 ? [] : [`${among.length} ${inWords(situation)} (owed ${owed})`];
     })
     .join(', ');
 }
+
+const inWords = (situation: Situation): string => situation.replace('_', ' ');
 
 function headline({ verdict, because }: Verdict): string {
   const [colour, words] = headings[verdict];
@@ -173,7 +175,7 @@ function worstTable(worst: readonly ClientStatus[]): string {
     ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'LAST SUCCESS'],
     worst.map(({ clientToken, situation, endpoint }) => [
       clientToken,
-      { text: words[situation], colour: situation === 'late' ? 'red' : undefined },
+      { text: inWords(situation), colour: situation === 'late' ? 'red' : undefined },
       endpoint.owed,
       fromNow(endpoint.oldestOwedAt),
       fromNow(endpoint.nextAttemptAt),
@@ -184,15 +186,3 @@ function worstTable(worst: readonly ClientStatus[]): string {
     'No endpoint has a problem.',
   );
 }
-
-const words: Record<Situation, string> = {
-  late: 'late',
-  suspended: 'suspended',
-  failing: 'failing',
-  not_before: 'asked to wait (Retry-After)',
-  draining: 'draining',
-  held: 'held: account disabled',
-  paused: 'paused',
-  no_url: 'without a URL',
-  clear: 'retrying',
-};

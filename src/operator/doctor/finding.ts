@@ -11,16 +11,10 @@ export interface Finding {
   todo?: string;
 }
 
+const problem =
+  (level: 'warn' | 'fail') =>
+  (check: string, found: string, todo: string): Finding => ({ check, level, found, todo });
+
 export const ok = (check: string, found: string): Finding => ({ check, level: 'ok', found });
-export const warn = (check: string, found: string, todo: string): Finding => ({
-  check,
-  level: 'warn',
-  found,
-  todo,
-});
-export const fail = (check: string, found: string, todo: string): Finding => ({
-  check,
-  level: 'fail',
-  found,
-  todo,
-});
+export const warn = problem('warn');
+export const fail = problem('fail');

@@ -1,12 +1,9 @@
-/** `.data/run.json`: information of a running `npm start` for the operator's commands and the next start. */
+/** `.data/run.json`, which `npm start` writes (local/runState.ts) for the operator's commands and the next start. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isSameProcess, type ProcessMark } from './processMark.js';
 import { dataDir } from './projectDir.js';
 
-export interface RunState {
-  supervisor: ProcessMark;
-  children: (ProcessMark & { name?: string })[];
+export interface RunningHere {
   redisUrl?: string;
   temporalAddress?: string;
   /** Absent when TEMPORAL_ADDRESS names the server. */
@@ -16,14 +13,8 @@ export interface RunState {
   environment?: Record<string, string>;
 }
 
-/** Returns the `npm start` that runs now in a data folder, if any. */
-export function readRunState(dir = dataDir()): RunState | undefined {
-  const state = readLastRunState(dir);
-  return state && isSameProcess(state.supervisor) ? state : undefined;
-}
-
-/** Returns that of the last `npm start` in a data folder, which may have ended. */
-export function readLastRunState(dir: string): RunState | undefined {
+/** Returns what `npm start` has written for a data folder; it removes the file when it ends in order. */
+export function readRunState<State extends RunningHere = RunningHere>(dir = dataDir()): State | undefined {
   try {
     return JSON.parse(readFileSync(runStateFile(dir), 'utf8'));
   } catch {

@@ -1,76 +1,45 @@
 /** Tables and lists of facts for people, in plain characters: they are read, piped and pasted. Colours only at a terminal. */
 import { styleText } from 'node:util';
-import Table from 'cli-table3';
 
-export type Colour = 'red' | 'yellow' | 'green' | 'dim' | 'bold' | 'cyan';
-
+export type Colour = 'red' | 'yellow' | 'green';
 type Value = string | number | boolean | undefined | null;
 type Cell = Value | { text: Value; colour: Colour | undefined };
 
-const bare = {
-  top: '',
-  'top-mid': '',
-  'top-left': '',
-  'top-right': '',
-  bottom: '',
-  'bottom-mid': '',
-  'bottom-left': '',
-  'bottom-right': '',
-  left: '',
-  'left-mid': '',
-  mid: '',
-  'mid-mid': '',
-  right: '',
-  'right-mid': '',
-  middle: '  ',
-};
-
-const plain = {
-  chars: bare,
-  style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
-};
-
 /** Returns a table with a heading, or the text `none` if there are no rows. */
 export function table(head: readonly string[], rows: readonly (readonly Cell[])[], none: string): string {
-  if (rows.length === 0) return none;
-  const drawn = new Table({ ...plain, head: [...head] });
-  for (const row of rows) drawn.push(row.map(cell));
-  return tidy(drawn.toString());
+  return rows.length === 0 ? none : columns([head, ...rows]);
 }
 
 /** Returns names and values, one a line; names without a value are left out. */
-export function facts(of: Readonly<Record<string, Cell>>): string {
-  const drawn = new Table(plain);
-  for (const [name, value] of Object.entries(of)) {
-    if (value !== undefined && value !== null && value !== '') drawn.push([name, cell(value)]);
-  }
-  return tidy(drawn.toString());
+export function facts(of: Readonly<Record<string, Value>>): string {
+  return columns(
+    Object.entries(of).filter(([, value]) => value !== undefined && value !== null && value !== ''),
+  );
 }
 
-function cell(value: Cell): string {
-  if (typeof value === 'object' && value !== null) return paint(value.colour, cell(value.text));
-  return value === undefined || value === null ? '' : printable(String(value));
+function columns(rows: readonly (readonly Cell[])[]): string {
+  const texts = rows.map((row) => row.map((cell) => printable(isColoured(cell) ? cell.text : cell)));
+  const widthOf = (i: number) => texts.reduce((most, row) => Math.max(most, row[i]?.length ?? 0), 0);
+  const widths = texts[0]?.map((_, i) => widthOf(i)) ?? [];
+  const lines = rows.map((row, r) =>
+    row.map((cell, i) => {
+      const text = texts[r]?.[i] ?? '';
+      const padding = ' '.repeat((widths[i] ?? 0) - text.length);
+      return (isColoured(cell) ? paint(cell.colour, text) : text) + padding;
+    }),
+  );
+  return lines.map((line) => line.join('  ').trimEnd()).join('\n');
 }
+
+const isColoured = (cell: Cell): cell is Exclude<Cell, Value> => typeof cell === 'object' && cell !== null;
 
 /** Removes control characters, so that text of a receiver or a publisher cannot control an operator's terminal. */
-function printable(value: string): string {
-  return value.replace(/\p{Cc}/gu, '\u{fffd}');
-}
-
-function tidy(drawn: string): string {
-  return drawn
-    .split('\n')
-    .map((line) => line.trimEnd())
-    .join('\n');
+function printable(value: Value): string {
+  return String(value ?? '').replace(/\p{Cc}/gu, '\u{fffd}');
 }
 
 /** Colours text if standard output is a terminal; Node reads NO_COLOR, FORCE_COLOR and TERM=dumb. */
 export function paint(colour: Colour | undefined, text: string): string {
   const showsColours = process.stdout.isTTY === true && process.stdout.hasColors();
-  return colour !== undefined && showsColours ? styled(colour, text) : text;
-}
-
-/** Colours always: commander removes colours by itself without a terminal. */
-export function styled(colour: Colour, text: string): string {
-  return styleText(colour, text, { validateStream: false });
+  return colour !== undefined && showsColours ? styleText(colour, text, { validateStream: false }) : text;
 }

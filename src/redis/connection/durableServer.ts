@@ -58,6 +58,10 @@ export class DurableServer {
       for (const connection of this.#connections) void this.#askWhenItFlushes(connection);
     }, askEveryMs);
     timer.unref();
+    // These lines are probably dead too, without either side having been told.
+    node.on('close', () => {
+      for (const { redis } of this.#connections) if (redis.status === 'ready') redis.disconnect(true);
+    });
     node.once('end', () => {
       clearInterval(timer);
       for (const { redis } of this.#connections) redis.disconnect();
@@ -116,10 +120,13 @@ export class DurableServer {
     this.#waiting = [];
     if (writes.length === 0) return;
     if (connection.flushesAlways) {
+      const { stream } = connection.redis;
+      stream.cork();
       for (const write of writes) {
         write.isSafe = true;
         connection.redis.sendCommand(write.command);
       }
+      stream.uncork();
       return;
     }
     connection.isBusy = true;

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { Db } from './db.js';
 import { clientBase } from './keys.js';
+import { isNotLoaded } from './unavailable.js';
 
 export type ScriptArgument = string | number | Buffer;
 
@@ -61,9 +62,6 @@ export async function evaluate(
 export async function loadLibrary(server: Redis): Promise<void> {
   await server.call('FUNCTION', ['LOAD', 'REPLACE', library]);
 }
-
-export const isNotLoaded = (err: unknown): boolean =>
-  err instanceof Error && err.message === 'ERR Function not found';
 
 /**
  * Returns KEYS of a client's script: the prefix of the client's keys, which is not a key itself. While a cluster moves

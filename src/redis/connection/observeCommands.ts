@@ -1,5 +1,5 @@
 import type { Command, Redis } from 'ioredis';
-import { isNotLoaded } from './library.js';
+import { isNotLoaded } from './unavailable.js';
 
 /** Why a command failed. `other`: a bug of the service, such as a script that fails. */
 export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;

@@ -10,6 +10,10 @@ export function isRedisUnavailable(err: unknown): boolean {
   return unavailableWords.test(err.message) || err.name === 'MaxRetriesPerRequestError';
 }
 
+/** True for a server that does not have the scripts yet. */
+export const isNotLoaded = (err: unknown): boolean =>
+  err instanceof Error && err.message === 'ERR Function not found';
+
 /** True for Redis' refusal of a write because it has no memory left. */
 export function isOutOfMemory(err: unknown): boolean {
   return err instanceof Error && err.message.startsWith('OOM ');

@@ -1,7 +1,7 @@
 import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../connection/db.js';
 import { waitingEntries } from './notificationPages.js';
-import { getNotification, type NotificationRecord } from './notifications.js';
+import { type ListedNotification, readRecords } from './notifications.js';
 import { byFallingScore, type Place, pageBehind, startOf } from './place.js';
 
 interface Listed {
@@ -28,7 +28,7 @@ export async function newestNotifications(
   db: Db,
   clientTokens: readonly string[],
   options: Options,
-): Promise<NotificationRecord[]> {
+): Promise<ListedNotification[]> {
   const newestOf = options.waitingOnly ? newestWaiting : newestListed;
   let newest: Listed[] = [];
   for (let start = 0; start < clientTokens.length; start += concurrency) {
@@ -38,9 +38,10 @@ export async function newestNotifications(
       .sort((a, b) => byFallingScore(a.place, b.place))
       .slice(0, options.limit);
   }
-  const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
-    getNotification(db, clientToken, notificationId),
-  );
+  const records = await mapInPages(newest, concurrency, async ({ clientToken, notificationId }) => {
+    const [record] = await readRecords(db, clientToken, [notificationId]);
+    return record;
+  });
   return records.filter((record) => record !== undefined);
 }
 

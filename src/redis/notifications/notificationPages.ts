@@ -5,7 +5,7 @@ import { runPipeline } from '../connection/pipeline.js';
 import { pageOfWaiting } from '../owed/waiting.js';
 import { type ListedPage, pageOfListed } from './listed.js';
 import type { NotificationState } from './notificationStates.js';
-import { type NotificationRecord, readRecords } from './notifications.js';
+import { type ListedNotification, readRecords } from './notifications.js';
 import { isBehind, type Place, startOf } from './place.js';
 
 export interface NotificationFilter {
@@ -55,9 +55,9 @@ export async function listNotifications(
   db: Db,
   clientToken: string,
   filter: NotificationFilter,
-): Promise<{ notifications: NotificationRecord[]; next?: Place }> {
+): Promise<{ notifications: ListedNotification[]; next?: Place }> {
   const { since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY } = filter;
-  const notifications: NotificationRecord[] = [];
+  const notifications: ListedNotification[] = [];
   let pieces = 0;
   for await (const { entries, end } of entriesOf(db, clientToken, filter)) {
     const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);

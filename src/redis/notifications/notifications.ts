@@ -1,7 +1,7 @@
 /** Reads the records of notifications, and makes changes for operators and publishers. */
 import { assetSlot, idToBytes } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
-import type { HashOf } from '../connection/fields.js';
+import type { FieldOf, HashOf } from '../connection/fields.js';
 import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { announceClaims } from '../owed/owedClients.js';
@@ -32,13 +32,20 @@ export interface NotificationRecord {
   attempts: AttemptRecord[];
 }
 
+/** A notification of a list: attempts are up to 8 KiB each, and are read of single notifications only. */
+export type ListedNotification = Omit<NotificationRecord, 'attempts'>;
+
 export async function getNotification(
   db: Db,
   clientToken: string,
   notificationId: string,
 ): Promise<NotificationRecord | undefined> {
-  const [found] = await readRecords(db, clientToken, [notificationId]);
-  return found;
+  const [[found], lines] = await Promise.all([
+    readRecords(db, clientToken, [notificationId]),
+    db.redis.hget(db.client(clientToken).notification(notificationId), 'attempts'),
+  ]);
+  const attempts = lines ? lines.split('\n').map((line) => JSON.parse(line) as AttemptRecord) : [];
+  return found && { ...found, attempts };
 }
 
 /** Finds a notification by its id alone, over all clients: for operators, not for a read path. */
@@ -116,27 +123,32 @@ export async function recoverFailed(
   return { count };
 }
 
-/** Reads records, in the order of the ids; undefined for an id without a record. */
+/** The fields of a record that a list shows. */
+const listed: readonly FieldOf<'notification'>[] = [
+  ...(['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'] as const),
+];
+
+/** Reads records without their attempts, in the order of the ids; undefined for an id without a record. */
 export async function readRecords(
   db: Db,
   clientToken: string,
   ids: readonly string[],
-): Promise<(NotificationRecord | undefined)[]> {
+): Promise<(ListedNotification | undefined)[]> {
   const keys = db.client(clientToken);
   const commands = db.redis.pipeline();
-  for (const id of ids) commands.hgetall(keys.notification(id));
-  const answers = (await runPipeline(commands)) as Record<string, string>[];
-  const records = ids.map((id, i) => recordOf(clientToken, id, answers[i] ?? {}));
+  for (const id of ids) commands.hmget(keys.notification(id), ...listed);
+  const answers = (await runPipeline(commands)) as (string | null)[][];
+  const records = ids.map((id, i) => recordOf(clientToken, id, answers[i] ?? []));
   await tellWhenNext(
     db,
     clientToken,
-    records.filter((record): record is NotificationRecord => record?.state === 'waiting'),
+    records.filter((record): record is ListedNotification => record?.state === 'waiting'),
   );
   return records;
 }
 
 /** Adds to waiting records when they are attempted next, and why then. */
-async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRecord[]): Promise<void> {
+async function tellWhenNext(db: Db, clientToken: string, waiting: ListedNotification[]): Promise<void> {
   if (waiting.length === 0) return;
   const standings = await standingsOf(db, clientToken, waiting);
   waiting.forEach((record, i) => {
@@ -151,8 +163,11 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: NotificationRe
 function recordOf(
   clientToken: string,
   id: string,
-  f: HashOf<'notification'>,
-): NotificationRecord | undefined {
+  values: readonly (string | null)[],
+): ListedNotification | undefined {
+  const f: HashOf<'notification'> = Object.fromEntries(
+    listed.map((name, i) => [name, values[i] ?? undefined]),
+  );
   if (f.asset === undefined) return undefined;
   return {
     notificationId: id,
@@ -166,6 +181,5 @@ function recordOf(
     ...(f.ended_at === undefined ? {} : { endedAt: Number(f.ended_at) }),
     ...(f.by === undefined ? {} : { by: f.by }),
     ...(f.reason === undefined ? {} : { reason: f.reason }),
-    attempts: f.attempts ? f.attempts.split('\n').map((line) => JSON.parse(line) as AttemptRecord) : [],
   };
 }

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import { listNotifications, orderOf } from '../../../redis/notifications/notificationPages.js';
 import { notificationStates } from '../../../redis/notifications/notificationStates.js';
-import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
+import type { ListedNotification } from '../../../redis/notifications/notifications.js';
 import type { ApiDeps } from '../../deps.js';
 import { cursorOf, readFilter } from '../../endpoints/notifications.js';
 import { type Html, html } from '../html.js';
@@ -57,16 +57,14 @@ const none = (more: string | undefined): Html =>
     ? html`<p>None among the newest; look further back:</p>`
     : html`<p>There are no such notifications.</p>`;
 
-const table = (clientToken: string, notifications: readonly NotificationRecord[]): Html =>
+const table = (clientToken: string, notifications: readonly ListedNotification[]): Html =>
   html`<div class="scroll" tabindex="0" role="region" aria-label="Notifications"><table>
-<thead><tr><th scope="col">Asset</th><th scope="col">State</th><th scope="col">Last answer</th><th scope="col" class="number">Attempts</th><th scope="col">Accepted</th><th scope="col">Next attempt</th></tr></thead>
+<thead><tr><th scope="col">Asset</th><th scope="col">State</th><th scope="col">Accepted</th><th scope="col">Next attempt</th></tr></thead>
 <tbody>${notifications.map((one) => row(clientToken, one))}</tbody></table></div>`;
 
-function row(clientToken: string, n: NotificationRecord): Html {
-  const last = n.attempts.at(-1);
+function row(clientToken: string, n: ListedNotification): Html {
   return html`<tr id="${n.notificationId}"><th scope="row"><a href="${siteUrl(clientToken)}/notifications/${n.notificationId}">${n.platformId}</a></th>
 <td><span class="badge ${n.state}" title="${stateSentence(n)}">${n.state.replace('_', ' ')}</span></td>
-<td>${last && (last.status ?? last.error)}</td><td class="number">${n.attempts.length}</td>
 <td>${exactly(n.acceptedAt)}</td>
 <td>${n.state === 'waiting' && (n.nextAttemptAt === undefined ? stateSentence(n) : moment(n.nextAttemptAt))}</td></tr>
 `;

@@ -1,6 +1,6 @@
 /** Sentences about states and times, for people. Times are ms since the epoch. */
 
-import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
+import type { ListedNotification } from '../../../redis/notifications/notifications.js';
 import type { WaitReason } from '../../../redis/owed/standing.js';
 import type { Endpoint } from '../../../redis/records/endpoint.js';
 import { type Html, html } from '../html.js';
@@ -88,7 +88,7 @@ const waiting: Record<WaitReason, string> = {
 };
 
 /** Says why a notification is in its state; empty if the name of the state says it all. */
-export function stateSentence(n: NotificationRecord): string {
+export function stateSentence(n: ListedNotification): string {
   switch (n.state) {
     case 'waiting':
       return n.waitingReason === undefined ? '' : waiting[n.waitingReason];
