@@ -63,10 +63,10 @@ export async function readClients(
 
 function situationOf({ state, held, waitingReason, overdueMs }: Endpoint): Situation {
   if (held) return 'held';
+  // A failing endpoint too, whose probe nobody makes.
+  if (waitingReason === 'due' && overdueMs > lateMs) return 'late';
   if (state !== 'active') return state;
   switch (waitingReason) {
-    case 'due':
-      return overdueMs > lateMs ? 'late' : 'clear';
     case 'full':
     case 'rate':
       return 'draining';

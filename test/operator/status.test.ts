@@ -98,7 +98,6 @@ describe('operator status: us or them', () => {
       const [status, worst] = await statusOf(client);
       assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
       assert.match(status.because, /1 draining \(owed \d+\)/);
-      assert.ok(status.lag_seconds > 400, String(status.lag_seconds));
     });
 
     it('a customer that drains at its set rate', async () => {
