@@ -58,7 +58,7 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
 export function signOutEndpoint(deps: ApiDeps): Middleware[] {
   const signOut: Step = async (ctx) => {
     if (!isSameOrigin(ctx.req, deps.config)) throw otherSite();
-    const secret = secretOf(ctx.req, deps);
+    const secret = secretOf(ctx, deps);
     if (secret !== undefined) await endConsoleSession(deps.db, secret);
     ctx.set('Set-Cookie', endedCookies);
     ctx.status = 303;
