@@ -224,6 +224,19 @@ describe('the HTTP edge', () => {
       assert.equal((await fetch(api.url + path)).status, 404, path);
   });
 
+  it('answers /openapi.json packed, and 304 to who has it', async () => {
+    const path = `${api.url}/openapi.json`;
+    const answer = await fetch(path, { headers: { 'accept-encoding': 'gzip' } });
+    assert.equal(answer.headers.get('content-encoding'), 'gzip');
+    assert.equal(((await answer.json()) as typeof openapi).openapi, '3.1.0');
+    assert.equal(
+      (await fetch(path, { headers: { 'accept-encoding': '' } })).headers.get('content-encoding'),
+      null,
+    );
+    const headers = { 'if-none-match': answer.headers.get('etag') ?? '', 'cache-control': 'max-age=0' };
+    assert.equal((await fetch(path, { headers })).status, 304);
+  });
+
   it('sends pages with headers against framing, another base, sniffing and referrers', async () => {
     for (const path of ['/docs', '/openapi.json']) {
       const { headers } = await fetch(api.url + path);
