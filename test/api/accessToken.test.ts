@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
+import { listCalls } from '../../src/redis/records/auditCalls.js';
 import { keysMatching } from '../keysMatching.js';
 import { monitorRedis } from '../monitorRedis.js';
 import { startProxy } from '../proxy.js';
@@ -397,6 +398,33 @@ describe('POST /oauth/access_token', () => {
           await proxy.close();
         }
       });
+    }
+  });
+
+  it('has the first token of an account and network in a day in the audit, and no other', async () => {
+    const env = { TRUSTED_PROXIES: '127.0.0.0/8' };
+    const apis = await Promise.all([1, 2].map(() => startApi({ prefix: api.prefix, env })));
+    try {
+      const customer = await newCustomer(api);
+      const addresses = ['2001:db8::1', '2001:db8::2', '2001:db8:0:1::1', '2001:db8::1'];
+      for (const [i, address] of addresses.entries()) {
+        const answer = await fetch(`${apis[i % 2]?.url}/oauth/access_token`, {
+          method: 'POST',
+          headers: { 'x-forwarded-for': address },
+          body: new URLSearchParams(tokenFields(customer)),
+        });
+        assert.equal(answer.status, 200);
+      }
+      const found = (await listCalls(api.deps.db)).filter((call) => call.accountId === customer.account_id);
+      assert.deepEqual(
+        found.map(({ what, address }) => [what, address]),
+        [
+          ['first token of the day', '2001:db8::1'],
+          ['first token of the day', '2001:db8:0:1::1'],
+        ],
+      );
+    } finally {
+      await Promise.all(apis.map((other) => other.close()));
     }
   });
 

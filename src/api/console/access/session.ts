@@ -89,9 +89,9 @@ export const requireOwnForm =
   };
 
 /** Derives the token of the forms from the secret, which no page ever shows. */
-const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
+export const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
 
-function isEqual(given: string, wanted: string): boolean {
+export function isEqual(given: string, wanted: string): boolean {
   const [one, other] = [Buffer.from(given), Buffer.from(wanted)];
   return one.length === other.length && timingSafeEqual(one, other);
 }
