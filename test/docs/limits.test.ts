@@ -35,6 +35,7 @@ describe('docs/reference/limits.md', () => {
       'time for the headers',
       [seconds('headersTimeoutMs'), seconds('requestTimeoutMs'), seconds('checkEveryMs')],
     ],
+    ['time for sending an answer', [seconds('sendMs')]],
     ['a connection without traffic', [seconds('silenceMs')]],
     ['a connection between two requests', [seconds('keepAliveTimeoutMs')]],
     ['connections', [connectionLimits.connections]],
@@ -71,7 +72,13 @@ function kib(bytes: number): string {
 }
 
 function seconds(
-  limit: 'headersTimeoutMs' | 'requestTimeoutMs' | 'checkEveryMs' | 'silenceMs' | 'keepAliveTimeoutMs',
+  limit:
+    | 'headersTimeoutMs'
+    | 'requestTimeoutMs'
+    | 'sendMs'
+    | 'checkEveryMs'
+    | 'silenceMs'
+    | 'keepAliveTimeoutMs',
 ) {
   return `${connectionLimits[limit] / 1000} s`;
 }
