@@ -32,12 +32,10 @@ function verified(array $secrets, string $body): bool
     }
     foreach ($secrets as $secret) {
         $key = base64_decode(substr($secret, strlen('whsec_')));
-        if (strlen($key) < 24) {
-            continue; // with an empty key anybody could sign
-        }
         $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$time.$body", $key, true));
         foreach (explode(' ', $signatures) as $signature) {
-            if (hash_equals($expected, $signature)) {
+            // With an empty key anybody could sign.
+            if (strlen($key) >= 24 && hash_equals($expected, $signature)) {
                 return true;
             }
         }
