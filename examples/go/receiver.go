@@ -2,6 +2,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"log"
@@ -36,6 +37,10 @@ func receive(w http.ResponseWriter, r *http.Request) {
 // several secrets, separated by spaces, while you change from one to the next.
 func verified(body []byte, header http.Header) bool {
 	for _, secret := range strings.Fields(os.Getenv("SIGNING_SECRETS")) {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil || len(key) < 24 {
+			continue // with an empty key anybody could sign
+		}
 		if webhook, err := standardwebhooks.NewWebhook(secret); err == nil && webhook.Verify(body, header) == nil {
 			return true
 		}

@@ -34,7 +34,8 @@ function verified(array $secrets, string $body): bool
         $key = base64_decode(substr($secret, strlen('whsec_')));
         $expected = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$time.$body", $key, true));
         foreach (explode(' ', $signatures) as $signature) {
-            if (hash_equals($expected, $signature)) {
+            // With an empty key anybody could sign.
+            if (strlen($key) >= 24 && hash_equals($expected, $signature)) {
                 return true;
             }
         }

@@ -22,6 +22,7 @@ import { redeliverEndpoint } from './endpoints/redeliver.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
 import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/requestHeaders.js';
 import { resumeEndpointEndpoint } from './endpoints/resume.js';
+import { revokeTokenEndpoint } from './endpoints/revokeToken.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
 import { testNotificationEndpoint } from './endpoints/testNotification.js';
 import { updatesEndpoint } from './endpoints/updates.js';
@@ -29,6 +30,7 @@ import { docsEndpoint } from './reference/docs.js';
 
 export const endpoints: readonly Endpoint[] = [
   accessTokenEndpoint,
+  revokeTokenEndpoint,
   registerPushNotificationsEndpoint,
   clientsEndpoint,
   createLinkEndpoint,

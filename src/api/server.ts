@@ -20,6 +20,8 @@ export const connectionLimits = {
   checkEveryMs: 2_000,
   /** For a caller that neither sends nor reads; otherwise one that never reads its answers would stay for ever. */
   silenceMs: 60_000,
+  /** For sending an answer, once it is made, to a caller that reads slowly. */
+  sendMs: 60_000,
   /** More than the 60 s for which load balancers usually keep a connection, so that they close it. */
   keepAliveTimeoutMs: 65_000,
   /** A URL of 2,048 bytes, percent-encoded, takes up to 6 KiB in a query, percent-encoded again. */
@@ -46,7 +48,7 @@ export async function listen(
     res.on('close', () => {
       if (underWay.get(socket) === res) underWay.set(socket, undefined);
     });
-    void handle(req, res);
+    void handle(req, res).then(() => endUnlessSent(res, limits.sendMs));
   };
   const server = createServer(
     {
@@ -89,4 +91,11 @@ export async function listen(
         server.closeIdleConnections();
       }),
   };
+}
+
+/** Closes the connection of a caller that has not read its answer in time: what it leaves unread stays in our memory. */
+function endUnlessSent(res: ServerResponse, withinMs: number): void {
+  if (res.writableFinished || res.closed) return;
+  const timer = setTimeout(() => res.destroy(), withinMs);
+  res.once('close', () => clearTimeout(timer));
 }

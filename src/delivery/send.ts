@@ -164,8 +164,8 @@ async function secretsOf(
   taken: Taken,
   atMs: number,
 ): Promise<{ secrets: string[]; own: RequestHeaders }> {
-  const secrets = decodeSigningSecrets(secretBox, taken.secrets, atMs);
-  const own = decodeRequestHeaders(secretBox, taken.secrets);
+  const secrets = decodeSigningSecrets(secretBox, clientToken, taken.secrets, atMs);
+  const own = decodeRequestHeaders(secretBox, clientToken, taken.secrets);
   if (secrets.length > 0) return { secrets, own };
   return { secrets: [await createSigningSecret(db, secretBox, clientToken)], own };
 }

@@ -93,10 +93,22 @@ function ipv4From(high: number, low: number): ipaddr.IPv4 {
 }
 
 function isPublic(address: Address): boolean {
-  if (address.range() !== 'unicast') return false;
+  if (address.range() !== 'unicast' || isInside(address, ofClouds)) return false;
   // IANA has assigned only 2000::/3 as global unicast; ipaddr.js calls the unassigned rest unicast too.
   return address.kind() === 'ipv4' || ((address as ipaddr.IPv6).parts[0] ?? 0) >> 13 === 1;
 }
+
+/**
+ * Services of a cloud to its own machines at addresses that look public. All others that we know are in ranges that are
+ * not public: 169.254.169.254, 100.100.100.200 (Alibaba), 192.0.0.192 (Oracle), fd00:ec2::254, fd20:ce::254.
+ */
+const ofClouds: readonly Cidr[] = [
+  // Azure: agents of the machine, DNS, health probes.
+  '168.63.129.16/32',
+  // IBM Cloud: infrastructure and service endpoints.
+  '161.26.0.0/16',
+  '166.8.0.0/14',
+].map((range) => ipaddr.parseCIDR(range));
 
 function isInside(address: Address, cidrs: readonly Cidr[]): boolean {
   for (const [network, bits] of cidrs) {

@@ -113,13 +113,13 @@ export function portOf(url: URL): number {
 
 const maxUrlBytes = 2_048;
 const absoluteForm = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const unusualCharacters = /[\u0000-\u0020\u007f]|^[^?#]*\\/;
+/** Controls, and invisible characters that turn or split the URL where a person reads it: they must be percent-encoded. */
+const unusualCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp} ]|^[^?#]*\\/u;
 const withCredentials = /^[^/]*\/\/[^/?#]*@/;
 
 const messages: Record<TargetRefusal, (policy: TargetPolicy) => string> = {
   not_absolute: (policy) =>
-    `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL, without spaces or backslashes`,
+    `The url must be an absolute ${policy.allowHttp ? 'http or https' : 'https'} URL, without spaces, backslashes and invisible characters`,
   scheme: (policy) => `The url must start with ${policy.allowHttp ? 'https:// or http://' : 'https://'}`,
   too_long: () => `The url must not be longer than ${maxUrlBytes} bytes, percent-encoded`,
   credentials: () => 'The url must not contain a user name or password',

@@ -8,7 +8,7 @@ import { pino } from 'pino';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import type { openapi } from '../../src/api/reference/openapi.js';
-import { listen } from '../../src/api/server.js';
+import { connectionLimits, listen } from '../../src/api/server.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
 describe('the HTTP edge', () => {
@@ -222,6 +222,41 @@ describe('the HTTP edge', () => {
     }
     for (const path of ['/docs/package.json', '/docs/..%2fpackage.json'])
       assert.equal((await fetch(api.url + path)).status, 404, path);
+  });
+
+  it('closes the connection of a caller that reads its answer too slowly', async () => {
+    const app = new Koa();
+    app.use((ctx) => {
+      ctx.body = Buffer.alloc(64 * 1024 * 1024);
+    });
+    const limits = { ...connectionLimits, sendMs: 500 };
+    const server = await listen({ HOST: '127.0.0.1', PORT: 0 }, app, limits);
+    const socket = connect(server.port, '127.0.0.1');
+    let read = 0;
+    // A little now and then, so that the connection is never silent.
+    socket.on('data', (piece: Buffer) => {
+      read += piece.length;
+      socket.pause();
+      setTimeout(() => socket.resume(), 20);
+    });
+    socket.on('error', () => undefined);
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+    await new Promise((resolve) => socket.once('close', resolve));
+    assert.ok(read > 0 && read < 64 * 1024 * 1024, `${read} bytes`);
+    await server.close();
+  });
+
+  it('answers /openapi.json packed, and 304 to who has it', async () => {
+    const path = `${api.url}/openapi.json`;
+    const answer = await fetch(path, { headers: { 'accept-encoding': 'gzip' } });
+    assert.equal(answer.headers.get('content-encoding'), 'gzip');
+    assert.equal(((await answer.json()) as typeof openapi).openapi, '3.1.0');
+    assert.equal(
+      (await fetch(path, { headers: { 'accept-encoding': '' } })).headers.get('content-encoding'),
+      null,
+    );
+    const headers = { 'if-none-match': answer.headers.get('etag') ?? '', 'cache-control': 'max-age=0' };
+    assert.equal((await fetch(path, { headers })).status, 304);
   });
 
   it('sends pages with headers against framing, another base, sniffing and referrers', async () => {

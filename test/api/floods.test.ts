@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createTokenLimits, RefusedUntil } from '../../src/api/steps/tokenLimits.js';
+import { createTokenLimits, RememberedUntil } from '../../src/api/steps/tokenLimits.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
@@ -115,12 +115,12 @@ describe('brute force and floods', () => {
   });
 
   it('remembers the newest 10,000 of 100,000 refused addresses', () => {
-    const refused = new RefusedUntil(10_000);
-    for (let i = 0; i < 100_000; i++) refused.refuse(`key-${i}`, 60_000);
+    const refused = new RememberedUntil(10_000);
+    for (let i = 0; i < 100_000; i++) refused.remember(`key-${i}`, 60_000);
     assert.equal(refused.size, 10_000);
-    assert.equal(refused.refusedForMs('key-99999', 0), 60_000);
-    assert.equal(refused.refusedForMs('key-1', 0), 0);
-    assert.equal(refused.refusedForMs('key-99999', 60_000), 0);
+    assert.equal(refused.leftMs('key-99999', 0), 60_000);
+    assert.equal(refused.leftMs('key-1', 0), 0);
+    assert.equal(refused.leftMs('key-99999', 60_000), 0);
     assert.equal(refused.size, 9_999);
   });
 });

@@ -2,19 +2,23 @@
  * Every parser of what a stranger sends, with the input that costs it most and the size up to which it gets any. The
  * test compares two sizes; `npx tsx test/api/parserTimes.ts` prints the table of docs/bad-input.md.
  */
-import { IncomingMessage } from 'node:http';
+import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import Router from '@koa/router';
+import Koa from 'koa';
 import { clientAddress } from '../../src/api/clientAddress.js';
 import type { StepContext } from '../../src/api/composeSteps.js';
+import { secretOf } from '../../src/api/console/access/session.js';
+import type { ApiDeps } from '../../src/api/deps.js';
+import { endpoints } from '../../src/api/endpoints.js';
 import { givenTime } from '../../src/api/reference/schema.js';
 import { bearerToken } from '../../src/api/steps/bearer.js';
 import { charsetOf } from '../../src/api/steps/body/form.js';
 import { readJson } from '../../src/api/steps/body/readBody.js';
-import { parseUrlencoded } from '../../src/api/steps/body/readForm.js';
-import { readMultipart } from '../../src/api/steps/body/readMultipart.js';
+import { formAtMostBytes, parseMultipart, parseUrlencoded } from '../../src/api/steps/body/readForm.js';
 import { readPlain } from '../../src/api/steps/body/readPlain.js';
 import { parseParameters } from '../../src/api/steps/parameters.js';
+import { readConfig } from '../../src/config.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';
 
@@ -28,7 +32,6 @@ export interface ParserCase {
 }
 
 const head = 32 * 1024;
-const form = 16 * 1024;
 const json = 1024 * 1024;
 
 const filled = (piece: string, bytes: number): string => piece.repeat(Math.floor(bytes / piece.length));
@@ -51,7 +54,7 @@ const query = (input: string, make: (bytes: number) => string): ParserCase => ({
 const urlencoded = (input: string, make: (bytes: number) => string): ParserCase => ({
   parser: 'urlencoded form',
   input,
-  bytesAtMost: form,
+  bytesAtMost: formAtMostBytes,
   prepare: (bytes) => {
     const body = Buffer.from(make(bytes));
     return () => parseUrlencoded(body, 'utf-8');
@@ -62,10 +65,10 @@ const partHead = '--b\r\ncontent-disposition: form-data; name="a"\r\n';
 const multipart = (input: string, make: (bytes: number) => string): ParserCase => ({
   parser: 'multipart form',
   input,
-  bytesAtMost: form,
+  bytesAtMost: formAtMostBytes,
   prepare: (bytes) => {
     const body = Buffer.from(`${make(bytes - 80)}\r\n--b--\r\n`);
-    return () => readMultipart(body, 'multipart/form-data; boundary=b', 'utf-8');
+    return () => parseMultipart(body, 'multipart/form-data; boundary=b');
   },
 });
 
@@ -147,13 +150,52 @@ export const parserCases: ParserCase[] = [
     },
   },
   {
+    parser: 'Cookie',
+    input: '`;;;...`',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const ctx = contextWith({ cookie: filled(';', bytes), host: 'a' });
+      return () => secretOf(ctx, { config: readConfig({}) } as ApiDeps);
+    },
+  },
+  {
+    parser: 'If-None-Match',
+    input: '`W/,W/,...`',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const ctx = contextWith({ 'if-none-match': filled('W/,', bytes) });
+      ctx.status = 200;
+      ctx.etag = 'a';
+      return () => ctx.fresh;
+    },
+  },
+  {
+    parser: 'Accept-Encoding',
+    input: '`a;q=0.1,...`',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const ctx = contextWith({ 'accept-encoding': numbered(bytes, (i) => `a${i};q=0.${i},`) });
+      return () => ctx.acceptsEncodings('gzip', 'identity');
+    },
+  },
+  {
+    parser: 'Content-Type of a multipart form',
+    input: '`;a=";a=...`',
+    bytesAtMost: head,
+    prepare: (bytes) => {
+      const type = `multipart/form-data; boundary=b${filled(';a="', bytes)}`;
+      return () => parseMultipart(Buffer.from('--b--'), type);
+    },
+  },
+  {
     parser: 'path, by the router',
     input: '`/notifications///...`',
     bytesAtMost: head,
     prepare: (bytes) => {
       const router = new Router({ sensitive: true });
-      for (const path of ['/notifications/:id', '/notifications/:id/redeliver', '/assets/:platformId'])
-        router.get(path, () => undefined);
+      for (const { path } of endpoints) router.get(path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined);
+      for (const path of ['sites/:site/notifications/:id/redeliver', '*nowhere'])
+        router.get(`/console/${path}`, () => undefined);
       const path = `/notifications/${filled('%41', bytes / 2)}${filled('/', bytes / 2)}`;
       return () => router.match(path, 'GET');
     },
@@ -164,12 +206,12 @@ export const parserCases: ParserCase[] = [
   {
     parser: 'body, by its chunks',
     input: 'chunks of one byte',
-    bytesAtMost: form,
+    bytesAtMost: formAtMostBytes,
     prepare: (bytes) => {
       const req = new IncomingMessage(new Socket());
       for (let i = 0; i < bytes; i++) req.push('a');
       req.push(null);
-      return () => readPlain(req, form);
+      return () => readPlain(req, formAtMostBytes);
     },
   },
   urlencoded('brackets and dots', (bytes) => `a${filled('[.', bytes)}=1`),
@@ -194,6 +236,12 @@ export const parserCases: ParserCase[] = [
   event('segments', (bytes) => ({ ...known, segments: Array.from({ length: bytes / 4 }, () => 'a') })),
   event('a long asset id', (bytes) => ({ ...known, platform_id: filled('\u{1f3ac}', bytes) })),
 ];
+
+function contextWith(headers: Record<string, string>): Koa.Context {
+  const req = new IncomingMessage(new Socket());
+  Object.assign(req, { method: 'GET', url: '/', headers });
+  return new Koa().createContext(req, new ServerResponse(req));
+}
 
 /** A request from an address, which says for whom it is. */
 export function requestVia(remoteAddress: string, forwardedFor: string): IncomingMessage {

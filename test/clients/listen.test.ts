@@ -232,7 +232,7 @@ describe('clients/listen', () => {
       const said = await refused([], { SIGNING_SECRETS: `${foreign} whsec_not!base64` }, 2);
       assert.equal(
         said,
-        'SIGNING_SECRETS: Secret 2 is not valid: a signing secret is whsec_ followed by base64.\n',
+        'SIGNING_SECRETS: Secret 2 is not valid: a signing secret is whsec_ followed by base64 of at least 24 bytes.\n',
       );
     });
 

@@ -158,6 +158,8 @@ describe('console: actions', () => {
     for (const [fields, headers] of [
       [{}, {}],
       [{ form_token: 'wrong' }, {}],
+      // As many characters, and more bytes.
+      [{ form_token: 'ü'.repeat(form_token.length) }, {}],
       [{ form_token: foreign }, {}],
       [{ form_token }, { origin: 'https://evil.example' }],
       [{ form_token }, { origin: 'null' }],

@@ -143,7 +143,7 @@ describe('console: links and sessions', () => {
 
   it('records POST /console_sessions in the audit, with its access', async () => {
     await newLink(api, token, '?access=read');
-    const [call] = (await listCalls(api.deps.db)).filter((c) => c.accountId === customer.account_id);
+    const call = (await listCalls(api.deps.db)).findLast((c) => c.accountId === customer.account_id);
     assert.deepEqual([call?.what, call?.about], ['console link', { access: 'read' }]);
   });
 
@@ -156,6 +156,42 @@ describe('console: links and sessions', () => {
     assert.equal(await ask('?client_token=x', { authorization }), 400);
     assert.equal(await ask('', {}), 401);
     assert.equal(await ask('', { authorization: 'Bearer wrong' }), 401);
+  });
+
+  it('asks before a link changes the account of an open session, and ends that session when it does', async () => {
+    const [one, other] = [await newCustomer(api), await newCustomer(api)];
+    const visitor = await signedIn(api, await newToken(api, one));
+    const [cookie, sites] = [visitor.cookie, async () => (await visitor.get('/console')).html];
+    const link = await newLink(api, await newToken(api, other));
+    const asked = await visitor.open(link);
+    assert.equal(asked.status, 200);
+    assert.match(asked.html, /You are signed in to[\s\S]*Stay in/);
+    assert.match(await sites(), new RegExp(one.client_token));
+    const guessed = await visitor.post('/console/open', { link: link.split('#')[1] ?? '', form_token: 'x' });
+    assert.equal(guessed.status, 200);
+    assert.equal((await visitor.submit(asked, '/console/open')).status, 303);
+    assert.match(await sites(), new RegExp(other.client_token));
+    visitor.cookie = cookie;
+    assert.equal((await visitor.get('/console')).status, 303);
+  });
+
+  it('opens a link of the same account without asking', async () => {
+    const customer = await newCustomer(api);
+    const visitor = await signedIn(api, await newToken(api, customer));
+    assert.equal((await visitor.open(await newLink(api, await newToken(api, customer)))).status, 303);
+  });
+
+  it('records who opens a link, with the session’s fingerprint and address', async () => {
+    const customer = await newCustomer(api);
+    const visitor = await signedIn(api, await newToken(api, customer), '?access=read');
+    const sha256 = hash('sha256', visitor.cookie.split('=')[1] ?? '');
+    const found = (await listCalls(api.deps.db)).find(
+      ({ accountId, what }) => accountId === customer.account_id && what === 'console opened',
+    );
+    assert.deepEqual(
+      [found?.tokenFingerprint, found?.address, found?.about],
+      [`console:${sha256.slice(0, 12)}`, '127.0.0.1', { access: 'read' }],
+    );
   });
 
   it('lists the account’s sites page by page, and no site of another account', async () => {

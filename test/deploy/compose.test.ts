@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { Ajv } from 'ajv';
+import ipaddr from 'ipaddr.js';
 import { parse } from 'yaml';
 import { deliveryOf, environmentSchema, readConfig } from '../../src/config.js';
 import { listsOf } from '../../src/temporal/searchAttributeKeys.js';
@@ -13,6 +14,7 @@ import { MissingVariable, readCompose } from './compose.js';
 
 const required = {
   POSTGRES_PASSWORD: 'a-password',
+  REDIS_PASSWORD: 'another',
   SECRETS_KEY: `k1:${Buffer.alloc(32).toString('base64')}`,
 };
 /** How much longer than its grace a worker is given before it is made to stop (see worker.ts). */
@@ -108,7 +110,7 @@ describe('docker-compose.yml', () => {
       );
       const config = readConfig(environment);
       assert.equal(config.TEMPORAL_ADDRESS, 'temporal:7233');
-      assert.equal(config.REDIS_URL, 'redis://redis:6379');
+      assert.equal(config.REDIS_URL, 'redis://:another@redis:6379');
       assert.equal(config.ALLOW_HTTP_TARGETS, false);
     });
 
@@ -153,12 +155,37 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('makes the service trust the balancer, and nobody outside its network', () => {
-    const subnet = compose.networks.front?.ipam?.config[0]?.subnet;
-    assert.equal(compose.services.all?.environment?.TRUSTED_PROXIES, subnet);
-    const onFront = Object.entries(compose.services).filter(([, { networks }]) => networks.includes('front'));
-    assert.deepEqual(onFront.map(([name]) => name).sort(), ['all', 'api', 'balancer']);
+  it('makes the service trust the balancer alone, whose address no other container gets', () => {
+    const { networks = [] } = compose.services.balancer ?? {};
+    assert.ok(!Array.isArray(networks));
+    const address = networks.front?.ipv4_address ?? '';
+    assert.equal(compose.services.all?.environment?.TRUSTED_PROXIES, `${address}/32`);
+    const { subnet = '', ip_range: range = '' } = compose.networks.front?.ipam?.config[0] ?? {};
+    const isIn = (cidr: string) => ipaddr.parse(address).match(ipaddr.parseCIDR(cidr));
+    assert.deepEqual([isIn(subnet), isIn(range)], [true, false]);
+    assert.deepEqual(onNetwork('front'), ['all', 'api', 'balancer']);
   });
+
+  it('keeps Redis, which has a password, on a network with the service alone', () => {
+    assert.deepEqual(onNetwork('redis'), ['all', 'api', 'redis', 'worker']);
+    const { command = [], environment = {} } = compose.services.redis ?? {};
+    assert.equal(command[command.indexOf('--requirepass') + 1], required.REDIS_PASSWORD);
+    assert.equal(environment.REDISCLI_AUTH, required.REDIS_PASSWORD);
+  });
+
+  it('drops the capabilities of every container', () => {
+    for (const [name, { cap_drop, security_opt }] of Object.entries(compose.services)) {
+      assert.deepEqual([cap_drop, security_opt], [['ALL'], ['no-new-privileges:true']], name);
+    }
+  });
+
+  const onNetwork = (network: string) =>
+    Object.entries(compose.services)
+      .filter(([, { networks }]) =>
+        Array.isArray(networks) ? networks.includes(network) : network in networks,
+      )
+      .map(([name]) => name)
+      .sort();
 
   it('pins every image by version', () => {
     for (const [name, { image }] of Object.entries(compose.services)) {
@@ -174,9 +201,13 @@ describe('docker-compose.yml', () => {
       Object.entries(compose.services).flatMap(([name, service]) => (service.ports ? [name] : [])),
       ['balancer', 'temporal-ui'],
     );
-    assert.equal(compose.networks.stores?.internal, true);
-    for (const name of ['redis', 'postgresql', 'temporal']) {
-      assert.deepEqual(compose.services[name]?.networks, ['stores'], name);
+    for (const [name, network] of [
+      ['redis', 'redis'],
+      ['postgresql', 'temporal'],
+      ['temporal', 'temporal'],
+    ] as const) {
+      assert.deepEqual(compose.services[name]?.networks, [network], name);
+      assert.equal(compose.networks[network]?.internal, true);
     }
   });
 

@@ -9,10 +9,11 @@ export interface ComposeService {
   user?: string;
   read_only?: boolean;
   cap_drop?: string[];
+  cap_add?: string[];
   security_opt?: string[];
   ports?: string[];
   volumes?: string[];
-  networks: string[];
+  networks: string[] | Record<string, { ipv4_address: string }>;
   stop_grace_period?: string;
   healthcheck?: { test: string[] };
   depends_on?: Record<string, { condition: string }>;
@@ -23,7 +24,7 @@ export interface ComposeService {
 export interface Compose {
   services: Record<string, ComposeService>;
   volumes: Record<string, unknown>;
-  networks: Record<string, { internal?: boolean; ipam?: { config: { subnet: string }[] } }>;
+  networks: Record<string, { internal?: boolean; ipam?: { config: { subnet: string; ip_range: string }[] } }>;
 }
 
 /** `docker-compose.yml` as Compose sees it: anchors merged, variables put in. */
@@ -37,16 +38,16 @@ export class MissingVariable extends Error {
   override name = 'MissingVariable';
 }
 
-/** The forms of Compose's interpolation that the file uses: `${A}`, `${A:-default}`, `${A:?message}`. */
+/** The forms of Compose's interpolation that the file uses: `${A}`, `${A:-default}`, `${A:?message}`, and one in the default of another. */
 function interpolate(node: unknown, variables: Record<string, string>): unknown {
   if (typeof node === 'string') {
     return node.replace(
-      /\$\{([A-Z_]+)(?:(:[-?])([^}]*))?\}/g,
+      /\$\{([A-Z_]+)(?:(:[-?])((?:[^{}]|\$\{[^{}]*\})*))?\}/g,
       (_, name: string, form?: string, rest = '') => {
         const value = variables[name];
         if (value) return value;
         if (form === ':?') throw new MissingVariable(`${name}: ${rest}`);
-        return form === ':-' ? rest : '';
+        return form === ':-' ? String(interpolate(rest, variables)) : '';
       },
     );
   }

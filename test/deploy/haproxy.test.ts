@@ -3,11 +3,12 @@ import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
+import { ApiError, problemOf } from '../../src/api/apiError.js';
 import { until } from '../delivery/harness.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
@@ -59,6 +60,38 @@ describe('deploy/haproxy/haproxy.cfg', () => {
 
       other.ready = false;
       await until('nobody is ready', async () => (await health()) === 503);
+    } finally {
+      balancer.kill();
+      if (balancer.exitCode === null) await once(balancer, 'exit');
+    }
+  });
+
+  it('closes a connection that is slow with the head of a request, and answers 429 to an address with too many requests', async () => {
+    const one = await startProcess(servers);
+    const [port, healthPort] = [await freePort(), await freePort()];
+    const text = (await configFor(port, healthPort, [one.port]))
+      .replace('timeout http-request 10s', 'timeout http-request 300ms')
+      .replace('sc0_http_req_rate gt 10000', 'sc0_http_req_rate gt 20');
+    const file = join(dir, 'limited.cfg');
+    await writeFile(file, text);
+    const balancer = spawn('haproxy', ['-db', '-q', '-f', file], { stdio: 'ignore' });
+    try {
+      const health = async () => (await fetch(`http://127.0.0.1:${healthPort}/`)).status;
+      await until('a process is ready', async () => (await health().catch(() => 0)) === 200);
+      const slow = connect(port, '127.0.0.1');
+      slow.write('GET / HTTP/1.1\r\nhost: x\r\n');
+      const [answer] = (await once(slow, 'data')) as [Buffer];
+      assert.match(String(answer), /^HTTP\/1\.1 408 /);
+      slow.destroy();
+      const answers: Response[] = [];
+      for (let i = 0; i < 30; i++) answers.push(await fetch(`http://127.0.0.1:${port}/clients`));
+      const refused = answers.at(-1);
+      assert.deepEqual([answers[0]?.status, refused?.status], [200, 429]);
+      const problem = (await refused?.json()) as Record<string, string>;
+      const err = new ApiError('too_many_requests', 'Too many requests from this address');
+      assert.deepEqual(problem, problemOf(err, '/', problem.request_id ?? ''));
+      assert.match(problem.request_id ?? '', /^[0-9a-f-]{36}$/);
+      assert.equal(refused?.headers.get('retry-after'), '10');
     } finally {
       balancer.kill();
       if (balancer.exitCode === null) await once(balancer, 'exit');

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { connectionLimits } from '../../src/api/server.js';
+import { formAtMostBytes } from '../../src/api/steps/body/readForm.js';
 import { parametersAtMost } from '../../src/api/steps/parameters.js';
 import { readConfig } from '../../src/config.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/signingSecrets.js';
@@ -25,7 +26,7 @@ describe('docs/reference/limits.md', () => {
       [constant('ownHeadersAtMost'), constant('headerNameAtMost'), constant('headerValueAtMost')],
     ],
     ['calls of the API in the audit', [constant('keptOfAnAccount')]],
-    ['body of a token call', [kib(constant('formAtMostBytes'))]],
+    ['body of a form', [kib(formAtMostBytes)]],
     ['body of `POST /enrichments`', [constant('eventsAtMost')]],
     ['parameters of a query', [parametersAtMost]],
     ['headers of a request', [kib(connectionLimits.headerBytes)]],
@@ -34,6 +35,7 @@ describe('docs/reference/limits.md', () => {
       'time for the headers',
       [seconds('headersTimeoutMs'), seconds('requestTimeoutMs'), seconds('checkEveryMs')],
     ],
+    ['time for sending an answer', [seconds('sendMs')]],
     ['a connection without traffic', [seconds('silenceMs')]],
     ['a connection between two requests', [seconds('keepAliveTimeoutMs')]],
     ['connections', [connectionLimits.connections]],
@@ -70,7 +72,13 @@ function kib(bytes: number): string {
 }
 
 function seconds(
-  limit: 'headersTimeoutMs' | 'requestTimeoutMs' | 'checkEveryMs' | 'silenceMs' | 'keepAliveTimeoutMs',
+  limit:
+    | 'headersTimeoutMs'
+    | 'requestTimeoutMs'
+    | 'sendMs'
+    | 'checkEveryMs'
+    | 'silenceMs'
+    | 'keepAliveTimeoutMs',
 ) {
   return `${connectionLimits[limit] / 1000} s`;
 }

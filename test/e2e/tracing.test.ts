@@ -153,14 +153,24 @@ describe('Tracing', function () {
     assert.equal((await span('POST /enrichments')).parentSpanId, '');
   });
 
-  it('shows the code of a refused request', async () => {
+  it('shows the code of a refused request, and nothing of a caller without a valid token', async () => {
     const service = await start();
-    await fetch(`${service.url}/enrichments`, {
-      method: 'POST',
-      headers: { authorization: 'Bearer nobody' },
-    });
+    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
+    const traceparent = `00-${caller.traceId}-${caller.spanId}-01`;
+    const send = (token: string, headers: Record<string, string>) =>
+      fetch(`${service.url}/enrichments`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+        body: '[]',
+      });
+    assert.equal((await send('nobody', { traceparent })).status, 401);
+    assert.equal((await send(await mint(service, platform), {})).status, 400);
     const { attributes, isError } = await span('POST /enrichments');
-    assert.deepEqual([attributes['http.response.status_code'], isError], [401, false]);
+    assert.deepEqual(
+      [attributes['http.response.status_code'], attributes['asset_update.code'], isError],
+      [400, 'invalid_request', false],
+    );
+    assert.ok(collector.spans.every(({ traceId }) => traceId !== caller.traceId));
   });
 
   it('has the status of the answer, also if a library refuses the body: the caller’s mistake is no error', async () => {

@@ -3,6 +3,7 @@
  * time they are docs/reference/signature-vectors.json (see recordVectors.ts); with the time of day they are sent to the
  * examples.
  */
+import { createHmac } from 'node:crypto';
 import { notificationRequest } from '../../src/outgoing/notification.js';
 
 export interface Vector {
@@ -105,6 +106,19 @@ export function vectors(now: number): Vector[] {
   );
   bad('no version', 'no signature of version v1', withHeaders({ 'webhook-signature': signature.slice(3) }));
   bad('cut signature', 'half a signature', withHeaders({ 'webhook-signature': signature.slice(0, 20) }));
+  const forged = (secret: string): Sent => {
+    const content = `${one.headers['webhook-id']}.${now}.${one.body}`;
+    const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
+    const digest = createHmac('sha256', key).update(content).digest('base64');
+    return withHeaders({ 'webhook-signature': `v1,${digest}` });
+  };
+  const short = `whsec_${Buffer.alloc(8, 0x44).toString('base64')}`;
+  good('trailing blank', 'an empty secret beside a good one is left out', one, [current, '']);
+  bad('trailing blank, signed with an empty key', 'anybody has the empty key', forged(''), [current, '']);
+  bad('empty', 'anybody has the empty key', forged(''), ['']);
+  bad('empty after its prefix', 'anybody has the empty key', forged(''), ['whsec_']);
+  bad('short', 'a key has at least 24 bytes', forged(short), [short]);
+
   bad('not base64', 'no signature', withHeaders({ 'webhook-signature': 'v1,%%%' }));
   return all;
 }

@@ -22,6 +22,9 @@ interface Entry {
 
 const fingerprint = (token: string) => createHash('sha256').update(token).digest('hex').slice(0, 12);
 
+/** Of every account: accessToken.test.ts has its test. */
+const firstToken = 'first token of the day';
+
 describe('audit: calls of the API', () => {
   let cli: Cli;
   let api: RunningApi;
@@ -69,7 +72,9 @@ describe('audit: calls of the API', () => {
     return { status: answer.status, id: answer.headers.get('x-request-id'), text: await answer.text() };
   }
   const ofAccount = async (accountId: string): Promise<Entry[]> =>
-    (await cli.json('audit')).filter((entry: Entry) => entry.account_id === accountId);
+    (await cli.json('audit')).filter(
+      ({ account_id, what }: Entry) => account_id === accountId && what !== firstToken,
+    );
 
   it('records each that reads or changes a secret or a registration, or sends something, with account, client, address and token', async () => {
     const customer = await newCustomer(api);
@@ -102,7 +107,8 @@ describe('audit: calls of the API', () => {
     );
     assert.equal(entries[1]?.after?.url, `${receiver.url}?...`);
     const logged = lines.filter(
-      (line) => line.msg === 'audited call' && line.account_id === customer.account_id,
+      ({ msg, account_id, what }) =>
+        msg === 'audited call' && account_id === customer.account_id && what !== firstToken,
     );
     assert.deepEqual(
       logged.map(({ what, client_token: client, address, token_fingerprint, request_id }) => [
@@ -159,12 +165,10 @@ describe('audit: calls of the API', () => {
       requestId: 'r',
       about: {},
     };
-    await recordCall(db, { ...said, accountId: quiet.account_id }, { isRead: false });
+    await recordCall(db, { ...said, accountId: quiet.account_id });
     for (let i = 0; i < 25; i++) {
       await Promise.all(
-        Array.from({ length: 100 }, () =>
-          recordCall(db, { ...said, accountId: loud.account_id }, { isRead: false }),
-        ),
+        Array.from({ length: 100 }, () => recordCall(db, { ...said, accountId: loud.account_id })),
       );
     }
     const kept = (await listCalls(db)).map(({ accountId }) => accountId);

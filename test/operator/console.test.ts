@@ -41,6 +41,26 @@ describe('operator: console', () => {
     }
   });
 
+  it('ends every session and unused link of an account with --end, and records it', async () => {
+    const customer = await newCustomer(api);
+    const other = await newCustomer(api);
+    const env = { PUBLIC_URL: api.url };
+    const linkOf = async (account: string) => (await cli.run(['console', account, '--json'], { env })).stdout;
+    const urlOf = async (account: string) => (JSON.parse(await linkOf(account)) as { url: string }).url;
+    const [visitor, stranger] = [new Visitor(api.url), new Visitor(api.url)];
+    await visitor.open(await urlOf(customer.account_id));
+    await stranger.open(await urlOf(other.account_id));
+    const unused = await urlOf(customer.account_id);
+    const ended = await cli.run(['console', customer.client_token, '--end', '--json']);
+    assert.deepEqual(JSON.parse(ended.stdout), { account_id: customer.account_id, ended: true });
+    assert.equal((await visitor.get('/console')).status, 303);
+    assert.equal((await new Visitor(api.url).open(unused)).status, 401);
+    assert.equal((await stranger.get('/console')).status, 200);
+    assert.equal((await new Visitor(api.url).open(await urlOf(customer.account_id))).status, 303);
+    const entries = (await cli.json('audit')) as { what: string; target: string }[];
+    assert.equal(entries.find(({ what }) => what === 'console end')?.target, customer.account_id);
+  });
+
   it('refuses an unknown account or client, and a disabled account', async () => {
     const customer = await newCustomer(api);
     const none = await cli.run(['console', 'SITE-of-nobody']);

@@ -25,9 +25,9 @@ describe('operator: secrets', () => {
     get encrypts() {
       return box.encrypts;
     },
-    seal: (secret) => box.seal(secret),
+    seal: (secret, of) => box.seal(secret, of),
     isOutdated: (sealed) => box.isOutdated(sealed),
-    open: (sealed) => box.open(sealed),
+    open: (sealed, of) => box.open(sealed, of),
   };
 
   before(async () => {

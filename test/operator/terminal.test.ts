@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { facts, table } from '../../src/operator/terminal/table.js';
 import { type Cli, openCli } from './cli.js';
 import { runAtTerminal } from './terminal.js';
 
@@ -12,6 +13,13 @@ describe('operator at a terminal', () => {
     cli = await openCli();
   });
   after(() => cli.close());
+
+  it('shows a replacement for characters that control a terminal or turn and hide text', () => {
+    const hostile = ['\u001b[2J', 'a\u202egpj', 'b\u200bc', 'd\u2028e'].join('|');
+    const shown = '\ufffd[2J|a\ufffdgpj|b\ufffdc|d\ufffde';
+    assert.equal(facts({ name: hostile }), `name  ${shown}`);
+    assert.ok(table(['head'], [[hostile]], 'none').includes(shown));
+  });
 
   describe('colours', () => {
     it('appear in answers', async () => {

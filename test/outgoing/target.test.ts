@@ -32,7 +32,15 @@ const refusedForms: [TargetRefusal, string[]][] = [
         ' https://example.com/',
         'https://exa mple.com/',
       ],
-      ...['https://example.com/\n', 'ht\ttps://example.com/', 'https://exam\u0000ple.com/', 'https://[::1/'],
+      ...[
+        'https://example.com/\n',
+        'ht\ttps://example.com/',
+        'https://example.com/\u202egpj.',
+        'https://example.com/\u200b',
+        'https://example.com/\u2028',
+        'https://exam\u0000ple.com/',
+        'https://[::1/',
+      ],
       ...[
         'https://[fe80::1%25eth0]/',
         'https://1.2.3.4.5/',
@@ -80,6 +88,7 @@ const refusedForms: [TargetRefusal, string[]][] = [
         'https://0.0.0.0/',
         'https://10.1:8443/',
         'https://169.254.169.254/',
+        'https://168.63.129.16/',
       ],
       ...['https://[::1]/', 'https://[::]/', 'https://[::ffff:127.0.0.1]/', 'https://[::ffff:7f00:1]/'],
       ...[

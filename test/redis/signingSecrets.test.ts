@@ -19,32 +19,45 @@ import { servers, uniquePrefix } from '../servers.js';
 describe('secrets at rest', () => {
   const older = { id: 'k1', key: randomBytes(32) };
   const newer = { id: 'k2', key: randomBytes(32) };
+  const of = { clientToken: 'SITE0042', use: 'signing' } as const;
+
+  it('cannot be moved to another client, nor from a signing secret to a header', () => {
+    const box = createSecretBox([older]);
+    const sealed = box.seal('whsec_a', of);
+    assert.equal(box.open(sealed, of), 'whsec_a');
+    for (const other of [
+      { ...of, clientToken: 'SITE0043' },
+      { ...of, use: 'header:x' },
+    ] as const) {
+      assert.throws(() => box.open(sealed, other), { name: 'SecretUnreadable' });
+    }
+  });
 
   it('are encrypted by the first key and decrypted by any', () => {
-    const sealed = createSecretBox([older]).seal('whsec_a');
+    const sealed = createSecretBox([older]).seal('whsec_a', of);
     assert.match(sealed, /^k1:/);
     assert.ok(!sealed.includes('whsec_a'));
     const both = createSecretBox([newer, older]);
-    assert.equal(both.open(sealed), 'whsec_a');
-    assert.match(both.seal('whsec_a'), /^k2:/);
+    assert.equal(both.open(sealed, of), 'whsec_a');
+    assert.match(both.seal('whsec_a', of), /^k2:/);
   });
 
   it('stay in plain text without a key, and can be read once there is one', () => {
-    const sealed = createSecretBox(undefined).seal('whsec_a');
-    assert.equal(createSecretBox([older]).open(sealed), 'whsec_a');
+    const sealed = createSecretBox(undefined).seal('whsec_a', of);
+    assert.equal(createSecretBox([older]).open(sealed, of), 'whsec_a');
   });
 
   it('cannot be read without their key, with another key of the same id, or after a change', () => {
-    const sealed = createSecretBox([older]).seal('whsec_a');
+    const sealed = createSecretBox([older]).seal('whsec_a', of);
     for (const box of [
       createSecretBox(undefined),
       createSecretBox([newer]),
       createSecretBox([{ id: 'k1', key: newer.key }]),
     ]) {
-      assert.throws(() => box.open(sealed), { name: 'SecretUnreadable' });
+      assert.throws(() => box.open(sealed, of), { name: 'SecretUnreadable' });
     }
     const changed = `${sealed.slice(0, -8)}AAAA${sealed.slice(-4)}`;
-    assert.throws(() => createSecretBox([older]).open(changed), { name: 'SecretUnreadable' });
+    assert.throws(() => createSecretBox([older]).open(changed, of), { name: 'SecretUnreadable' });
   });
 });
 

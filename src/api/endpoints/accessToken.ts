@@ -1,15 +1,16 @@
 import { z } from 'zod';
 import { mintAccessToken } from '../../redis/records/accessTokens.js';
-import { isClientId } from '../../redis/records/accounts.js';
+import { accountIdOf, isClientId } from '../../redis/records/accounts.js';
 import { ApiError, badParameter } from '../apiError.js';
-import { clientAddress } from '../clientAddress.js';
+import { clientAddress, networkOf } from '../clientAddress.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
 import { exampleOf, text, whole } from '../reference/schema.js';
+import { audit } from '../steps/auditCall.js';
 import { type Form, formDecoded } from '../steps/body/form.js';
 import { readForm } from '../steps/body/readForm.js';
-import { createTokenLimits, type TokenLimits } from '../steps/tokenLimits.js';
+import { createTokenLimits, RememberedUntil, type TokenLimits } from '../steps/tokenLimits.js';
 
 const form = z.object({
   grant_type: z.literal('none'),
@@ -72,23 +73,26 @@ export const accessTokenEndpoint = endpoint<TokenState>({
   },
 });
 
-interface TokenState {
-  form: Form;
+interface TokenState extends Credentials {
   fields: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
+}
+
+export interface Credentials {
+  form: Form;
   /** Of an answer 401. */
   challenge?: Record<string, string>;
 }
 
 /** RFC 6749, section 5.1: for every answer that may hold a token or information about credentials. */
-const noStore: Step = (ctx, next) => {
+export const noStore: Step = (ctx, next) => {
   ctx.res.setHeader('Cache-Control', 'no-store');
   ctx.res.setHeader('Pragma', 'no-cache');
   return next();
 };
 
 /** Logs the client id and address of a refused token call: the request's own line names neither. */
-const logRefusal =
-  ({ log, config }: ApiDeps): Step<Partial<TokenState>> =>
+export const logRefusal =
+  ({ log, config }: ApiDeps): Step<{ form?: Form }> =>
   async (ctx, next) => {
     try {
       await next();
@@ -115,7 +119,7 @@ const logRefusal =
  * Takes credentials of `Authorization: Basic` as if they were fields: RFC 6749, section 2.3.1, each form-encoded before
  * base64. Other schemes are not for this call. @throws ApiError 400
  */
-const takeBasic: Step<TokenState> = (ctx, next) => {
+export const takeBasic: Step<Credentials> = (ctx, next) => {
   const [, given] = /^basic +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
   if (given === undefined) return next();
   const { form } = ctx.state;
@@ -134,20 +138,23 @@ const takeBasic: Step<TokenState> = (ctx, next) => {
 };
 
 const readFields: Step<TokenState> = (ctx, next) => {
-  const read = (name: string): string => {
-    const value = ctx.state.form.get(name);
-    if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
-    if (value === '') throw badParameter(`The parameter ${name} is empty`);
-    return value;
-  };
+  const { form } = ctx.state;
   ctx.state.fields = {
-    grant_type: read('grant_type'),
-    client_id: read('client_id'),
-    client_secret: read('client_secret'),
-    scope: read('scope'),
+    grant_type: fieldOf(form, 'grant_type'),
+    client_id: fieldOf(form, 'client_id'),
+    client_secret: fieldOf(form, 'client_secret'),
+    scope: fieldOf(form, 'scope'),
   };
   return next();
 };
+
+/** @throws ApiError 400 */
+export function fieldOf(form: Form, name: string): string {
+  const value = form.get(name);
+  if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
+  if (value === '') throw badParameter(`The parameter ${name} is empty`);
+  return value;
+}
 
 const checkGrantType: Step<TokenState> = (ctx, next) => {
   if (ctx.state.fields.grant_type !== 'none') {
@@ -165,9 +172,11 @@ const refuseTooMany =
   };
 
 /** RFC 6749, section 5.1. */
-const answerToken =
-  ({ db, config, metrics }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
-  async (ctx) => {
+const answerToken = (deps: ApiDeps, limits: TokenLimits): Step<TokenState> => {
+  const { db, config, metrics } = deps;
+  const auditFirst = firstTokenAudit(deps);
+  return async (ctx) => {
+    const address = clientAddress(ctx.req, config.TRUSTED_PROXIES);
     const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.fields;
     const scopes = [...new Set(scope.split(/\s+/))];
     const ttlSeconds = config.ACCESS_TOKEN_TTL_SECONDS;
@@ -176,12 +185,13 @@ const answerToken =
     ).safe;
     switch (minted.outcome) {
       case 'invalid_client':
-        await limits.countFailure(clientId, clientAddress(ctx.req, config.TRUSTED_PROXIES));
+        await limits.countFailure(clientId, address);
         throw new ApiError('invalid_client', 'The client credentials are not valid', ctx.state.challenge);
       case 'invalid_scope':
         throw new ApiError('invalid_scope', 'The account does not have all of the scopes asked for');
       case 'minted':
         limits.countToken(clientId);
+        await auditFirst(clientId, address, ctx.state.requestId);
         metrics.tokenMinted();
         ctx.body = {
           access_token: minted.token,
@@ -191,3 +201,30 @@ const answerToken =
         };
     }
   };
+};
+
+/** About 1 MB in each process. */
+const rememberedAtMost = 10_000;
+
+/**
+ * Records the first token of a day (UTC) that an account asks for from a network: a thief's first one is among them.
+ * A process remembers what is recorded, so that the other token calls cost Redis nothing more.
+ */
+function firstTokenAudit(deps: ApiDeps) {
+  const recorded = new RememberedUntil(rememberedAtMost);
+  return async (clientId: string, address: string, requestId: string): Promise<void> => {
+    const now = Date.now();
+    const dayEndsMs = now - (now % dayMs) + dayMs;
+    const as = `first token ${networkOf(address)} ${dayEndsMs}`;
+    const key = `${clientId} ${as}`;
+    if (recorded.leftMs(key, now) > 0) return;
+    const call = {
+      ...{ accountId: accountIdOf(clientId), clientToken: '', what: 'first token of the day', address },
+      ...{ tokenFingerprint: '', requestId, about: { client_id: clientId } },
+    };
+    await audit(deps, call, { forMs: dayMs, as });
+    recorded.remember(key, dayEndsMs);
+  };
+}
+
+const dayMs = 86_400_000;

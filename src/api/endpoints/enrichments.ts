@@ -61,9 +61,10 @@ export const enrichmentsEndpoint = endpoint<EnrichmentState>({
     ...(['unsupported_media_type', 'temporarily_unavailable'] as const),
   ],
   steps: (deps) => [
-    traceRequest(deps.tracing, '/enrichments'),
     requireToken(deps.db),
     requireEnrichmentsScope,
+    // After the token: a stranger's traceparent would decide what is sampled.
+    traceRequest(deps.tracing, '/enrichments'),
     readBody(bodyAtMostBytes),
     readJson,
     answerOne(deps),

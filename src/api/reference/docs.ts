@@ -90,13 +90,16 @@ function explained(code: (typeof errorCodes)[number]): Html {
 
 /** GET /docs/...: the files of the page, by path. */
 export const docsFileEndpoints = Object.entries(files).map(
-  ([path, { type, read }]) => [path, fileEndpoint(type, read)] as const,
+  ([path, { type, read }]): [string, Middleware[]] => [
+    path,
+    composeSteps(pageHeaders, pagePolicy, answerFile(type, read)),
+  ],
 );
 
 /** Answers with a file, compressed once, at its first request: compression takes 60 ms of CPU. */
-function fileEndpoint(type: string, read: () => Promise<Buffer>): Middleware[] {
+export function answerFile(type: string, read: () => Promise<Buffer>): Step {
   let packed: ReturnType<typeof pack> | undefined;
-  return composeSteps(pageHeaders, pagePolicy, async (ctx) => {
+  return async (ctx) => {
     packed ??= pack(read).catch((err: unknown) => {
       packed = undefined;
       throw err;
@@ -115,7 +118,7 @@ function fileEndpoint(type: string, read: () => Promise<Buffer>): Middleware[] {
     } else {
       ctx.body = plain;
     }
-  });
+  };
 }
 
 async function pack(read: () => Promise<Buffer>) {

@@ -1,8 +1,9 @@
 import { product } from '../../product.js';
+import type { Step } from '../composeSteps.js';
 import { endpoint } from '../endpoint.js';
 import { endpoints } from '../endpoints.js';
 import { describe } from './describe.js';
-import { pageHeaders } from './docs.js';
+import { answerFile, pageHeaders } from './docs.js';
 import { componentOf, jsonSchemaOf, matching, type Schema, text } from './schema.js';
 import { components } from './schemas.js';
 import { webhooks } from './webhook.js';
@@ -17,11 +18,9 @@ export const openapiEndpoint = endpoint({
   description: 'OpenAPI 3.1.',
   answers: { 200: { what: 'The description.' } },
   codes: [],
-  steps: () => [
+  steps: (): Step[] => [
     pageHeaders,
-    (ctx) => {
-      ctx.body = openapi;
-    },
+    answerFile('json', async (): Promise<Buffer> => Buffer.from(JSON.stringify(openapi))),
   ],
 });
 

@@ -1,4 +1,4 @@
-import { recordCall } from '../../redis/records/auditCalls.js';
+import { type AuditedCall, type Once, readOnce, recordCall } from '../../redis/records/auditCalls.js';
 import { clientAddress } from '../clientAddress.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
@@ -21,7 +21,7 @@ export interface Audited<State> {
  * @throws if Redis does not accept it; then nothing is carried out
  */
 export function auditCall<State extends TokenState & Partial<ClientState>>(
-  { db, config, log }: ApiDeps,
+  deps: ApiDeps,
   { what, isRead = false, about = () => ({}) }: Audited<State>,
 ): Step<State> {
   return async (ctx, next) => {
@@ -32,18 +32,27 @@ export function auditCall<State extends TokenState & Partial<ClientState>>(
         accountId: token.accountId,
         clientToken: client?.clientToken ?? '',
         what,
-        address: clientAddress(ctx.req, config.TRUSTED_PROXIES),
+        address: clientAddress(ctx.req, deps.config.TRUSTED_PROXIES),
         tokenFingerprint: token.fingerprint,
         requestId,
         about: subject,
       };
-      if (await recordCall(db, call, { isRead })) log.info(forLog(call), 'audited call');
+      await audit(deps, call, isRead ? readOnce : undefined);
     }
     await next();
   };
 }
 
-const forLog = (call: Parameters<typeof recordCall>[1]) => ({
+/** Records a call in the audit and the log. @throws if Redis does not accept it */
+export async function audit(
+  { db, log }: Pick<ApiDeps, 'db' | 'log'>,
+  call: AuditedCall,
+  once?: Once,
+): Promise<void> {
+  if (await recordCall(db, call, once)) log.info(forLog(call), 'audited call');
+}
+
+const forLog = (call: AuditedCall) => ({
   account_id: call.accountId,
   ...(call.clientToken !== '' && { client_token: call.clientToken }),
   what: call.what,

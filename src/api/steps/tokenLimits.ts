@@ -43,13 +43,13 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
     duration: failuresWindowSeconds,
   });
   // Addresses that have failed too often are remembered here, so that a good request needs no look-up.
-  const refused = new RefusedUntil(refusedAtMost);
+  const refused = new RememberedUntil(refusedAtMost);
 
   return {
     refuseTooMany(clientId, address) {
       const now = Date.now();
       if (refused.size > 0) {
-        const refusedForMs = refused.refusedForMs(failureKey(clientId, address()), now);
+        const refusedForMs = refused.leftMs(failureKey(clientId, address()), now);
         if (refusedForMs > 0) throw tooManyFailures(refusedForMs);
       }
       const fullForMs = tokens.fullForMs(clientId, now);
@@ -63,7 +63,7 @@ export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits 
       const key = failureKey(clientId, address);
       const { isOver, msBeforeNext } = await countFailed(key);
       if (!isOver) return;
-      refused.refuse(key, Date.now() + msBeforeNext);
+      refused.remember(key, Date.now() + msBeforeNext);
       throw tooManyFailures(msBeforeNext);
     },
   };
@@ -102,10 +102,10 @@ class SecondWindow {
 }
 
 /**
- * Remembers until when a key is refused. It never holds more than `atMost` keys, as strangers can make up any number.
- * Beyond that the key that was refused first is forgotten, and is refused again at its next failure.
+ * Remembers keys until a time. It never holds more than `atMost`, as strangers can make up any number: beyond that the
+ * key that was remembered first is forgotten.
  */
-export class RefusedUntil {
+export class RememberedUntil {
   readonly #untilMs = new Map<string, number>();
 
   constructor(readonly atMost: number) {}
@@ -114,7 +114,7 @@ export class RefusedUntil {
     return this.#untilMs.size;
   }
 
-  refuse(key: string, untilMs: number): void {
+  remember(key: string, untilMs: number): void {
     this.#untilMs.delete(key);
     this.#untilMs.set(key, untilMs);
     for (const oldest of this.#untilMs.keys()) {
@@ -123,8 +123,8 @@ export class RefusedUntil {
     }
   }
 
-  /** Returns how long the key is still refused, ms; 0 if it is not. */
-  refusedForMs(key: string, nowMs: number): number {
+  /** Returns how long the key is still remembered, ms; 0 if it is not. */
+  leftMs(key: string, nowMs: number): number {
     const untilMs = this.#untilMs.get(key);
     if (untilMs === undefined) return 0;
     if (untilMs <= nowMs) this.#untilMs.delete(key);

@@ -1,7 +1,11 @@
 import { linkUrl } from '../../api/console/access/publicOrigin.js';
 import { type Account, accountIdOf, getAccount } from '../../redis/records/accounts.js';
 import { getClient } from '../../redis/records/clients.js';
-import { type ConsoleAccess, createConsoleLink } from '../../redis/records/consoleSessions.js';
+import {
+  type ConsoleAccess,
+  createConsoleLink,
+  endConsoleSessions,
+} from '../../redis/records/consoleSessions.js';
 import { type AddCommand, type Operator, Refused } from '../operator.js';
 import { facts } from '../terminal/table.js';
 import { moment } from '../terminal/words.js';
@@ -11,15 +15,18 @@ export function addConsoleCommand(add: AddCommand): void {
     'console <account-or-client>',
     "print a link that opens an account's console once, within 15 minutes",
     consoleLink,
-  ).option('--read', 'the session may only look, not change or send anything');
+  )
+    .option('--read', 'the session may only look, not change or send anything')
+    .option('--end', 'end every session and unused link of the account instead');
 }
 
 async function consoleLink(
   operator: Operator,
   named: string,
-  { read = false }: { read?: boolean },
+  { read = false, end = false }: { read?: boolean; end?: boolean },
 ): Promise<void> {
   const account = await knownAccount(operator, named);
+  if (end) return await endSessions(operator, account);
   if (account.disabled) throw new Refused('The account is disabled.');
   const { accountId, generation, scopes } = account;
   const access: ConsoleAccess = read ? 'read' : 'full';
@@ -35,6 +42,15 @@ async function consoleLink(
     expires_at: moment(link.expiresAtMs),
   };
   operator.answer(answer, () => facts(answer));
+}
+
+async function endSessions(operator: Operator, { accountId }: Account): Promise<void> {
+  await operator.record('console end', accountId, null, null);
+  await operator.change((db) => endConsoleSessions(db, accountId));
+  operator.answer(
+    { account_id: accountId, ended: true },
+    () => 'Every session and link of the account has ended.',
+  );
 }
 
 /** @throws Refused */

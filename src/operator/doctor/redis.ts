@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis';
 import type { Config } from '../../config.js';
 import type { Db } from '../../redis/connection/db.js';
 import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
+import { useOfField } from '../../redis/records/signingSecrets.js';
 import { askRedis } from '../servers.js';
 import { span } from '../terminal/words.js';
 import { type Finding, fail, ok, warn } from './finding.js';
@@ -101,10 +102,11 @@ async function ofSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
   const box = createSecretBox(SECRETS_KEY);
   let outdated = 0;
   for (const clientToken of (await db.redis.srandmember(db.global.clients, 100)) as string[]) {
-    for (const sealed of await db.redis.hvals(db.client(clientToken).signingSecrets)) {
+    const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
+    for (const [field, sealed] of Object.entries(fields)) {
       if (box.isOutdated(sealed)) outdated++;
       try {
-        box.open(sealed);
+        box.open(sealed, { clientToken, use: useOfField(field) });
       } catch (err) {
         if (!(err instanceof SecretUnreadable)) throw err;
         const todo = 'Add the key that encrypted them after the first key in SECRETS_KEY.';

@@ -33,9 +33,12 @@ function columns(rows: readonly (readonly Cell[])[]): string {
 
 const isColoured = (cell: Cell): cell is Exclude<Cell, Value> => typeof cell === 'object' && cell !== null;
 
-/** Removes control characters, so that text of a receiver or a publisher cannot control an operator's terminal. */
+/**
+ * Replaces control and format characters, so that text of a receiver or a publisher cannot control an operator's
+ * terminal, nor look like other text in it (U+202E turns what follows).
+ */
 function printable(value: Value): string {
-  return String(value ?? '').replace(/\p{Cc}/gu, '\u{fffd}');
+  return String(value ?? '').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\u{fffd}');
 }
 
 /** Colours text if standard output is a terminal; Node reads NO_COLOR, FORCE_COLOR and TERM=dumb. */

@@ -3,7 +3,8 @@
  * scripts against the list (test/redis/scripts.test.ts). Times are ms; a field without a value is absent.
  */
 export const fields = {
-  /** previous_secrets: `<hash>:<valid until>` of each, separated by commas; generation: raised to end all tokens. */
+  /** previous_secrets: `<hash>:<valid until>` of each, separated by commas; generation: raised to end all tokens;
+   *  console_generation: raised to end all links and sessions of the console. */
   account: [
     'name',
     'client_id',
@@ -11,6 +12,7 @@ export const fields = {
     'secret_hash',
     'previous_secrets',
     'generation',
+    'console_generation',
     'disabled',
     'created_at',
   ],

@@ -13,7 +13,7 @@ import { recordKeptDays } from '../../constants.js';
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
  *   account-calls:{<account's key>}  stream: audited API calls of the account, the newest 2,000 (auditCalls.ts)
- *   account-call:{<account's key>}:<mark>  marks a reading call, to recognise repeats within a minute
+ *   account-call:{<account's key>}:<mark>  marks a reading call for a minute, and for a day an address whose first token is recorded
  *   account-rate:<names|records>:<account id>  number: expensive calls of an account in the window that ends with the key
  *   console-link:<sha256>         string: JSON of the owner of a console link; 15 minutes (consoleSessions.ts)
  *   console-session:<sha256>      string: the same for a session that a link has opened; 8 hours

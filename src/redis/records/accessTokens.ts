@@ -70,3 +70,18 @@ export async function findAccessToken(db: Db, token: string): Promise<AccessToke
   if (minted !== generation || disabled === '1') return undefined;
   return { accountId, scopes, generation: Number(minted), fingerprint: sha256.slice(0, fingerprintLength) };
 }
+
+/** Returns the fingerprint of a token that this account has; undefined if it has no such token. */
+export async function fingerprintOfOwn(
+  db: Db,
+  accountId: string,
+  token: string,
+): Promise<string | undefined> {
+  const sha256 = hash('sha256', token);
+  const exists = await db.redis.exists(db.global.accessToken(accountId, sha256));
+  return exists === 1 ? sha256.slice(0, fingerprintLength) : undefined;
+}
+
+export async function revokeAccessToken(db: Db, accountId: string, token: string): Promise<void> {
+  await db.redis.del(db.global.accessToken(accountId, hash('sha256', token)));
+}

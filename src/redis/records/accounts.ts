@@ -122,6 +122,24 @@ export async function setScopes(db: Db, accountId: string, scopes: readonly stri
   if (done !== 1) throw new UnknownAccount('there is no such account');
 }
 
+/** Returns whether credentials are right; false for a disabled account. It does the same work for every wrong one. */
+export async function areCredentials(
+  db: Db,
+  { clientId, clientSecret }: { clientId: string; clientSecret: string },
+): Promise<boolean> {
+  const given = secretHash(clientSecret);
+  const key = db.global.account(accountIdOf(clientId));
+  const [current, previous, disabled] = await db.redis.hmget(
+    key,
+    ...(['secret_hash', 'previous_secrets', 'disabled'] as const),
+  );
+  const isPrevious = (previous ?? '').split(',').some((one) => {
+    const [secret, untilMs] = one.split(':');
+    return secret === given && Number(untilMs) > nowOf(db);
+  });
+  return (current === given || isPrevious) && disabled !== '1';
+}
+
 /** SHA-256 is enough: the secret has 256 random bits and cannot be guessed. */
 export const secretHash = (secret: string): string => hash('sha256', secret);
 

@@ -30,22 +30,23 @@ export interface RecordedCall extends AuditedCall {
 const keptOfAnAccount = 2000;
 /** Time after the account's last entry. */
 const keptMs = 90 * 86_400_000;
-/** Calls that change nothing: repeats with the same token from the same address within this time are one entry. */
-const readOnceMs = 60_000;
+/** Which repeats of a call make no second entry. */
+export interface Once {
+  forMs: number;
+  /** Equal for calls that repeat each other; without it those that are equal in everything. */
+  as?: string;
+}
 
-/** Records a call. @returns false for a reading call (`isRead`) that repeats an entry of the last minute */
-export async function recordCall(
-  db: Db,
-  call: AuditedCall,
-  { isRead }: { isRead: boolean },
-): Promise<boolean> {
+/** Calls that change nothing: repeats with the same token from the same address within a minute are one entry. */
+export const readOnce: Once = { forMs: 60_000 };
+
+/** Records a call. @returns false if it repeats an entry, as `once` says */
+export async function recordCall(db: Db, call: AuditedCall, once: Once = { forMs: 0 }): Promise<boolean> {
   const { accountId, requestId, ...said } = call;
-  const mark = hash('sha256', JSON.stringify(said), 'base64url').slice(0, 22);
+  const mark = hash('sha256', once.as ?? JSON.stringify(said), 'base64url').slice(0, 22);
   const keys = [db.global.accountCalls(accountId), db.global.accountCallMark(accountId, mark)];
   const entry = JSON.stringify({ ...said, requestId });
-  return (
-    (await evaluate(db, 'recordCall', keys, [entry, keptOfAnAccount, keptMs, isRead ? readOnceMs : 0])) === 1
-  );
+  return (await evaluate(db, 'recordCall', keys, [entry, keptOfAnAccount, keptMs, once.forMs])) === 1;
 }
 
 /** Lists the calls of every account since a time (ms), the oldest first. */

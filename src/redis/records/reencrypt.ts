@@ -1,6 +1,7 @@
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { type SecretBox, SecretUnreadable } from './secretBox.js';
+import { useOfField } from './signingSecrets.js';
 
 export interface Reencrypted {
   /** Secrets that are now encrypted with the newest key and were not before. */
@@ -39,7 +40,8 @@ async function reencryptClient(
   for (const [field, sealed] of Object.entries(fields)) {
     if (!box.isOutdated(sealed)) counts.unchanged++;
     else {
-      const renewed = box.seal(box.open(sealed));
+      const of = { clientToken, use: useOfField(field) };
+      const renewed = box.seal(box.open(sealed, of), of);
       counts.reencrypted += Number(await runScript(db, 'reencrypt', clientToken, [field, sealed, renewed]));
     }
   }

@@ -7,6 +7,7 @@
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import type { SecretBox } from './secretBox.js';
+import { useOfField } from './signingSecrets.js';
 
 /** Names in lower case, and values. */
 export type RequestHeaders = Readonly<Record<string, string>>;
@@ -20,7 +21,10 @@ export async function setRequestHeaders(
   clientToken: string,
   wanted: RequestHeaders,
 ): Promise<void> {
-  const headers = Object.entries(wanted).flatMap(([name, value]) => [`${prefix}${name}`, box.seal(value)]);
+  const headers = Object.entries(wanted).flatMap(([name, value]) => {
+    const use = `${prefix}${name}` as const;
+    return [use, box.seal(value, { clientToken, use })];
+  });
   await runScript(db, 'setRequestHeaders', clientToken, headers);
 }
 
@@ -35,17 +39,27 @@ export async function requestHeaderNames(db: Db, clientToken: string): Promise<s
 
 /** @throws SecretUnreadable */
 export async function requestHeaders(db: Db, box: SecretBox, clientToken: string): Promise<RequestHeaders> {
-  return decodeRequestHeaders(box, await db.redis.hgetall(db.client(clientToken).signingSecrets));
+  return decodeRequestHeaders(
+    box,
+    clientToken,
+    await db.redis.hgetall(db.client(clientToken).signingSecrets),
+  );
 }
 
 /** Reads the headers from the raw fields of the hash. @throws SecretUnreadable */
 export function decodeRequestHeaders(
   box: SecretBox,
+  clientToken: string,
   fields: Readonly<Record<string, string>>,
 ): RequestHeaders {
   const names = Object.keys(fields).filter((field) => field.startsWith(prefix));
   if (names.length === 0) return none;
-  return Object.fromEntries(names.sort().map((field) => [nameOf(field), box.open(fields[field] ?? '')]));
+  return Object.fromEntries(
+    names.sort().map((field) => {
+      const of = { clientToken, use: useOfField(field) };
+      return [nameOf(field), box.open(fields[field] ?? '', of)];
+    }),
+  );
 }
 
 const none: RequestHeaders = {};

@@ -1,6 +1,9 @@
 /**
  * Encrypts secrets at rest: AES-256-GCM, `<key id>:<base64 of nonce, tag, ciphertext>`. The first key of
  * `SECRETS_KEY` encrypts, every key decrypts. Without a key a secret is stored in plain text, marked `plain:`.
+ *
+ * A secret is sealed for one client and one use, its associated data: whoever can write Redis, but has no key, cannot
+ * make another client's secret sign, or send a signing secret as a header.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Config } from '../../config.js';
@@ -8,11 +11,16 @@ import type { Config } from '../../config.js';
 export interface SecretBox {
   /** False: no key is set and secrets are stored in plain text. */
   encrypts: boolean;
-  seal(secret: string): string;
+  seal(secret: string, of: SealedFor): string;
   /** Whether another key than the first encrypted it: that key is still needed. */
   isOutdated(sealed: string): boolean;
-  /** @throws SecretUnreadable if its key is missing */
-  open(sealed: string): string;
+  /** @throws SecretUnreadable if its key is missing, or it was sealed for something else */
+  open(sealed: string, of: SealedFor): string;
+}
+
+export interface SealedFor {
+  clientToken: string;
+  use: 'signing' | `header:${string}`;
 }
 
 export class SecretUnreadable extends Error {
@@ -28,7 +36,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
   const kept = new Map<string, string>();
   const newest = keys?.[0];
 
-  function decrypt(sealed: string): string {
+  function decrypt(sealed: string, of: string): string {
     const colon = sealed.indexOf(':');
     const id = sealed.slice(0, colon);
     if (id === 'plain') return sealed.slice(colon + 1);
@@ -36,6 +44,7 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
     if (!key) throw new SecretUnreadable(`SECRETS_KEY has no key "${id}", which encrypted a secret`);
     const bytes = Buffer.from(sealed.slice(colon + 1), 'base64');
     const decipher = createDecipheriv('aes-256-gcm', key.key, bytes.subarray(0, nonceBytes));
+    decipher.setAAD(Buffer.from(of));
     decipher.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes));
     try {
       return (
@@ -48,21 +57,27 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
 
   return {
     encrypts: newest !== undefined,
-    seal(secret) {
+    seal(secret, of) {
       if (!newest) return `plain:${secret}`;
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv('aes-256-gcm', newest.key, nonce);
+      cipher.setAAD(Buffer.from(inText(of)));
       const text = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
       return `${newest.id}:${Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')}`;
     },
     isOutdated: (sealed) => !sealed.startsWith(`${newest?.id ?? 'plain'}:`),
-    open(sealed) {
-      const known = kept.get(sealed);
+    open(sealed, of) {
+      const owner = inText(of);
+      const name = `${owner} ${sealed}`;
+      const known = kept.get(name);
       if (known !== undefined) return known;
-      const secret = decrypt(sealed);
+      const secret = decrypt(sealed, owner);
       if (kept.size >= keptSecrets) for (const oldest of kept.keys()) if (kept.delete(oldest)) break;
-      kept.set(sealed, secret);
+      kept.set(name, secret);
       return secret;
     },
   };
 }
+
+/** Neither part has a space. */
+const inText = ({ clientToken, use }: SealedFor): string => `${clientToken} ${use}`;

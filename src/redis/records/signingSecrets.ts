@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import type { SecretBox } from './secretBox.js';
+import type { SealedFor, SecretBox } from './secretBox.js';
 
 /** How long a previous secret still signs. */
 export const previousSigningSecretMs = 24 * 3600 * 1000;
@@ -18,7 +18,7 @@ export const previousSigningSecretsAtMost = 10;
 /** Reads the current secret, then the previous ones that still sign, newest first; empty before one was made. */
 export async function signingSecrets(db: Db, box: SecretBox, clientToken: string): Promise<string[]> {
   const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
-  return decodeSigningSecrets(box, fields, nowOf(db));
+  return decodeSigningSecrets(box, clientToken, fields, nowOf(db));
 }
 
 /** Returns until when each previous one still signs, ms, the latest first. */
@@ -34,6 +34,7 @@ export async function previousSigningSecretsUntil(db: Db, clientToken: string): 
 /** Reads the same from the raw fields of the hash. */
 export function decodeSigningSecrets(
   box: SecretBox,
+  clientToken: string,
   fields: Readonly<Record<string, string>>,
   nowMs: number,
 ): string[] {
@@ -44,13 +45,16 @@ export function decodeSigningSecrets(
     .map(([field, sealed]) => ({ untilMs: Number(field.split(':')[1]), sealed }))
     .filter((secret) => secret.untilMs > nowMs)
     .sort((a, b) => b.untilMs - a.untilMs);
-  return [current, ...previous.map((secret) => secret.sealed)].map((sealed) => box.open(sealed));
+  return [current, ...previous.map((secret) => secret.sealed)].map((sealed) =>
+    box.open(sealed, { clientToken, use: 'signing' }),
+  );
 }
 
 /** Returns the client's current secret, and makes it if there is none. Concurrent callers get the same one. */
 export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
-  const sealed = await runScript(db, 'createSigningSecret', clientToken, [box.seal(newSigningSecret())]);
-  return box.open(String(sealed));
+  const of = { clientToken, use: 'signing' } as const;
+  const made = box.seal(newSigningSecret(), of);
+  return box.open(String(await runScript(db, 'createSigningSecret', clientToken, [made])), of);
 }
 
 export type Rotated =
@@ -65,7 +69,7 @@ export type Rotated =
 export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<Rotated> {
   const signingSecret = newSigningSecret();
   const [done, number] = (await runScript(db, 'rotateSigningSecret', clientToken, [
-    box.seal(signingSecret),
+    box.seal(signingSecret, { clientToken, use: 'signing' }),
     previousSigningSecretMs,
     randomBytes(4).toString('hex'),
     previousSigningSecretsAtMost,
@@ -84,8 +88,13 @@ export async function rotationWaitMs(db: Db, clientToken: string): Promise<numbe
 
 /** Makes a new secret and ends every earlier one immediately: for a secret that somebody else has seen. */
 export async function replaceSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<void> {
-  await runScript(db, 'replaceSigningSecret', clientToken, [box.seal(newSigningSecret())]);
+  const sealed = box.seal(newSigningSecret(), { clientToken, use: 'signing' });
+  await runScript(db, 'replaceSigningSecret', clientToken, [sealed]);
 }
 
 /** Standard Webhooks 1.0.0: `whsec_` and the base64 of 24 to 64 bytes. */
 export const newSigningSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
+
+/** Returns the use of a field of the hash, for which its secret is sealed. */
+export const useOfField = (field: string): SealedFor['use'] =>
+  field.startsWith('header:') ? (field as `header:${string}`) : 'signing';

@@ -1,6 +1,6 @@
 /** The first steps of each page of the console, and the check of every form. */
 import { hash, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { Context } from 'koa';
 import type { Client } from '../../../redis/records/clients.js';
 import {
   type ConsoleSession,
@@ -25,15 +25,20 @@ export interface FormState extends SessionState {
   form: Form;
 }
 
-/** Returns the secret of the browser's session; undefined if it sent none. */
-export const secretOf = (req: IncomingMessage, { config }: ApiDeps): string | undefined =>
-  sessionSecretOf(req, publicOrigin(req, config).startsWith('https:'));
+/**
+ * Returns the secret of the browser's session; undefined if it sent none. If the browser uses https, a cookie that an
+ * http page may have set is ignored.
+ */
+export function secretOf({ req, cookies }: Pick<Context, 'req' | 'cookies'>, { config }: ApiDeps) {
+  const isSecure = publicOrigin(req, config).startsWith('https:');
+  return cookies.get(securedName) ?? (isSecure ? undefined : cookies.get(plainName));
+}
 
 /** Finds the session, and its account in the form of an access token. Without a session it redirects to /console/open. */
 export const requireSession =
   (deps: ApiDeps): Step<SessionState> =>
   async (ctx, next) => {
-    const secret = secretOf(ctx.req, deps);
+    const secret = secretOf(ctx, deps);
     const session = secret === undefined ? undefined : await findConsoleSession(deps.db, secret);
     if (secret === undefined || session === undefined) {
       // htmx would put the target of a redirect into a part of this page.
@@ -84,25 +89,16 @@ export const requireOwnForm =
   };
 
 /** Derives the token of the forms from the secret, which no page ever shows. */
-const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
+export const formTokenOf = (secret: string): string => hash('sha256', `console form ${secret}`, 'base64url');
 
-const isEqual = (given: string, wanted: string): boolean =>
-  given.length === wanted.length && timingSafeEqual(Buffer.from(given), Buffer.from(wanted));
+export function isEqual(given: string, wanted: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(wanted)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
 
 const plainName = 'console_session';
 /** Over https: no other host and no http page can set a cookie of this name. */
 const securedName = `__Host-${plainName}`;
-
-/** If the browser uses https, a cookie that an http page may have set is ignored. */
-function sessionSecretOf(req: IncomingMessage, isSecure: boolean): string | undefined {
-  const given = new Map(
-    (req.headers.cookie ?? '').split(';').map((pair) => {
-      const equals = pair.indexOf('=');
-      return [pair.slice(0, equals).trim(), pair.slice(equals + 1).trim()] as const;
-    }),
-  );
-  return given.get(securedName) ?? (isSecure ? undefined : given.get(plainName));
-}
 
 /** Lax: a link to a page of the console works in a chat, and a form of another site sends no cookie. */
 export function sessionCookie(secret: string, isSecure: boolean): string {

@@ -1,43 +1,29 @@
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
-import type { Context, Middleware, Request } from 'koa';
+import type { Context, Request } from 'koa';
 import { koaBody } from 'koa-body';
 import type { z } from 'zod';
 import { checkInput } from '../../../checkInput.js';
 import { badParameter, unreadableBody } from '../../apiError.js';
 import type { Step } from '../../composeSteps.js';
 
-/** Reads the body's decompressed bytes with koa-body, as state.body, for any content type. */
+/**
+ * Reads the body's decompressed bytes with koa-body, as state.body, for any content type.
+ * @throws with status 413 if it is too long, compressed or decompressed
+ */
 export function readBody(atMostBytes: number): Step<{ body: Buffer }> {
-  const read = bytesReader(atMostBytes);
+  // koa-body returns text: in latin1 a character is a byte.
+  const nothing = { json: false, text: false, urlencoded: false, multipart: false };
+  const parser = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
   return async (ctx, next) => {
-    ctx.state.body = await read(ctx.req);
+    const { req } = ctx;
+    // The caller has hung up.
+    if (!req.readable) throw unreadableBody();
+    const request = {} as Request;
+    // Called as for a text, so that it need not check the content type again.
+    await parser({ method: 'POST', is: () => '*/*', req, request } as Context, async () => undefined);
+    ctx.state.body = Buffer.from(typeof request.body === 'string' ? request.body : '', 'latin1');
     await next();
   };
-}
-
-/** @returns a reader of bodies; it throws with status 413 if a body is too long, compressed or decompressed */
-export function bytesReader(atMostBytes: number): (req: IncomingMessage) => Promise<Buffer> {
-  // koa-body returns text: in latin1 a character is a byte.
-  const parser = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
-  return async (req) => {
-    const body = await parsedBy(parser, req);
-    return Buffer.from(typeof body === 'string' ? body : '', 'latin1');
-  };
-}
-
-/** koa-body's kinds of bodies, all of them off. */
-export const nothing = { json: false, text: false, urlencoded: false, multipart: false };
-
-/**
- * Makes a koa-body of one kind read a request of that kind, so that it need not check the content type again.
- * @throws ApiError 400 if the caller has hung up
- */
-export async function parsedBy(parser: Middleware, req: IncomingMessage): Promise<Request['body']> {
-  if (!req.readable) throw unreadableBody();
-  const request = {} as Request;
-  await parser({ method: 'POST', is: () => '*/*', req, request } as Context, async () => undefined);
-  return request.body;
 }
 
 /**
