@@ -93,16 +93,6 @@ describe('a place for a post', () => {
     (await fourth).release();
   });
 
-  it('keeps its connection open when it is given back', async () => {
-    const receiver = await start();
-    const sender = sending();
-    await sender.post({ url: receiver.url, client: 'A', ...request });
-    await until(() => sender.inFlight() === 0);
-    (await sender.place(receiver.url, 'A')).release();
-    assert.equal((await sender.post({ url: receiver.url, client: 'A', ...request })).ok, true);
-    assert.equal(receiver.accepted(), 1);
-  });
-
   it('reopens a connection that the receiver closed while the place was held', async () => {
     const receiver = await startRawReceiver({
       answer: (s, count) => (count === 1 ? s.end(noContent) : s.write(noContent)),
