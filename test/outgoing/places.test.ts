@@ -125,18 +125,6 @@ describe('a place for a post', () => {
     assert.equal(sender.waiting(), 0);
   });
 
-  it('is granted for a URL to which nothing can be posted; its post says why', async () => {
-    const sender = sending();
-    for (const [url, error] of [
-      ['nonsense', 'protocol'],
-      ['ftp://127.0.0.1/', 'blocked_address'],
-    ] as const) {
-      const place = await sender.place(url, 'A');
-      assert.equal((await place.post(request)).error, error);
-      place.release();
-    }
-  });
-
   it('keeps a sender from closing until it is posted or given back', async () => {
     const receiver = await start();
     const sender = sending({ connectionsPerOrigin: 1 });
