@@ -84,16 +84,6 @@ describe('POST /enrichments', () => {
       assert.deepEqual(receiver.idsOf('vid-9'), [notification_id]);
     });
 
-    it('generates an event_id when it is absent, a new one each time', async () => {
-      const ids = await Promise.all(
-        ['a', 'b'].map(
-          async (platform_id) => (await call(event({ event_id: undefined, platform_id }))).body.event_id,
-        ),
-      );
-      assert.equal(new Set(ids).size, 2);
-      for (const id of ids) assert.match(String(id), /^[A-Za-z0-9._:-]{1,128}$/);
-    });
-
     it('"none", "no_new_segments"', async () => {
       await delivered((await call(event())).body.notification_id);
       const expected = { event_id: 'an-8', notification: 'none', reason: 'no_new_segments' };
@@ -204,17 +194,6 @@ describe('POST /enrichments', () => {
       assert.equal(receiver.received.length, 1);
     });
 
-    it('20 times in one batch, segments in another order: one id, one POST', async () => {
-      const again = event({ segments: ['mood:calm', 'iab:17', 'iab:17'] });
-      const { body } = await call({
-        events: Array.from({ length: 20 }, (_, i) => (i % 2 ? again : event())),
-      });
-      assert.equal(new Set(body.results.map((r) => r.notification_id)).size, 1);
-      await delivered(body.results[0]?.notification_id);
-      await noWorkflowRuns();
-      assert.equal(receiver.received.length, 1);
-    });
-
     it('after it was delivered, to another process: the same answer, no POST', async () => {
       const first = await call(event());
       await delivered(first.body.notification_id);
@@ -226,17 +205,6 @@ describe('POST /enrichments', () => {
       }
       await noWorkflowRuns();
       assert.equal(receiver.received.length, 1);
-    });
-
-    it('the same id with other segments or another asset is an event of its own', async () => {
-      const ids = [];
-      for (const more of [{}, { segments: ['other'] }, { platform_id: 'vid-10' }]) {
-        const { body } = await call(event(more));
-        await delivered(body.notification_id);
-        ids.push(body.notification_id);
-      }
-      assert.equal(new Set(ids).size, 3);
-      assert.equal(receiver.received.length, 3);
     });
 
     const noWorkflowRuns = () =>
@@ -280,44 +248,10 @@ describe('POST /enrichments', () => {
     ];
     for (const [name, more, says] of bad) {
       it(name, () => assertRefused(event(more), 400, 'invalid_request', says));
-      it(`${name}, in a batch: the item`, async () => {
-        const { status, body } = await call({ events: [event({ notify: false }), event(more)] });
-        assert.equal(status, 202);
-        assert.equal(body.results[0]?.reason, 'silent');
-        assert.equal(body.results[1]?.code, 'invalid_event');
-        assert.match(String(body.results[1]?.msg), /^events\[1\]/);
-      });
     }
-
-    it('says in a sentence what must change', async () => {
-      const said: [unknown, string][] = [
-        [[], 'body: must be an object'],
-        [event({ segments: undefined }), 'segments: is missing'],
-        [event({ segments: 'x' }), 'segments: must be a list'],
-        [
-          event({ segments: Array.from({ length: 201 }, () => 's') }),
-          'segments: must have at most 200 items',
-        ],
-        [event({ segments: ['a', ''] }), 'segments[1]: must not be empty'],
-        [event({ platform_id: 7 }), 'platform_id: must be a string'],
-        [event({ priority: 'urgent' }), 'priority: must be live or backfill'],
-        [event({ notify: 'true' }), 'notify: must be true or false'],
-        [event({ segment: [] }), 'body: the member "segment" is unknown'],
-      ];
-      for (const [body, msg] of said) assert.equal((await call(body)).body.msg, msg);
-    });
 
     it('501 events', () =>
       assertRefused({ events: Array.from({ length: 501 }, () => event()) }, 400, 'invalid_request', /500/));
-    it('no events', () => assertRefused({ events: [] }, 400, 'invalid_request', /^events: /));
-    it('events is not a list', () => assertRefused({ events: {} }, 400, 'invalid_request', /^events: /));
-    it('shortens a field name of 100,000 characters in the message', async () => {
-      const { body } = await call(event({ ['n'.repeat(100_000)]: 1 }));
-      assert.match(String(body.msg), /n{200}/);
-      assert.ok(String(body.msg).length < 400);
-    });
-    it('another member beside events', () =>
-      assertRefused({ events: [event()], priority: 'live' }, 400, 'invalid_request', /events/));
   });
 
   it('another content type: 415', async () => {
@@ -328,15 +262,6 @@ describe('POST /enrichments', () => {
   describe('unknown client token: 404 unknown_client; in a batch the item', () => {
     it('single', () =>
       assertRefused(event({ client_token: 'nobody' }), 404, 'unknown_client', /client_token/));
-
-    it('every item of a batch', async () => {
-      const { status, body } = await call({ events: [event({ client_token: 'nobody' })] });
-      assert.equal(status, 202);
-      assert.deepEqual(
-        body.results.map((r) => r.code),
-        ['unknown_client'],
-      );
-    });
 
     it('an item that was not accepted carries event_id and code', async () => {
       const events = [

@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { createApi } from '../../src/api/app.js';
-import { type ErrorCode, errorCodes, errors, oauthErrorOf } from '../../src/api/errors.js';
-import { openapi } from '../../src/api/reference/openapi.js';
+import { type ErrorCode, errors } from '../../src/api/errors.js';
 import { connectionLimits, listen } from '../../src/api/server.js';
 import { callRaw, statusesIn } from './rawCaller.js';
 import { type RunningApi, startApi } from './runningApi.js';
@@ -78,21 +75,6 @@ describe('errors', () => {
       JSON.parse(heard.slice(heard.indexOf('\r\n\r\n'))) as Record<string, string>;
   });
 
-  it('treats /OAuth in another case as another path, answered in the form of /oauth', async () => {
-    for (const path of [
-      '/OAuth/access_token',
-      '/OAUTH/ACCESS_TOKEN',
-      '/oauth/Access_Token',
-      '/oauth/nowhere',
-    ]) {
-      const answer = await fetch(api.url + path, { method: 'POST', body: new URLSearchParams({ a: '1' }) });
-      const body = (await answer.json()) as Record<string, string>;
-      assert.deepEqual([answer.status, body.error], [404, 'not_found'], path);
-      assert.deepEqual(Object.keys(body), ['error', 'error_description'], path);
-    }
-    assert.equal((await fetch(`${api.url}/Healthz`)).status, 404);
-  });
-
   it('has separate codes for another type, another compression and a body that is too long, and invalid_request under /oauth', async () => {
     const token = (headers: Record<string, string>, body: string) =>
       fetch(`${api.url}/oauth/access_token`, { method: 'POST', headers, body });
@@ -106,32 +88,5 @@ describe('errors', () => {
       assert.equal(answer.status, status);
       assert.equal(((await answer.json()) as { error: string }).error, 'invalid_request');
     }
-  });
-
-  it('are all listed in the OpenAPI description, also those under /oauth', () => {
-    const { ErrorCode: code = {}, OAuthProblem: oauth = {} } = openapi.components.schemas;
-    assert.deepEqual(code.enum, errorCodes);
-    for (const one of errorCodes)
-      assert.ok(String(code.description).includes(`${one}: ${errors[one].status}`));
-    const { error } = oauth.properties as { error: { enum: string[] } };
-    for (const one of errorCodes) assert.ok(error.enum.includes(oauthErrorOf(one)));
-  });
-
-  it('each have a row in docs/reference/errors.md, equal to the catalogue, which has no other rows', () => {
-    const page = readFileSync(join(import.meta.dirname, '../../docs/reference/errors.md'), 'utf8');
-    const rows = page
-      .split('\n')
-      .filter((line) => line.startsWith('| `') && line.split('|').length === 6)
-      .map((line) =>
-        line
-          .split('|')
-          .slice(1, -1)
-          .map((cell) => cell.trim()),
-      );
-    const expected = errorCodes.map((code) => {
-      const { status, meaning, remedy } = errors[code];
-      return [`\`${code}\``, String(status), meaning, remedy];
-    });
-    assert.deepEqual(rows, expected);
   });
 });

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { Connection } from '@temporalio/client';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
 import { createMetrics } from '../../src/metrics.js';
-import { askServer } from '../../src/temporal/connection.js';
 import { until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
@@ -90,16 +88,6 @@ describe('GET /healthz, GET /readyz', () => {
       await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
     }
     assert.equal(calls, 1);
-  });
-
-  it('ends the call to Temporal at the deadline, not only the wait for it', async () => {
-    const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
-    const connection = await Connection.connect({ address: new URL(proxy.url).host });
-    proxy.hang();
-    await assert.rejects(askServer(connection, 100), /DEADLINE_EXCEEDED|Deadline/i);
-    proxy.release();
-    await connection.close();
-    await proxy.close();
   });
 
   it('listens with the admin port only on ADMIN_HOST', async () => {

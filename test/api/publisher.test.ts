@@ -59,42 +59,6 @@ describe('calls for the publisher’s engineers', () => {
       return body.state === state && body;
     });
 
-  for (const [method, path] of [
-    ['GET', '/push_notifications'],
-    ['GET', '/push_notifications/signing_secret'],
-    ['POST', '/push_notifications/signing_secret'],
-    ['POST', '/push_notifications/test'],
-    ['POST', '/push_notifications/check'],
-    ['POST', '/push_notifications/resume'],
-    ['GET', '/notifications'],
-    ['GET', '/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA'],
-    ['POST', '/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA/redeliver'],
-    ['POST', '/notifications/recover'],
-    ['POST', '/notifications/replay'],
-    ['GET', '/assets/vid-1'],
-    ['GET', '/events/an-1'],
-  ] as const) {
-    it(`${method} ${path} gives the answers of section 2 to a wrong token or client token`, async () => {
-      const good = token;
-      token = 'wrong';
-      assert.equal((await call(method, path)).body.msg, 'The access token is no longer valid');
-      const stranger = await newCustomer(api);
-      token = await newToken(api, stranger);
-      const refused = await call(method, path);
-      assert.deepEqual(
-        [refused.status, refused.body.msg],
-        [404, 'The client token is not valid for this account'],
-      );
-      assert.notEqual(good, token);
-    });
-  }
-
-  it('answer 401 with WWW-Authenticate without a token', async () => {
-    const answer = await fetch(`${api.url}/clients`);
-    assert.equal(answer.status, 401);
-    assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
-  });
-
   it('GET /clients lists the account’s clients, and no other', async () => {
     await newCustomer(api);
     const one = { client_token: customer.client_token, name: 'Example Site' };
@@ -217,11 +181,6 @@ describe('calls for the publisher’s engineers', () => {
       assert.equal(assets((await call('GET', '/notifications?since=2020-01-01')).body).length, 3);
       assert.deepEqual(assets((await call('GET', '/notifications?until=2020-01-01T00:00:00Z')).body), []);
     });
-    it('answers 400 to a raw + in a time, and says that it is written %2B', async () => {
-      const { status, body } = await call('GET', '/notifications?since=2026-01-31T12:00:00+01:00');
-      assert.equal(status, 400);
-      assert.match(String(body.msg), /%2B/);
-    });
     for (const wrong of [
       'state=odd',
       'since=yesterday',
@@ -286,14 +245,6 @@ describe('calls for the publisher’s engineers', () => {
           assert.equal((await call('POST', path, { since, dry_run: true })).status, 200);
         const sent = await Promise.all(Array.from({ length: 6 }, () => call('POST', path, { since })));
         assert.deepEqual(sent.map(({ status }) => status).sort(), [200, 200, 200, 200, 200, 429]);
-      });
-      it('answers 400 to a field with a long name, and shortens it in the message', async () => {
-        const { status, body } = await call('POST', path, {
-          ['n'.repeat(10_000)]: 1,
-          since: '2026-01-01',
-        });
-        assert.equal(status, 400);
-        assert.ok(String(body.msg).length < 400);
       });
       for (const wrong of [
         {},

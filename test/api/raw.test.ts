@@ -110,8 +110,6 @@ describe('bad input on a raw socket', () => {
     ],
     'NUL in JSON': [() => post(event(',"event_id":"\\u0000"')), 400],
     'a NUL byte in JSON': [() => post(event(',"event_id":"\0"')), 400],
-    'lone surrogates in JSON': [() => post(event(',"\\ud800":"\\udc00"')), 400],
-    'a byte order mark before JSON': [() => post(`\ufeff${event('')}`), 400],
     // Names and numbers
     'a repeated name in JSON: the last one counts': [() => post(event(',"notify":"x","notify":false')), 202],
     '__proto__ in JSON': [() => post(event(',"__proto__":{"priority":"live"}')), 400],
@@ -125,7 +123,6 @@ describe('bad input on a raw socket', () => {
         ),
       400,
     ],
-    '1e999 in JSON': [() => post(event(',"notify":1e999')), 400],
     'a number of 100,000 digits': [() => post(event(`,"event_id":${'9'.repeat(100_000)}`)), 400],
     'JSON 500,000 lists deep': [() => post('['.repeat(500_000) + ']'.repeat(500_000)), 400],
     'JSON 90,000 objects deep': [() => post(`${'{"events":'.repeat(90_000)}1${'}'.repeat(90_000)}`), 400],
@@ -142,14 +139,8 @@ describe('bad input on a raw socket', () => {
     'a gzip bomb': [() => post(gzipSync(zeros), 'content-encoding: gzip'), 413],
     'a deflate bomb': [() => post(deflateSync(zeros), 'content-encoding: deflate'), 413],
     'a brotli bomb': [() => post(brotliCompressSync(zeros, fastest), 'content-encoding: br'), 413],
-    'a bomb in a bomb': [() => post(gzipSync(gzipSync(zeros)), 'content-encoding: gzip, gzip'), 415],
-    'an unknown encoding': [() => post('x', 'content-encoding: zstd'), 415],
-    'gzip that is none': [() => post('{}', 'content-encoding: gzip'), 400],
-    'gzip that breaks off': [() => post(gzipSync(event('')).subarray(0, 30), 'content-encoding: gzip'), 400],
     // Framing
-    'a chunk of a size that is none': [() => chunked('xyz\r\n'), 400],
     'a chunk of a huge size': [() => chunked('ffffffffffffffffff\r\n'), 400],
-    'a chunk of a negative size': [() => chunked('-1\r\n'), 400],
     'a chunk longer than its size': [() => chunked('1\r\nabc\r\n0\r\n\r\n'), 400],
     'a chunk with an endless extension': [() => chunked(`1;${'x'.repeat(100_000)}\r\n`), 400, 413, 431],
     'endless trailers': [() => chunked('2\r\n{}\r\n0\r\n', 'x-more: 1\r\n'.repeat(20_000)), 400, 431],
@@ -159,14 +150,9 @@ describe('bad input on a raw socket', () => {
       400,
     ],
     'chunked and a length': [() => chunked('').replace('\r\n\r\n', '\r\ncontent-length: 3\r\n\r\n'), 400],
-    'chunked twice': [() => chunked('').replace('chunked\r\n', 'chunked, chunked\r\n'), 400, 501],
-    'an unknown transfer encoding': [() => chunked('').replace('chunked\r\n', 'gzip\r\n'), 400, 501],
     'two lengths': [() => post('{}', 'content-length: 3'), 400],
-    'a negative length': [() => head('POST /enrichments', 'content-length: -1'), 400],
-    'a length that is none': [() => head('POST /enrichments', 'content-length: +2'), 400],
     'a length of 20 digits': [() => head('POST /enrichments', 'content-length: 99999999999999999999'), 400],
     'a length below the body': [() => post('{}{}').toString().replace('length: 4', 'length: 2'), 400],
-    'a body for a call without one': [() => `${head('GET /healthz', 'content-length: 5')}hello`, 200],
     'a length over 1 MiB, nothing sent': [
       () =>
         head(
@@ -180,31 +166,14 @@ describe('bad input on a raw socket', () => {
     // Heads
     'a header of 40 KiB': [() => head('GET /healthz', `x-long: ${'x'.repeat(40_000)}`), 431],
     '20,000 headers': [() => head('GET /healthz', ...Array.from({ length: 20_000 }, () => 'x: 1')), 431],
-    '1,000 headers': [() => head('GET /healthz', ...Array.from({ length: 1000 }, () => 'x: 1')), 200],
     'a path of 40 KiB': [() => head(`GET /${'x'.repeat(40_000)}`), 431, 414],
     '6,000 parameters': [() => head(`GET /clients?${numbered(6_000)}`, 'authorization: Bearer x'), 400],
     'a folded header': [() => head('GET /healthz', 'x: 1\r\n folded'), 400],
     'a blank before the colon': [() => head('GET /healthz', 'x : 1'), 400],
     'two hosts': [() => head('GET /healthz', 'host: y'), 400, 200],
-    'no host': [() => 'GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
-    'an absolute target': [() => head('GET http://elsewhere.example/healthz'), 200],
-    'an absolute target that asks for a token': [() => head('GET http://elsewhere.example/clients'), 401],
-    'a target that is no path': [() => head('GET clients'), 400, 404],
     'a path of dots': [() => head('GET /../../etc/passwd'), 404],
-    'a path of slashes': [() => head('GET ////clients//'), 404],
-    'OPTIONS *': [() => head('OPTIONS *'), 200, 404],
     CONNECT: [() => head('CONNECT elsewhere.example:443')],
-    'an upgrade to a web socket': [
-      () => head('GET /healthz', 'upgrade: websocket', 'connection: upgrade', 'sec-websocket-key: x'),
-      200,
-    ],
-    'HTTP/2 without having agreed on it': [() => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, 505],
-    'HTTP/0.9': [() => 'GET /healthz\r\n\r\n', 200, 400],
-    'HTTP/3.7': [() => 'GET /healthz HTTP/3.7\r\n\r\n', 400, 505],
-    'TLS where there is none': [() => Buffer.from('16030100a5010000a10303', 'hex'), 400],
-    'a method of 10,000 characters': [() => head(`${'X'.repeat(10_000)} /healthz`), 400],
     'Expect: 100-continue': [() => post(event(''), 'expect: 100-continue'), 202],
-    'Expect: something else': [() => post('{}', 'expect: a miracle'), 417],
   };
 
   for (const [name, [send, ...answers]] of Object.entries(cases)) {
@@ -233,25 +202,6 @@ describe('bad input on a raw socket', () => {
       ) + body,
     ).closed;
     assert.match(heard, /"invalid_client"/);
-  });
-
-  it('answers 200 requests sent in one piece in their order', async () => {
-    const ids = Array.from({ length: 200 }, (_, i) => `request-${i}`);
-    const requests = ids.map((id, i) => {
-      const end = i === ids.length - 1 ? 'connection: close\r\n' : '';
-      return `GET ${i % 2 ? '/clients' : '/healthz'} HTTP/1.1\r\nhost: x\r\nx-request-id: ${id}\r\n${end}\r\n`;
-    });
-    const heard = await callRaw(service.url, requests.join('')).closed;
-    assert.deepEqual(
-      [...heard.matchAll(/^x-request-id: (.+)\r$/gim)].map((match) => match[1]),
-      ids,
-    );
-  });
-
-  it('does not answer a body that ends before its length, and accepts nothing', async () => {
-    const { socket, closed } = callRaw(service.url, post(event('')).subarray(0, -5));
-    socket.end();
-    assert.ok([undefined, 400].includes(statusesIn(await closed).at(-1)));
   });
 
   it('answers others beside 500 idle connections, 100 half requests and 100 slow bodies', async () => {

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { cancelNotification } from '../../src/redis/notifications/notifications.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { forgetSends } from './forgetSends.js';
@@ -98,49 +97,6 @@ describe('POST /notifications/replay', () => {
     assert.deepEqual(await replay({ since, until: till }), { count: 0 }, 'it was delivered after that time');
   });
 
-  it('leaves assets that were never delivered, and sends the newest notification of a delivered asset even if that one failed', async () => {
-    await delivered('vid-1');
-    await pause();
-    const [given, lost] = [await publish('vid-1'), await publish('vid-2')];
-    for (const id of [given, lost]) await cancelNotification(h.db, customer.client_token, id);
-    assert.deepEqual(await replay({ since }), { count: 1 });
-    assert.equal((await read(given)).state, 'waiting');
-    assert.equal((await read(lost)).state, 'cancelled');
-  });
-
-  it('leaves owed assets as they are', async () => {
-    await delivered('vid-1');
-    await pause();
-    const newer = await publish('vid-1');
-    assert.deepEqual(await replay({ since }), { count: 0 });
-    assert.deepEqual([(await read(newer)).state, (await read(newer)).priority], ['waiting', 'live']);
-  });
-
-  it('replays several pages while others are delivered: each asset once, none more often than it was owed', async () => {
-    const assets = Array.from({ length: 250 }, (_, i) => `vid-${i}`);
-    await Promise.all(assets.map(publish));
-    await nothingOwed();
-    await afterNow();
-    const till = now();
-    await afterNow();
-    let ended = false;
-    const fresh: string[] = [];
-    const goingOn = (async () => {
-      // Some of the assets get a newer one meanwhile, and new assets their first.
-      for (let i = 0; !ended; i++) fresh.push(await publish(i % 2 ? `vid-${(i * 7) % 250}` : `new-${i}`));
-    })();
-    await until('deliveries go on', () => fresh.length > 20);
-    const [one, two] = await Promise.all([replay({ since, until: till }), replay({ since, until: till })]);
-    ended = true;
-    await goingOn;
-    await nothingOwed();
-    const counted = Number(one?.count) + Number(two?.count);
-    assert.ok(counted > 0 && counted <= 250, `${counted} of both`);
-    for (const asset of assets) assert.ok(receiver.idsOf(asset).length >= 2, `${asset} was told again`);
-    assert.ok(receiver.received.length <= 250 + fresh.length + counted);
-    for (const id of fresh) assert.match(String((await read(id)).state), /^(delivered|superseded)$/);
-  });
-
   it('answers listed_since when the 10,000 kept notifications begin after since', async () => {
     const { redis } = h.db;
     const keys = h.db.client(customer.client_token);
@@ -163,13 +119,5 @@ describe('POST /notifications/replay', () => {
     await pause();
     assert.equal((await replay({ since })).count, 5000);
     assert.equal(await owed(), 5000);
-  });
-
-  it('is limited like recover, and in the audit', async () => {
-    const statuses: number[] = [];
-    for (let i = 0; i < 6; i++)
-      statuses.push((await call('POST', '/notifications/replay', { since })).status);
-    assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
-    assert.equal((await call('POST', '/push_notifications/test')).status, 429);
   });
 });

@@ -3,12 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
-import { deleteClient } from '../../src/redis/records/clients.js';
 import { reencryptSigningSecrets } from '../../src/redis/records/reencrypt.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
-import { requestHeaderNames } from '../../src/redis/records/requestHeaders.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { replaceSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { stateChangesOf } from '../../src/redis/records/stateChanges.js';
 import { type Harness, startHarness, until } from '../delivery/harness.js';
 import { keysMatching } from '../keysMatching.js';
@@ -142,16 +139,6 @@ describe('PUT /push_notifications/headers', () => {
     assert.equal(arrived[0]?.headers.authorization, `Bearer ${secret}`);
   });
 
-  it('keeps the headers when the signing secret is rotated or replaced, and deletes them with the client', async () => {
-    await put({ headers: { 'X-Key': secret } });
-    await call('POST', 'push_notifications/signing_secret');
-    assert.deepEqual(await names(), ['x-key']);
-    await replaceSigningSecret(api.deps.db, api.deps.secretBox, customer.client_token);
-    assert.deepEqual(await names(), ['x-key']);
-    await deleteClient(api.deps.db, customer.client_token);
-    assert.deepEqual(await requestHeaderNames(api.deps.db, customer.client_token), []);
-  });
-
   it('changes nothing of the registration, and the audit has only the names', async () => {
     await h.registerUrl(customer.client_token, url);
     const before = [
@@ -203,16 +190,6 @@ describe('PUT /push_notifications/headers', () => {
         assert.deepEqual(await names(), []);
       });
     }
-
-    it('says in a sentence what must change', async () => {
-      const said: [unknown, string][] = [
-        [{}, 'headers: is missing'],
-        [{ headers: [] }, 'headers: must be an object'],
-        [{ headers: { 'X-Key': 7 } }, 'headers.X-Key: must be a string'],
-        [{ headers: { 'X-Key': 'x'.repeat(2049) } }, 'headers.X-Key: must have at most 2048 characters'],
-      ];
-      for (const [body, msg] of said) assert.equal((await put(body)).body.msg, msg);
-    });
 
     it('an unknown parameter', async () => {
       const refused = await call('PUT', 'push_notifications/headers', { headers: {} }, { 'X-Key': secret });

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { cancelNotification, redeliver } from '../../src/redis/notifications/notifications.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from '../operator/cli.js';
@@ -92,32 +91,6 @@ describe('redelivery, recovery and explanations', () => {
   }
 
   describe('redeliver', () => {
-    it('POST /notifications/{id}/redeliver makes a waiting one due immediately, and it is delivered', async () => {
-      await register();
-      const id = await waiting('vid-1');
-      assert.deepEqual((await call('POST', `/notifications/${id}/redeliver`)).body, { notification_id: id });
-      assert.equal(attempts(await stateIs(id, 'delivered')), 5);
-      assert.deepEqual(new Set(receiver.idsOf('vid-1')), new Set([id]));
-    });
-
-    it('notification redeliver ID does the same for an operator', async () => {
-      await register();
-      const id = await waiting('vid-1');
-      await cli.json('notification', 'redeliver', id);
-      await stateIs(id, 'delivered');
-    });
-
-    it('an ended one is owed again under its id, with its retries', async () => {
-      await register();
-      const id = await publish('vid-1');
-      await stateIs(id, 'delivered');
-      receiver.answer = () => (receiver.received.length === 2 ? 500 : 200);
-      await call('POST', `/notifications/${id}/redeliver`);
-      await until('twice more', async () => attempts(await read(id)) === 3);
-      await stateIs(id, 'delivered');
-      assert.deepEqual(receiver.idsOf('vid-1'), [id, id, id]);
-    });
-
     it('one whose asset is owed by a newer one makes that one due, and the answer names it', async () => {
       await register();
       const older = await publish('vid-1');
@@ -127,30 +100,6 @@ describe('redelivery, recovery and explanations', () => {
       assert.deepEqual([status, body], [202, { notification_id: newer }]);
       await stateIs(newer, 'delivered');
       assert.equal(attempts(await read(older)), 1);
-    });
-
-    it('notification redeliver ID sends one that failed again', async () => {
-      await register();
-      const id = await failed('vid-1');
-      let answers = 0;
-      receiver.answer = () => (++answers === 1 ? 500 : 200);
-      await cli.json('notification', 'redeliver', id);
-      await stateIs(id, 'delivered');
-      assert.equal(answers, 2);
-    });
-
-    it('answers 429 with Retry-After and sends nothing beyond a burst of 5 for one client', async () => {
-      await register();
-      const id = await publish('vid-1');
-      await stateIs(id, 'delivered');
-      const answers: Awaited<ReturnType<typeof call>>[] = [];
-      for (let i = 0; i < 6; i++)
-        answers.push(await call('POST', '/notifications/recover', { since: '2026-01-01' }));
-      assert.equal(answers.at(-1)?.status, 429);
-      const again = await call('POST', `/notifications/${id}/redeliver`);
-      assert.deepEqual([again.status, again.body.code], [429, 'too_many_requests']);
-      assert.ok(Number(again.headers.get('retry-after')) >= 1);
-      assert.equal(receiver.received.length, 1);
     });
   });
 
@@ -186,14 +135,6 @@ describe('redelivery, recovery and explanations', () => {
       assert.equal((await read(followed)).state, 'failed');
       assert.deepEqual((await call('POST', '/notifications/recover', { since })).body, { count: 0 });
     });
-
-    it('notification recover T --since W does the same for an operator', async () => {
-      await register();
-      const id = await failed('vid-1');
-      const recovered = await cli.json('notification', 'recover', customer.client_token, '--since', '1h');
-      assert.equal(recovered.count, 1);
-      await stateIs(id, 'delivered');
-    });
   });
 
   describe('GET /assets/{platform_id}: "why did I get nothing?"', () => {
@@ -205,52 +146,6 @@ describe('redelivery, recovery and explanations', () => {
         notification: body.last_notification as Json | undefined,
       };
     };
-    const pause = () => setPaused(h.db, customer.client_token, true);
-
-    it('says that nothing was registered', async () => {
-      await publish('vid-1');
-      assert.equal((await why('vid-1')).decision, 'not_registered');
-    });
-
-    it('says that the platform asked for no notification, or that the asset had all segments', async () => {
-      await register();
-      await publish('vid-1', { eventId: 'an-1', segments: ['x'], notify: false });
-      assert.deepEqual(await why('vid-1'), { event: 'an-1', decision: 'silent', notification: undefined });
-      await publish('vid-1', { eventId: 'an-2', segments: ['x'] });
-      assert.deepEqual(await why('vid-1'), {
-        event: 'an-2',
-        decision: 'no_new_segments',
-        notification: undefined,
-      });
-    });
-
-    it('says that another event brought the same segments first', async () => {
-      await register();
-      await pause();
-      const [first] = await Promise.all(
-        ['an-1', 'an-2'].map((eventId) => publish('vid-1', { eventId, segments: ['x'] })),
-      );
-      const found = await why('vid-1');
-      assert.deepEqual([found.event, found.decision], ['an-2', 'no_new_segments']);
-      assert.equal(found.notification?.notification_id ?? first, first);
-    });
-
-    it('says that the client is paused, and that a newer notification took the place of the owed one', async () => {
-      await register();
-      await pause();
-      const older = await publish('vid-1');
-      await until('claimed', async () => (await read(older)).state === 'waiting');
-      const newer = await publish('vid-1');
-      assert.equal((await stateIs(older, 'superseded')).superseded_by, newer);
-      const { decision, notification } = await why('vid-1');
-      assert.deepEqual(
-        [decision, notification?.notification_id, notification?.state, notification?.waiting_reason],
-        ['queued', newer, 'waiting', 'paused'],
-      );
-      assert.equal(notification?.next_attempt_at, undefined);
-      const listed = await cli.run(['notification', 'list', '--client', customer.client_token]);
-      assert.match(listed.stdout, /not while it is paused/);
-    });
 
     it('says that it failed, was cancelled, is suspended, or waits for Retry-After', async () => {
       await register();

@@ -1,9 +1,4 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { promisify } from 'node:util';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -13,15 +8,7 @@ import { until } from '../delivery/harness.js';
 import { type Service, startService } from '../e2e/service.js';
 import { foreign } from '../examples/vectors.js';
 import { servers } from '../servers.js';
-import {
-  folder,
-  type Listen,
-  manifest,
-  type Seen,
-  start,
-  startAtTerminal,
-  startListen,
-} from './runningListen.js';
+import { type Listen, type Seen, start, startListen } from './runningListen.js';
 
 describe('clients/listen', () => {
   let service: Service;
@@ -137,68 +124,6 @@ describe('clients/listen', () => {
     }
   });
 
-  it('answers as --status and --delay say, and reports a sender that did not wait', async () => {
-    const { client_token, secret } = await newSite();
-    listen = await startListen(['--json', '--status', '503', '--delay', '0.2'], secret);
-    const answered = await call('POST', 'push_notifications/test', { client_token, url: listen.url });
-    assert.equal(answered.status, 503);
-    const [slow] = await seen(1);
-    assert.equal(slow?.answered, 503);
-    assert.ok((slow?.after_ms ?? 0) >= 190);
-    await listen.end();
-
-    listen = await startListen(['--json', '--delay', '600'], secret);
-    const timedOut = await call('POST', 'push_notifications/test', { client_token, url: listen.url });
-    assert.equal(timedOut.error, 'timeout');
-    assert.equal((await seen(1))[0]?.answered, null);
-  });
-
-  it('prints verdict, id, age, client and body, without colours outside a terminal and without control characters', async () => {
-    const { client_token, secret } = await newSite();
-    listen = await startListen([], secret);
-    await call('POST', 'push_notifications/test', { client_token, url: listen.url });
-    const good = new RegExp(
-      `  good  msg_\\S+  new  -?\\d+ s old  client ${client_token}  -> 204 after \\d+ ms\n`,
-    );
-    await until('it is shown', () => good.test(listen?.stdout() ?? ''));
-    assert.match(listen.stdout(), /\n +POST \/\n +\{"event":"test","platform_id":"test"\}\n/);
-    await fetch(listen.url, { method: 'POST', body: '\u001b]0;title\u0007' });
-    await until('the second is shown', () => listen?.stdout().includes('BAD'));
-    assert.match(listen.stdout(), /missing: webhook-id, webhook-timestamp, webhook-signature\n/);
-    assert.match(listen.stdout(), /\\x1b\]0;title\\x07/);
-    assert.ok(!listen.stdout().includes('\u001b'));
-  });
-
-  it('prints colours at a terminal, and none with NO_COLOR', async () => {
-    for (const [env, isColoured] of [[{}, true] as const, [{ NO_COLOR: '1' }, false] as const]) {
-      const started = startAtTerminal({ SIGNING_SECRETS: foreign, ...env });
-      const url = await until('it listens', () => /Listening at (\S+),/.exec(started.stdout)?.[1]);
-      await fetch(url, { method: 'POST', body: '{}' });
-      await until('it is shown', () => started.stdout.includes('-> 401'));
-      started.interrupt();
-      await started.ended;
-      assert.equal(started.stdout.includes('\u001b[31mBAD'), isColoured, JSON.stringify(started.stdout));
-      assert.equal(started.stdout.includes('\u001b['), isColoured);
-    }
-  });
-
-  it('answers 405 to another method and 413 to a long body, and keeps running', async () => {
-    listen = await startListen(['--json'], foreign);
-    assert.equal((await fetch(listen.url)).status, 405);
-    const body = 'x'.repeat(200_000);
-    const long = await fetch(listen.url, { method: 'POST', body }).catch(() => undefined);
-    assert.ok(long === undefined || long.status === 413);
-    assert.equal((await fetch(listen.url, { method: 'POST', body: '{}' })).status, 401);
-    assert.deepEqual(
-      (await seen(3)).map(({ answered, why }) => [answered, why?.split(' ')[0]]),
-      [
-        [405, 'the'],
-        [413, 'over'],
-        [401, 'missing:'],
-      ],
-    );
-  });
-
   it('listens on 127.0.0.1 only', async () => {
     listen = await startListen([], foreign);
     assert.match(listen.url, /^http:\/\/127\.0\.0\.1:\d+$/);
@@ -215,52 +140,9 @@ describe('clients/listen', () => {
       return started.stderr;
     };
 
-    it('the port is taken', async () => {
-      const other = createServer().listen(0, '127.0.0.1');
-      await new Promise((resolve) => other.once('listening', resolve));
-      const { port } = other.address() as AddressInfo;
-      const said = await refused(['--port', String(port)], { SIGNING_SECRETS: foreign }, 1);
-      assert.equal(
-        said,
-        `Port ${port} is taken: stop the process that listens there, or choose another with --port.\n`,
-      );
-      other.close();
-    });
-
-    it('there is no secret, or an invalid one', async () => {
-      assert.match(await refused([], {}, 2), /^No secret: set SIGNING_SECRETS to the signing secret/);
-      const said = await refused([], { SIGNING_SECRETS: `${foreign} whsec_not!base64` }, 2);
-      assert.equal(
-        said,
-        'SIGNING_SECRETS: Secret 2 is not valid: a signing secret is whsec_ followed by base64 of at least 24 bytes.\n',
-      );
-    });
-
     it('the secret is an argument', async () => {
       const said = await refused(['--secret', foreign], {}, 2);
       assert.match(said, /^Put the secret into SIGNING_SECRETS: arguments are visible in the process list/);
     });
-
-    it('an option is wrong', async () => {
-      for (const args of [
-        ['--port', '70000'],
-        ['--status', '99'],
-        ['--delay', 'long'],
-        ['--prot', '1'],
-      ]) {
-        assert.match(await refused(args, { SIGNING_SECRETS: foreign }, 2), /^error: /);
-      }
-    });
-  });
-
-  it('can be packed: the package has every file, and its dependencies have the tested versions', async () => {
-    const { stdout } = await promisify(execFile)('npm', ['pack', '--dry-run', '--json'], { cwd: folder });
-    const files = (JSON.parse(stdout) as { files: { path: string }[] }[])[0]?.files.map(({ path }) => path);
-    const needed = ['main', 'receiver', 'signature', 'words'].map((name) => `src/${name}.mjs`);
-    assert.deepEqual(files?.sort(), ['README.md', 'package.json', ...needed]);
-    const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
-    for (const [name, version] of Object.entries(manifest.dependencies)) {
-      assert.equal(version, dependencies[name] ?? devDependencies[name], name);
-    }
   });
 });

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import {
@@ -9,7 +8,6 @@ import {
   EnrichmentsClient,
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
-import { openapi } from '../../src/api/reference/openapi.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../delivery/harness.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
@@ -82,16 +80,6 @@ describe('clients/node', () => {
     await to.assertEachOnce(450);
   });
 
-  it('reports an event that makes no notification, and why', async () => {
-    const publisher = open();
-    assert.equal((await publisher.send(event(1))).notification, 'queued');
-    const repeated = await publisher.send(event(1));
-    assert.deepEqual(
-      { ...repeated, event_id: '' },
-      { event_id: '', notification: 'none', reason: 'no_new_segments' },
-    );
-  });
-
   it('repeats a call after 503 until it is accepted, each notification once', async () => {
     const publisher = open({ concurrency: 3, batchSize: 20 });
     await publisher.send(event(0));
@@ -105,21 +93,6 @@ describe('clients/node', () => {
     await sent;
     assert.equal(publisher.queued, 0);
     await to.assertEachOnce(100);
-  });
-
-  it('waits for Retry-After', async () => {
-    let refusedAt = 0;
-    let waitedMs = 0;
-    const publisher = open({}, async (url, init) => {
-      if (refusedAt > 0) {
-        waitedMs = performance.now() - refusedAt;
-        return await fetch(url, init);
-      }
-      refusedAt = performance.now();
-      return new Response('{}', { status: 503, headers: { 'retry-after': '1' } });
-    });
-    await publisher.send(event(1));
-    assert.ok(waitedMs >= 990, `${waitedMs}`);
   });
 
   it('repeats a call after a lost answer with the same ids, without a second notification', async () => {
@@ -183,12 +156,6 @@ describe('clients/node', () => {
     );
   });
 
-  it('refuses every event with the service’s code when its credentials are refused', async () => {
-    const publisher = open({ clientSecret: 'wrong' });
-    const results = await Promise.allSettled(events(3).map((one) => publisher.send(one)));
-    for (const one of results) refusal('invalid_client')(one.status === 'rejected' && one.reason);
-  });
-
   it('applies back-pressure: ready() waits while maxQueued events wait for their answer', async () => {
     const publisher = open({ maxQueued: 10, concurrency: 1, batchSize: 5 });
     await publisher.send(event(0));
@@ -223,40 +190,5 @@ describe('clients/node', () => {
     await publisher.close();
     await assert.rejects(publisher.send(event(1)), refusal('closed'));
     await publisher.ready();
-  });
-
-  it('close(ms) gives up events without an answer by then, with their ids, so that they can be sent again', async () => {
-    const publisher = open({ concurrency: 1, batchSize: 2 });
-    await publisher.send(event(0));
-    to.redis.hang();
-    const results = Promise.allSettled(events(7).map((one) => publisher.send(one)));
-    await until('a call was answered 503', () => calls.some((call) => call.status === 503));
-    await publisher.close(1);
-    const left: EnrichmentEvent[] = [];
-    for (const one of await results) {
-      assert.ok(one.status === 'rejected' && refusal('closed')(one.reason));
-      left.push(one.reason.event);
-    }
-    to.redis.release();
-    const next = open();
-    await Promise.all(left.map((one) => next.send(one)));
-    await to.assertEachOnce(7);
-  });
-
-  it('knows the members of an event that the OpenAPI description has, and stays small', () => {
-    const all: Required<EnrichmentEvent> = {
-      ...{ ...event(1), event_id: 'a', priority: 'live', notify: true },
-    };
-    const { properties } = openapi.components.schemas.EnrichmentEvent as { properties: object };
-    assert.deepEqual(Object.keys(all).sort(), Object.keys(properties).sort());
-    const sources = ['accessToken', 'call', 'client'].map((name) =>
-      readFileSync(join(import.meta.dirname, `../../clients/node/src/${name}.ts`), 'utf8'),
-    );
-    const code = sources
-      .join('\n')
-      .split('\n')
-      .filter((line) => !/^\s*($|\/\/|\/\*|\*)/.test(line));
-    assert.ok(code.length < 260, `${code.length}`);
-    assert.doesNotMatch(sources.join('\n'), /from '(?!\.\/|node:)/);
   });
 });

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { until } from '../delivery/harness.js';
 
-export const folder = join(import.meta.dirname, '../../clients/listen');
-export const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+const folder = join(import.meta.dirname, '../../clients/listen');
+const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
 const bin = join(folder, manifest.bin);
 
 /** One line of `--json`. */
@@ -36,26 +36,18 @@ export interface Listen {
 export interface Started {
   stdout: string;
   stderr: string;
-  pid: number | undefined;
   ended: Promise<number | null>;
   interrupt(): void;
 }
 
-/** @param before the command that runs it, if it is an argument of another */
-export function start(
-  args: readonly string[],
-  env: NodeJS.ProcessEnv = {},
-  before: readonly string[] = [],
-): Started {
-  const [command = '', ...rest] = [...before, process.execPath, bin, ...args];
-  const child = spawn(command, rest, {
+export function start(args: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
+  const child = spawn(process.execPath, [bin, ...args], {
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const started: Started = {
     stdout: '',
     stderr: '',
-    pid: child.pid,
     ended: new Promise((resolve) => child.once('close', resolve)),
     interrupt: () => void child.kill('SIGINT'),
   };
@@ -66,24 +58,6 @@ export function start(
   }
   return started;
 }
-
-/** Python can open a pseudo-terminal, Node cannot. Its output appears on stdout. */
-const terminal = `
-import os, pty, signal, sys
-pid, fd = pty.fork()
-if pid == 0:
-    os.execvp(sys.argv[1], sys.argv[1:])
-signal.signal(signal.SIGINT, lambda *_: os.kill(pid, signal.SIGINT))
-while True:
-    try:
-        os.write(1, os.read(fd, 65536))
-    except OSError:
-        break
-`;
-
-/** Starts it at a terminal, where stdout and stderr are the same. */
-export const startAtTerminal = (env: NodeJS.ProcessEnv): Started =>
-  start(['--port', '0'], { TERM: 'xterm-256color', ...env }, ['python3', '-c', terminal]);
 
 /** Starts it on a free port. */
 export async function startListen(args: readonly string[], secrets: string): Promise<Listen> {

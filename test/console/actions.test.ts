@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
-import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';
@@ -46,47 +44,6 @@ describe('console: actions', () => {
     const [first] = await audited();
     const { what, address, tokenFingerprint } = first ?? {};
     assert.deepEqual([what, address, tokenFingerprint], ['test', '127.0.0.1', fingerprint()]);
-  });
-
-  it('refuses what the API refuses: no URL, too many calls that send', async () => {
-    const { visitor, site } = scene;
-    const form_token = /name="form_token" value="([^"]+)"/.exec((await actions()).html)?.[1] ?? '';
-    const resume = await visitor.post(`${site}/resume`, { form_token });
-    assert.deepEqual([resume.status, /code not_registered/.test(resume.html)], [404, true]);
-    await scene.register();
-    const sent = await Promise.all(
-      Array.from({ length: 7 }, () => visitor.post(`${site}/test`, { form_token })),
-    );
-    const refused = sent.find(({ status }) => status === 429);
-    assert.match(refused?.html ?? '', /Too many calls that send something[\s\S]*Try again in \d+ s/);
-    assert.equal((await audited()).length, sent.filter(({ status }) => status === 200).length);
-  });
-
-  it('probes a failing endpoint on resume, and sends a notification again with the same id', async () => {
-    const { visitor, site, receiver, harness, customer } = scene;
-    await scene.register();
-    receiver.answer = () => 500;
-    const [id] = await Promise.all(['a', 'b', 'c'].map((asset) => scene.publish(asset, 'waiting')));
-    const state = async () => (await getEndpoint(harness.db, customer.client_token)).state;
-    assert.equal(await state(), 'failing');
-    receiver.answer = () => 200;
-    const resumed = await visitor.submit(await actions(), `${site}/resume`);
-    assert.match(resumed.html, /A probe goes out now/);
-    await until('it is active and owes nothing', async () => (await state()) === 'active');
-    await until('it is delivered', async () => {
-      const found = await getNotification(harness.db, customer.client_token, id ?? '');
-      return found?.state === 'delivered';
-    });
-    const sentBefore = receiver.idsOf('a').length;
-    const page = await visitor.get(`${site}/notifications/${id}`);
-    const again = await visitor.submit(page, `${site}/notifications/${id}/redeliver`);
-    assert.match(again.html, /It is due now/);
-    await until('it arrived', () => receiver.idsOf('a').length > sentBefore);
-    assert.equal(receiver.idsOf('a').at(-1), id);
-    assert.deepEqual(
-      (await audited()).map(({ what }) => what),
-      ['resume', 'notification redeliver'],
-    );
   });
 
   it('counts before it recovers, and then sends as many', async () => {

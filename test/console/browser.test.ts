@@ -2,19 +2,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser } from 'playwright-core';
-import { setDisabled } from '../../src/redis/records/accounts.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
-import { forgetSends } from '../api/forgetSends.js';
 import { until } from '../delivery/harness.js';
 import { chromiumPath, startChromium } from './chromium.js';
 import { type Scene, startScene } from './scene.js';
 import { newLink } from './visitor.js';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core'), 'utf8');
-
-/** What has the focus, and how wide it is framed. */
-const focused = `(({ innerText, id }) => [innerText || id, getComputedStyle(document.activeElement).outlineWidth])(
-  document.activeElement)`;
 
 describe('console: in a browser', () => {
   let scene: Scene;
@@ -106,119 +99,6 @@ describe('console: in a browser', () => {
     await page.context().close();
   });
 
-  it('checks a receiver and replays to it without leaving the page, and the answer is accessible', async () => {
-    const { receiver, site, harness, customer } = scene;
-    const { page, complaints } = await comeIn({ viewport: { width: 390, height: 844 } });
-    await scene.register();
-    await scene.publish('vid-1', 'delivered');
-    await page.goto(`${scene.api.url}${site}/actions`);
-    await page.getByRole('button', { name: 'How many?' }).click();
-    await page.getByText('1 asset would be sent again').waitFor();
-    await page.getByRole('button', { name: 'Replay 1 asset' }).click();
-    await page.getByText('1 asset owed again; sending begins now').waitFor();
-    await until('it is there again', () => receiver.idsOf('vid-1').length === 2);
-    await forgetSends(harness.db, customer.client_token);
-    await page.getByRole('button', { name: 'Check', exact: true }).click();
-    await page.getByText('2 checks of 5 failed or need attention').waitFor();
-    await page.getByText('Verify webhook-signature with your secret').waitFor();
-    assert.ok(await page.evaluate('document.activeElement.id === "result"'), 'it is read out');
-    for (const summary of await page.locator('summary').all()) await summary.click();
-    await page.evaluate(axe);
-    const found = await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))');
-    assert.deepEqual(found, []);
-    const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
-    assert.ok(overflow <= 0, `${overflow} px too wide`);
-    assert.equal(page.url(), `${scene.api.url}${site}/actions`);
-    assert.deepEqual(complaints, []);
-    await page.context().close();
-  });
-
-  it('keeps opened details open after a change, and the content after an error', async () => {
-    const { page } = await comeIn();
-    await scene.register();
-    scene.receiver.answer = () => 503;
-    const id = await scene.publish('vid-1', 'waiting');
-    await page.goto(`${scene.api.url}${scene.site}/notifications/${id}`);
-    await page.locator('#attempt-1 summary').click();
-    await page.route('**/notifications/*', (route) => route.fulfill({ status: 503, body: 'away' }));
-    const refused = page.waitForResponse((answer) => answer.status() === 503);
-    scene.receiver.answer = () => 200;
-    await scene.call('POST', `/notifications/${id}/redeliver`);
-    await refused;
-    await page.getByText('webhook-client-token').waitFor();
-    await page.unroute('**/notifications/*');
-    await scene.publish('vid-2', 'delivered');
-    await page.locator('#attempt-2').waitFor();
-    assert.ok(await page.locator('#attempt-1 pre').isVisible());
-    await page.context().close();
-  });
-
-  it('asks for nothing while the page is hidden, and updates once it is visible', async () => {
-    const { page } = await comeIn();
-    await page.clock.install();
-    await page.goto(scene.api.url + scene.site);
-    let updates = 0;
-    page.on('request', (request) => request.url() === page.url() && updates++);
-    const setHidden = (hidden: boolean) =>
-      page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
-        document.dispatchEvent(new Event('visibilitychange'))`);
-    await setHidden(true);
-    await page.clock.runFor(60_000);
-    assert.equal(updates, 0);
-    await scene.register();
-    await setHidden(false);
-    await page.locator('.badge.active').waitFor();
-    const { db } = scene.harness;
-    await setPaused(db, scene.customer.client_token, true);
-    await page.clock.runFor(5_000);
-    await page.locator('.badge.paused').waitFor();
-    await setPaused(db, scene.customer.client_token, false);
-    await page.clock.runFor(5_000);
-    await page.locator('.badge.active').waitFor();
-    await page.context().close();
-  });
-
-  it('shows a delivery of the last minutes in the plot', async () => {
-    scene.receiver.answer = () => 200;
-    await scene.register();
-    await scene.publish('vid-1', 'delivered');
-    const { page } = await comeIn();
-    await page.getByRole('link', { name: 'Example Site' }).click();
-    await page.getByText('In the last day 1 attempt succeeded').waitFor();
-    await page.reload();
-    const isBarDrawn = `(() => {
-      const canvas = document.querySelector('[data-plot=delivered] canvas');
-      if (!canvas) return false;
-      const color = getComputedStyle(canvas).getPropertyValue('--plot-1').trim();
-      const rgb = [1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16));
-      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-      const isColored = (pixel) => rgb.every((value, i) => data[4 * pixel + i] === value);
-      return Array.from({ length: data.length / 4 }, (_, pixel) => isColored(pixel)).filter(Boolean).length > 50;
-    })()`;
-    await until('the bar is drawn', async () => (await page.evaluate(isBarDrawn)) === true);
-  });
-
-  it('leads from an ended session to the page that says how to get a link', async () => {
-    const { page } = await comeIn();
-    await page.goto(`${scene.api.url}${scene.site}/actions`);
-    const other = await page.context().newPage();
-    await other.goto(scene.api.url + scene.site);
-    await setDisabled(scene.harness.db, scene.customer.account_id, true);
-    await page.getByRole('button', { name: 'Count' }).click();
-    await page.waitForURL(`${scene.api.url}/console/open`);
-    await other.waitForURL(`${scene.api.url}/console/open`);
-    await page.context().close();
-  });
-
-  it('says in the form that no answer came', async () => {
-    const { page } = await comeIn();
-    await page.goto(`${scene.api.url}${scene.site}/actions`);
-    await page.route('**/recover', (route) => route.abort());
-    await page.getByRole('button', { name: 'Count' }).click();
-    await page.getByText('No answer came').waitFor();
-    await page.context().close();
-  });
-
   it('works without script: a link can be pasted, and forms answer with a page', async () => {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const page = await context.newPage();
@@ -268,22 +148,4 @@ describe('console: in a browser', () => {
       await page.context().close();
     });
   }
-
-  it('works by keyboard: the first stop skips to the content, and each stop is visible', async () => {
-    const { page } = await comeIn();
-    await page.goto(`${scene.api.url}${scene.site}/actions`);
-    const stops: string[] = [];
-    for (let i = 0; i < 20; i++) {
-      await page.keyboard.press('Tab');
-      const [name = '', outline] = await page.evaluate<string[]>(focused);
-      if (name === '') break;
-      assert.equal(outline, '3px', name);
-      stops.push(name);
-    }
-    assert.equal(stops[0], 'Skip to the content');
-    for (const name of ['Sign out', 'Overview', 'Send a test', 'Count', 'Make a new one']) {
-      assert.ok(stops.includes(name), name);
-    }
-    await page.context().close();
-  });
 });

@@ -1,7 +1,6 @@
 /** The counts of the sweep, and the cost of a scrape of the metrics. */
 import assert from 'node:assert/strict';
 import { createMetrics } from '../../src/metrics.js';
-import { recordChange, toldUntil } from '../../src/redis/records/audit.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { readCounts } from '../../src/redis/sweep/counts.js';
 import { watchCounts } from '../../src/upkeep/watchCounts.js';
@@ -125,32 +124,5 @@ describe('Counts of the sweep', () => {
         assert.equal(await counted(), 0);
       });
     }
-
-    it('owed without "owed since", and owed without a due time', async () => {
-      for (const key of ['owedSince', 'dueLive'] as const) {
-        const client = await h.newClient(receiver.url);
-        await setPaused(h.db, client, true);
-        await h.publish({ client, asset: 'a' });
-        const [times, aside] = [h.db.client(client)[key], `${h.db.client(client)[key]}:aside`];
-        await h.db.redis.rename(times, aside);
-        assert.equal(await counted(), 1, key);
-        await h.db.redis.rename(aside, times);
-        assert.equal(await counted(), 0, key);
-      }
-    });
-
-    it('its changes of state cannot be read: operators’ changes are still logged', async () => {
-      const client = await h.newClient(receiver.url);
-      const { stateChanges } = h.db.client(client);
-      const aside = `${stateChanges}:aside`;
-      await h.db.redis.rename(stateChanges, aside);
-      await h.db.redis.set(stateChanges, 'no list');
-      const entry = { who: 'Ada', what: 'registration pause', target: client, before: null, after: null };
-      await recordChange(h.db, entry);
-      assert.equal(await counted(), 1);
-      assert.notEqual(await toldUntil(h.db), '0-0', 'told');
-      await h.db.redis.rename(aside, stateChanges);
-      assert.equal(await counted(), 0);
-    });
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
+import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
@@ -44,19 +44,6 @@ describe('3. The notification', () => {
     assert.equal(got.headers['content-type'], 'application/json');
     const secret = await createSigningSecret(h.db, createSecretBox(undefined), client);
     new Webhook(secret).verify(got.body, got.headers as Record<string, string>);
-  });
-
-  it('is never made twice for the same event', async () => {
-    const client = await h.newClient(receiver.url);
-    const event = { client, asset: 'a', eventId: 'an-1', segments: ['x', 'y'] };
-    const all = await Promise.all(Array.from({ length: 20 }, () => h.publish(event)));
-    assert.equal(new Set(all.map((r) => r.id)).size, 1);
-    await stateOf(client, all[0]?.id ?? '', 'delivered');
-    await until('no enrichment workflow of this client runs', async () => {
-      const query = `WorkflowType = 'enrichment' AND ExecutionStatus = 'Running' AND TaskQueue = '${h.taskQueue}'`;
-      return (await h.temporal.workflow.count(query)).count === 0;
-    });
-    assert.equal(receiver.received.length, 1);
   });
 
   it('is retried after a failed attempt with the same webhook-id, never earlier than promised', async () => {
@@ -137,26 +124,6 @@ describe('3. The notification', () => {
     for (const later of at.slice(1)) assert.ok(later - (at[0] as number) >= 1990);
   });
 
-  it('ends as superseded when a newer one of its asset is owed: an asset is owed once', async () => {
-    const client = await h.newClient(receiver.url);
-    await setPaused(h.db, client, true);
-    const events: { id: string; kind: string }[] = [];
-    for (let i = 0; i < 5; i++) events.push(await h.publish({ client, asset: 'a', segments: [`s${i}`] }));
-    await until(
-      'all are claimed',
-      async () => (await h.notification(client, events[4]?.id ?? '')) !== undefined,
-    );
-    const endpoint = await getEndpoint(h.db, client);
-    assert.equal(endpoint.owed, 1);
-    assert.equal(endpoint.state, 'paused');
-    const [first] = events;
-    assert.equal((await stateOf(client, first?.id ?? '', 'superseded')).by, events[1]?.id);
-    await setPaused(h.db, client, false);
-    await h.wake(client);
-    await stateOf(client, events[4]?.id ?? '', 'delivered');
-    assert.deepEqual(receiver.idsOf('a'), [events[4]?.id]);
-  });
-
   it('makes an endpoint failing after 5 failed attempts in a row: one probe at a time, then all owed assets drain', async () => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;
@@ -173,26 +140,6 @@ describe('3. The notification', () => {
     assert.equal(endpoint.state, 'active');
     const good = receiver.received.filter((_, i) => i >= before);
     assert.ok(good.length >= 30);
-  });
-
-  it('goes to the next URL soon after its registration, if it stays owed over a reset', async () => {
-    const client = await h.newClient(receiver.url);
-    await setPaused(h.db, client, true);
-    const { id } = await h.publish({ client, asset: 'a' });
-    await until('owed', async () => (await getEndpoint(h.db, client)).owed === 1);
-    const removed = await resetRegistration(h.db, client);
-    assert.deepEqual(removed, { removed_url: receiver.url, owed: 1 });
-    await setPaused(h.db, client, false);
-    const next = await startReceiver();
-    try {
-      await h.registerUrl(client, next.url);
-      await h.wake(client);
-      await stateOf(client, id, 'delivered');
-      assert.deepEqual(next.idsOf('a'), [id]);
-      assert.equal(receiver.received.length, 0);
-    } finally {
-      await next.close();
-    }
   });
 
   for (const late of [200, 410]) {
@@ -223,25 +170,4 @@ describe('3. The notification', () => {
       }
     });
   }
-
-  it('goes to the next URL after a reset with a POST in flight, whose late 200 settles nothing', async () => {
-    const client = await h.newClient(receiver.url);
-    const next = await startReceiver();
-    receiver.delayMs = 700;
-    try {
-      const { id } = await h.publish({ client, asset: 'a' });
-      await until('under way', () => receiver.received.length === 1);
-      assert.equal((await resetRegistration(h.db, client))?.owed, 1);
-      await until('the answer of the old URL is in', async () => {
-        const found = await h.notification(client, id);
-        return found?.attempts[0]?.status === 200 && found.state === 'waiting';
-      });
-      await h.registerUrl(client, next.url);
-      await h.wake(client);
-      await stateOf(client, id, 'delivered');
-      assert.deepEqual(next.idsOf('a'), [id]);
-    } finally {
-      await next.close();
-    }
-  });
 });

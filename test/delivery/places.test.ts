@@ -58,41 +58,6 @@ describe("A client's places are a queue", () => {
     assert.ok(live >= 24 && live <= 36, `${live} live of the first 40`);
   });
 
-  it('let a repeated event wait for one place only', async () => {
-    const gate = await fillPlaces(2);
-    const event = { client, asset: 'again', eventId: 'an-1', segments: ['x'] };
-    await Promise.all(Array.from({ length: 20 }, () => h.publish(event)));
-    for (let i = 0; i < 5; i++) assert.equal((await h.publish(event)).kind, 'queued');
-    gate.open();
-    await nothingOwed();
-    assert.equal(receiver.idsOf('again').length, 1);
-  });
-
-  it('send a second event of an asset when the attempt of the first has ended', async () => {
-    const gate = await fillPlaces(1);
-    await setClient(h.db, client, { maxInFlight: 16 });
-    const second = await h.publish({ client, asset: 'holds-0' });
-    assert.equal(receiver.received.length, 1, 'the first has no answer yet');
-    const releasedAt = Date.now();
-    gate.open();
-    const { at } = await until('the second arrives', () => receiver.received[1]);
-    assert.equal(receiver.received[1]?.headers['webhook-id'], second.id);
-    assert.ok(at - releasedAt < h.deps.settings.leaseMs / 3, `after ${at - releasedAt} ms`);
-    await nothingOwed();
-    assert.equal((await h.notification(client, second.id))?.state, 'delivered');
-  });
-
-  it('make no more attempts to an endpoint than make it failing', async () => {
-    await setClient(h.db, client, { maxInFlight: 2 });
-    receiver.answer = () => 500;
-    await publishAll(assetsOf('vid', 20));
-    await until('failing', async () => (await getEndpoint(h.db, client)).state === 'failing');
-    await until('no attempt is under way', async () => (await getEndpoint(h.db, client)).inFlight === 0);
-    const tried = receiver.received.length;
-    assert.ok(tried >= 5 && tried <= 6, `${tried} attempts`);
-    assert.equal((await getEndpoint(h.db, client)).owed, 20);
-  });
-
   it('work although another client has a broken key', async () => {
     const broken = await h.newClient(receiver.url);
     await h.db.redis.set(h.db.client(broken).owed, 'no hash');
@@ -207,16 +172,6 @@ describe('Claims by one process, deliveries by another', () => {
     await h.startWorker();
     assert.equal((await handle.result()).state, 'delivered');
     assert.deepEqual(receiver.idsOf('a'), [id]);
-  });
-
-  it('500 events of one client are delivered, never more than 16 at a time', async () => {
-    const client = await h.newClient(receiver.url);
-    const before = receiver.received.length;
-    receiver.delayMs = 5;
-    await Promise.all(assetsOf('vid', 500).map((asset) => h.publish({ client, asset })));
-    await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
-    assert.equal(receiver.received.length - before, 500);
-    assert.equal(receiver.mostInFlight, 16);
   });
 });
 

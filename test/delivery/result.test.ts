@@ -153,19 +153,6 @@ describe('The Temporal UI', () => {
     await handle.terminate();
   });
 
-  it('shows the last error for a catch-up of a failing receiver', async () => {
-    await begin({ failingAfter: 1, probeScheduleMs: [600_000] });
-    receiver.answer = () => 500;
-    await h.publish({ client, asset: 'a' });
-    const handle = h.temporal.workflow.getHandle(h.ids.catchUp(client));
-    await h.wake(client);
-    await until('it says why', async () => {
-      const memo = (await handle.describe().catch(() => undefined))?.memo;
-      return memo?.why === 'failing (last error: http_status 500)';
-    });
-    await handle.terminate();
-  });
-
   it('shows a workflow that is cancelled during the attempt as cancelled; the event is still delivered', async () => {
     await begin({});
     const gate = startGate();
@@ -182,24 +169,5 @@ describe('The Temporal UI', () => {
     gate.open();
     await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
     assert.deepEqual(receiver.idsOf('a'), [id]);
-  });
-
-  it('shows a workflow that is cancelled during a failing attempt as cancelled; catch-up tries the event again', async () => {
-    await begin({ RETRY_SCHEDULE_SECONDS: '0.2' });
-    const gate = startGate();
-    receiver.answer = async () => {
-      await gate.closed;
-      return receiver.received.length > 1 ? 200 : 500;
-    };
-    const { id } = await h.publish({ client, asset: 'a' });
-    const handle = await h.workflowOf(client, id);
-    await until('it is awaited', async () => (await pendingOf(handle)) !== undefined);
-    await handle.cancel();
-    await assert.rejects(handle.result(), (err: Error) => err.cause instanceof CancelledFailure);
-    gate.open();
-    await until('it has failed', async () => (await h.notification(client, id))?.attempts.length);
-    h.skip(120_000);
-    await h.sweep();
-    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
   });
 });

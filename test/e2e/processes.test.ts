@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient, setClient } from '../../src/redis/records/clients.js';
-import { getEndpoint } from '../../src/redis/records/endpoint.js';
+import { createClient } from '../../src/redis/records/clients.js';
 import { mintedToken } from '../api/credentials.js';
 import { startReceiver, until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
@@ -14,7 +12,6 @@ import { startService } from './service.js';
 describe('Processes of the service', () => {
   let prefix: string;
   let db: Db;
-  const secretsKey = `k1:${randomBytes(32).toString('base64')}`;
 
   beforeEach(async () => {
     prefix = uniquePrefix();
@@ -32,31 +29,6 @@ describe('Processes of the service', () => {
       client: clientToken,
     };
   }
-
-  it('answer exactly one 200 to 200 concurrent registrations of one client at two API processes', async () => {
-    const env = { KEY_PREFIX: prefix, SECRETS_KEY: secretsKey };
-    const apis = await Promise.all([startService(env, 'api'), startService(env, 'api')]);
-    try {
-      const { token, client } = await publisher();
-      const answers = await Promise.all(
-        Array.from({ length: 200 }, async (_, i) => {
-          const url = `http://127.0.0.1:9/hook-${i % 20}`;
-          const query = new URLSearchParams({ access_token: token, client_token: client, url });
-          const api = apis[i % 2];
-          const answer = await fetch(`${api?.url}/register_push_notifications?${query}`, { method: 'POST' });
-          return { status: answer.status, body: (await answer.json()) as { msg?: string } };
-        }),
-      );
-      assert.equal(answers.filter((a) => a.status === 200).length, 1);
-      const refused = answers.filter((a) => a.status !== 200);
-      for (const { status, body } of refused) {
-        assert.equal(status, 400);
-        assert.match(body.msg ?? '', /^A url is already registered/);
-      }
-    } finally {
-      assert.deepEqual(await Promise.all(apis.map((api) => api.stop())), [0, 0]);
-    }
-  });
 
   it('finish and settle the POST in flight after SIGTERM, then end with 0', async () => {
     const service = await startService({ KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue` });
@@ -82,49 +54,6 @@ describe('Processes of the service', () => {
       assert.equal(found?.state, 'delivered');
       assert.equal(found.attempts.length, 1);
       assert.equal(receiver.received.length, 1);
-    } finally {
-      await service.stop();
-      await receiver.close();
-    }
-  });
-
-  it('leave a long queue to the others after SIGTERM, settle the POSTs in flight, and end with 0', async function () {
-    this.timeout(120_000);
-    const env = { KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, WORKFLOWS_PER_SECOND: '1000' };
-    const receiver = await startReceiver();
-    let service = await startService({ ...env, SECRETS_KEY: secretsKey });
-    try {
-      const { token, client } = await publisher();
-      const query = new URLSearchParams({ access_token: token, client_token: client, url: receiver.url });
-      await fetch(`${service.url}/register_push_notifications?${query}`, { method: 'POST' });
-      await setClient(db, client, { maxInFlight: 2 });
-      receiver.delayMs = 3000;
-      const published = await Promise.all(
-        Array.from({ length: 100 }, (_, i) =>
-          fetch(`${service.url}/enrichments`, {
-            method: 'POST',
-            headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-            body: JSON.stringify({ client_token: client, platform_id: `vid-${i}`, segments: ['x'] }),
-          }),
-        ),
-      );
-      assert.deepEqual(new Set(published.map(({ status }) => status)), new Set([202]));
-      await until('workflows wait for the queue', async () => {
-        const metrics = await (await fetch(`${service.adminUrl}/metrics`)).text();
-        return Number(/^asset_update_retries_under_way (\d+)/m.exec(metrics)?.[1]) > 30;
-      });
-      const toldAt = Date.now();
-      assert.equal(await service.stop(), 0, service.said());
-      // The queue would last two minutes, and workers are stopped by force after 25 s.
-      assert.ok(Date.now() - toldAt < 12_000, `${Date.now() - toldAt} ms`);
-      assert.equal(await db.redis.zcard(db.global.processes), 0);
-      assert.equal((await getEndpoint(db, client)).owed, 100 - receiver.received.length);
-
-      receiver.delayMs = 0;
-      service = await startService({ ...env, SECRETS_KEY: secretsKey });
-      await until('nothing is owed', async () => (await getEndpoint(db, client)).owed === 0);
-      assert.equal(receiver.received.length, 100);
-      assert.equal(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size, 100);
     } finally {
       await service.stop();
       await receiver.close();

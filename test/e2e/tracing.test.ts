@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../delivery/harness.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { type Collector, type Span, startCollector } from './collector.js';
@@ -104,44 +102,6 @@ describe('Tracing', function () {
     await span('RunActivity:awaitDelivery');
   });
 
-  it('gives a workflow of several events a separate trace with a link to each event, and each attempt its event’s trace', async () => {
-    const service = await start({ WORKFLOWS_PER_SECOND: '1' });
-    const site = await setUp(service);
-    // The first takes the only start; the others wait together for the next one.
-    await site.publish(['first', 'a', 'b', 'c']);
-    await until('all are exported', () => named('POST').length === 4);
-    const group = await until('the group is started', () =>
-      named('StartWorkflow:enrichment').find(({ links }) => links.length === 3),
-    );
-    const accepted = named('accept').filter(
-      ({ attributes }) => attributes['asset_update.platform_id'] !== 'first',
-    );
-    assert.deepEqual(
-      group.links.map(({ spanId }) => spanId).sort(),
-      accepted.map(({ spanId }) => spanId).sort(),
-    );
-    assert.equal(group.parentSpanId, '');
-    for (const accept of accepted) {
-      assert.equal(named('POST').filter(({ parentSpanId }) => parentSpanId === accept.spanId).length, 1);
-    }
-  });
-
-  it('begins a new trace for an attempt of catch-up, with a link to the event’s', async () => {
-    const service = await start();
-    const site = await setUp(service);
-    await setPaused(db, site.clientToken, true);
-    await site.publish(['a']);
-    const accept = await span('accept');
-    const left = await span('RunActivity:deliver');
-    assert.equal(left.attributes['asset_update.left_to_catch_up'], 1);
-    await setPaused(db, site.clientToken, false);
-    await site.resume();
-    const attempt = await span('POST');
-    assert.equal(attempt.parentSpanId, '');
-    assert.notEqual(attempt.traceId, accept.traceId);
-    assert.deepEqual(attempt.links, [{ traceId: accept.traceId, spanId: accept.spanId }]);
-  });
-
   it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {
     const service = await start();
     const site = await setUp(service);
@@ -173,23 +133,6 @@ describe('Tracing', function () {
     assert.ok(collector.spans.every(({ traceId }) => traceId !== caller.traceId));
   });
 
-  it('has the status of the answer, also if a library refuses the body: the caller’s mistake is no error', async () => {
-    const service = await start();
-    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
-    const answer = await fetch(`${service.url}/enrichments`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${await mint(service, platform)}`,
-        'content-type': 'application/json',
-      },
-      body: 'x'.repeat(1024 * 1024 + 1),
-    });
-    assert.equal(answer.status, 413);
-    const { attributes, isError } = await span('POST /enrichments');
-    const told = ['http.response.status_code', 'asset_update.code'].map((name) => attributes[name]);
-    assert.deepEqual([...told, isError], [413, 'body_too_long', false]);
-  });
-
   it('puts no secret, token or query of a URL into a span', async () => {
     const service = await start();
     const site = await setUp(service, `?key=${querySecret}`);
@@ -209,23 +152,6 @@ describe('Tracing', function () {
     await until('delivered', () => receiver.received.length === 1);
     assert.equal(await service.stop(), 0);
     assert.match(service.said(), /spans cannot be exported/);
-  });
-
-  it('loads nothing of OpenTelemetry’s SDK and exports, sends and keeps nothing if it is off, the default', async () => {
-    const tell = { NODE_OPTIONS: `--require ${join(import.meta.dirname, 'tellModules.cjs')}` };
-    const service = await start({ ...tell, OTEL_TRACES_EXPORTER: '' });
-    const site = await setUp(service);
-    await setPaused(db, site.clientToken, true);
-    await site.publish(['paused'], `00-${caller.traceId}-${caller.spanId}-01`);
-    await setPaused(db, site.clientToken, false);
-    await site.resume();
-    await until('delivered', () => receiver.received.length === 1);
-    assert.deepEqual(await db.redis.keys(`${db.client(site.clientToken).base}trace:*`), []);
-    assert.equal(await service.stop(), 0);
-    assert.deepEqual(collector.bodies, []);
-    assert.equal(receiver.received[0]?.headers.traceparent, undefined);
-    // prom-client brings the interface alone.
-    assert.match(service.said(), /opentelemetry loaded: api;/);
   });
 
   async function start(more: Record<string, string> = {}, role: 'all' | 'api' | 'worker' = 'all') {

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
@@ -13,8 +11,6 @@ import { servers } from '../servers.js';
 import { allExamples } from './examples.js';
 import { startExample } from './runningExample.js';
 import { foreign, vectors } from './vectors.js';
-
-const folder = join(import.meta.dirname, '../../examples');
 
 describe('the example receivers', function () {
   this.timeout(180_000);
@@ -93,12 +89,6 @@ describe('the example receivers', function () {
         }
       });
     });
-
-    it(`examples/${example.name} has fewer than 40 lines of code`, () => {
-      const lines = readFileSync(join(folder, example.name, example.source), 'utf8').split('\n');
-      assert.ok(codeOf(lines).length < 40, `${codeOf(lines).length}`);
-      assert.ok(lines.every((line) => line.length <= 125));
-    });
   }
 
   /** A notification of a new asset, delivered at its first attempt. @returns its id */
@@ -125,13 +115,3 @@ describe('the example receivers', function () {
     return body;
   }
 });
-
-/** Without blank lines, comments and imports. */
-function codeOf(lines: string[]): string[] {
-  const code = lines
-    .map((line) => line.trim())
-    .filter((line) => line !== '' && !/^(\/\/|\/\*|\*|#)/.test(line));
-  const end = code.indexOf(')');
-  const isGo = code.includes('import (');
-  return code.filter((line, i) => !(isGo && i <= end) && !/^(import|from|using) /.test(line));
-}

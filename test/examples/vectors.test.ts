@@ -13,12 +13,6 @@ describe('docs/reference/signature-vectors.json', () => {
     assert.equal(text, recordedVectors());
   });
 
-  it('has a unique name for each, and valid and invalid ones', () => {
-    assert.equal(new Set(vectors.map(({ name }) => name)).size, vectors.length);
-    assert.ok(vectors.filter(({ valid }) => valid).length >= 5);
-    assert.ok(vectors.filter(({ valid }) => !valid).length >= 10);
-  });
-
   for (const vector of vectors) {
     it(`${vector.name}: the public library ${vector.valid ? 'accepts' : 'refuses'} it`, () => {
       const body = Buffer.from(vector.body_base64, 'base64');

@@ -1,4 +1,4 @@
-import { open, readdir, stat, truncate } from 'node:fs/promises';
+import { readdir, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 
 /** The file that Redis appends to now: the newest of its append-only folder. */
@@ -19,19 +19,4 @@ export async function sizeOf(file: string): Promise<number> {
 /** Makes the file that a crash in the middle of a write leaves. */
 export async function tearOff(file: string, bytes: number): Promise<void> {
   await truncate(file, (await sizeOf(file)) - bytes);
-}
-
-/** Overwrites some bytes in the middle, as a broken disk does. What it answers puts them back. */
-export async function damage(file: string): Promise<() => Promise<void>> {
-  const at = (await sizeOf(file)) >> 1;
-  const kept = Buffer.alloc(64);
-  const handle = await open(file, 'r+');
-  await handle.read(kept, 0, kept.length, at);
-  await handle.write(Buffer.alloc(kept.length, '?'), 0, kept.length, at);
-  await handle.close();
-  return async () => {
-    const again = await open(file, 'r+');
-    await again.write(kept, 0, kept.length, at);
-    await again.close();
-  };
 }

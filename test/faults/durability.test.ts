@@ -4,7 +4,6 @@ import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { logTail } from '../../local/child.js';
-import { startRedis } from '../../local/redis.js';
 import { notificationId } from '../../src/ids.js';
 import { waitForRedis } from '../../src/redis/connection/db.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
@@ -12,7 +11,7 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
-import { appendOnlyFile, damage, sizeOf, tearOff } from './appendOnlyFile.js';
+import { appendOnlyFile, sizeOf, tearOff } from './appendOnlyFile.js';
 import { mint, register } from './cast.js';
 import { runDocumented } from './documentedCommands.js';
 import { pause } from './pause.js';
@@ -50,46 +49,6 @@ describe('durability', function () {
       scene,
       promised.map((one) => one.notificationId),
     );
-  });
-
-  it('a torn end of the append-only file is truncated and reported; everything answered before survives', async () => {
-    scene = await setScene();
-    const { system, db, cast } = scene;
-    const [client = ''] = cast.clientTokens;
-    await db.redis.set('unanswered', 'x'.repeat(50));
-    await system.kill('redis');
-    await tearOff(await appendOnlyFile(join(system.dir, 'redis')), 20);
-    const said: string[] = [];
-    const again = await startRedis({
-      dir: join(system.dir, 'redis'),
-      port: portOf(system.redisUrl),
-      say: (line) => said.push(line),
-    });
-    try {
-      await waitForRedis(db, 10_000);
-      assert.match(said.join('\n'), /torn.*truncated/);
-      assert.equal(await db.redis.get('unanswered'), null);
-      assert.ok(await getRegistration(db, client));
-      await received(scene, [await publishSoon(scene, client, 'a')]);
-    } finally {
-      await again.stop();
-    }
-  });
-
-  it('damage in the middle of the append-only file prevents Redis from starting, and is reported', async () => {
-    scene = await setScene();
-    const { system, db, cast } = scene;
-    const [client = ''] = cast.clientTokens;
-    await system.kill('redis');
-    const repair = await damage(await appendOnlyFile(join(system.dir, 'redis')));
-    await assert.rejects(
-      startRedis({ dir: join(system.dir, 'redis'), port: portOf(system.redisUrl) }),
-      /redis ended: exit status 1[\s\S]*(Bad file format|Unexpected end of file|corrupt)/i,
-    );
-    await repair();
-    await system.start('redis');
-    await waitForRedis(db, 10_000);
-    assert.ok(await getRegistration(db, client));
   });
 
   it('appendfsync everysec and a power failure: an event not on disk was not answered 202, and is accepted when it is sent again', async () => {
@@ -198,69 +157,6 @@ describe('durability', function () {
     assert.deepEqual([again.status, arrivals(before)], [202, 1], JSON.stringify(again.body));
     for (const one of [...cast.clientTokens, late]) await until(async () => (await isOwed(scene, one)) === 0);
     assert.deepEqual(await unaccounted(scene), []);
-  });
-
-  it('an older copy of Temporal’s store: owed assets are sent, nothing is sent twice, new events are not lost', async () => {
-    scene = await setScene();
-    const { system, cast } = scene;
-    const [client = ''] = cast.clientTokens;
-    const store = join(system.dir, 'temporal');
-    const backup = join(system.dir, 'temporal-backup');
-    await system.receiver.breakOff();
-    const inTheCopy = await publish(scene, client, 'in-the-copy');
-    await until(async () => (await isOwed(scene, client)) === 1);
-    await system.end('temporal');
-    await cp(store, backup, { recursive: true });
-    await system.start('temporal');
-    await system.receiver.open();
-    const since = await publishSoon(scene, client, 'since');
-    await delivered(scene, client, since);
-    await received(scene, [inTheCopy]);
-    await system.receiver.breakOff();
-    const owed = await publishSoon(scene, client, 'owed');
-    await until(async () => (await isOwed(scene, client)) === 1);
-
-    await system.end('temporal');
-    await rm(store, { recursive: true });
-    await cp(backup, store, { recursive: true });
-    await system.start('temporal');
-    await system.receiver.open();
-
-    await received(scene, [owed, await publishSoon(scene, client, 'now')]);
-    await until(async () => (await isOwed(scene, client)) === 0);
-    for (const id of [inTheCopy, since]) assert.equal(system.receiver.arrivals.get(id)?.length, 1);
-    assert.deepEqual(await unaccounted(scene), []);
-  });
-
-  it('a dump of Redis is a backup too: it is loaded without an append-only file, which is then switched on', async () => {
-    scene = await setScene();
-    const { system, db, cast } = scene;
-    const [client = ''] = cast.clientTokens;
-    const redisDir = join(system.dir, 'redis');
-    const before = await db.redis.lastsave();
-    await db.redis.bgsave();
-    await until(
-      async () =>
-        (await db.redis.lastsave()) > before ||
-        /rdb_bgsave_in_progress:0/.test(await db.redis.info('persistence')),
-    );
-    await system.kill('redis');
-    await rm(join(redisDir, 'appendonlydir'), { recursive: true });
-    const loading = await startRedis({
-      dir: redisDir,
-      port: portOf(system.redisUrl),
-      args: ['--appendonly', 'no'],
-    });
-    await waitForRedis(db, 10_000);
-    await db.redis.config('SET', 'appendonly', 'yes');
-    await until(async () =>
-      /aof_rewrite_in_progress:0[\s\S]*aof_last_bgrewrite_status:ok/.test(await db.redis.info('persistence')),
-    );
-    await loading.stop();
-    await system.start('redis');
-    await waitForRedis(db, 10_000);
-    assert.ok(await getRegistration(db, client));
-    await received(scene, [await publishSoon(scene, client, 'a')]);
   });
 
   it('all of Temporal’s store lost: owed assets are in Redis, and restarted workers send them', async () => {
@@ -425,5 +321,3 @@ async function unaccounted({ db, system }: Scene): Promise<string[]> {
     await connection.close();
   }
 }
-
-const portOf = (url: string): number => Number(new URL(url).port);

@@ -4,7 +4,5 @@ const long = process.env.FUZZ_FORM === 'long';
 export const form = {
   /** Made-up calls of each kind for each operation. */
   examples: Number(process.env.FUZZ_EXAMPLES || (long ? 500 : 25)),
-  /** Connections that send nothing; the process that runs the tests needs as many open files. */
-  idleConnections: Number(process.env.FUZZ_CONNECTIONS || (long ? 10_000 : 1_000)),
   fuzzTimeoutMs: long ? 3_600_000 : 300_000,
 };

@@ -1,17 +1,9 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
-import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
-import {
-  type Harness,
-  type Receiver,
-  startGate,
-  startHarness,
-  startReceiver,
-  until,
-} from '../delivery/harness.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
 import { type Cli, openCli } from './cli.js';
@@ -99,54 +91,6 @@ describe('operator status: us or them', () => {
       assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
       assert.match(status.because, /1 draining \(owed \d+\)/);
     });
-
-    it('a customer that drains at its set rate', async () => {
-      const client = await h.newClient(receiver.url);
-      await setClient(h.db, client, { maxPerSecond: 1 });
-      await owe(client, 30);
-      await until('some were delivered', () => receiver.received.length > 2);
-      await age(client);
-      const [status, worst] = await statusOf(client);
-      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
-    });
-
-    it('a customer whose slow answers take all of its places', async () => {
-      const gate = startGate();
-      receiver.answer = async () => {
-        await gate.closed;
-        return 200;
-      };
-      const client = await h.newClient(receiver.url);
-      await setClient(h.db, client, { maxInFlight: 2 });
-      await owe(client, 10);
-      await until('its places are taken', () => receiver.received.length === 2);
-      await age(client);
-      const [status, worst] = await statusOf(client);
-      gate.open();
-      assert.deepEqual([status.verdict, worst.situation], ['fine', 'draining'], status.because);
-    });
-
-    it('a customer that an operator paused', async () => {
-      const client = await oweUnattended(receiver.url);
-      await setPaused(h.db, client, true);
-      const [status, worst] = await statusOf(client);
-      assert.deepEqual([status.verdict, worst.situation], ['fine', 'paused'], status.because);
-      assert.match(status.because, /1 paused \(owed 1\)/);
-    });
-
-    it('a customer whose pause has just ended', async () => {
-      const client = await oweUnattended(receiver.url);
-      await setPaused(h.db, client, true);
-      await setPaused(h.db, client, false);
-      assert.equal((await cli.json('status')).verdict, 'fine');
-    });
-
-    it('a customer without a URL', async () => {
-      const client = await oweUnattended(undefined);
-      const [status, worst] = await statusOf(client);
-      assert.deepEqual([status.verdict, worst.situation], ['fine', 'no_url'], status.because);
-      assert.match(status.because, /1 no url \(owed 1\)/);
-    });
   });
 
   describe('us', () => {
@@ -157,16 +101,6 @@ describe('operator status: us or them', () => {
       assert.match(status.because, new RegExp(`1 client is owed .* for 10 min \\(${client}\\)`));
       assert.ok(worst.overdue_seconds >= 600);
       assert.equal(status.lag_seconds, worst.overdue_seconds);
-    });
-
-    it('a failing customer without a probe', async () => {
-      const client = await oweUnattended(receiver.url);
-      await h.db.redis.hset(h.db.client(client).endpoint, {
-        state: 'failing',
-        probe_at: Date.now() - 300_000,
-      });
-      const [status, worst] = await statusOf(client);
-      assert.deepEqual([status.verdict, worst.situation], ['us', 'late'], status.because);
     });
 
     it('no worker asks Temporal for work', async () => {

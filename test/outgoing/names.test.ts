@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { createHook } from 'node:async_hooks';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -86,26 +85,6 @@ describe('a name', () => {
   it('of the reserved domain does not exist, for any answer of DNS', async () => {
     const dns = await startDns(() => ['192.0.2.1']);
     await assert.rejects(namesOf(dns).lookup('nowhere.invalid'), { code: 'ENOTFOUND' });
-  });
-
-  it('never takes one of the threads that files and other lookups need', async () => {
-    const dns = await startDns((name) => (name === 'hooks.example' ? ['192.0.2.1'] : 'unknown'));
-    const names = namesOf(dns, { hostsPath: hostsFile('10.0.0.7 listed.example') });
-    const begun: { type: string; by: string }[] = [];
-    const init = (_id: number, type: string) => void begun.push({ type, by: new Error(type).stack ?? '' });
-    const hook = createHook({ init }).enable();
-    for (const name of ['hooks.example', 'unknown.example', 'listed.example', 'localhost', 'single']) {
-      await names.lookup(name).catch(() => undefined);
-    }
-    hook.disable();
-    assert.ok(begun.some(({ type }) => type === 'QUERYWRAP'));
-    // Anything else in this process may read a file meanwhile.
-    const takesThread = ({ type }: { type: string }) =>
-      type === 'GETADDRINFOREQWRAP' || type.startsWith('FSREQ');
-    assert.deepEqual(
-      begun.filter((one) => takesThread(one) && one.by.includes('/src/outgoing/')),
-      [],
-    );
   });
 
   it('is asked for once by many concurrent callers', async () => {

@@ -93,16 +93,6 @@ describe('a place for a post', () => {
     (await fourth).release();
   });
 
-  it('keeps its connection open when it is given back', async () => {
-    const receiver = await start();
-    const sender = sending();
-    await sender.post({ url: receiver.url, client: 'A', ...request });
-    await until(() => sender.inFlight() === 0);
-    (await sender.place(receiver.url, 'A')).release();
-    assert.equal((await sender.post({ url: receiver.url, client: 'A', ...request })).ok, true);
-    assert.equal(receiver.accepted(), 1);
-  });
-
   it('reopens a connection that the receiver closed while the place was held', async () => {
     const receiver = await startRawReceiver({
       answer: (s, count) => (count === 1 ? s.end(noContent) : s.write(noContent)),
@@ -133,18 +123,6 @@ describe('a place for a post', () => {
     await assert.rejects(sender.place(receiver.url, 'D', ofHeld.signal), reason);
     assert.equal((await (await patient).post(request)).ok, true);
     assert.equal(sender.waiting(), 0);
-  });
-
-  it('is granted for a URL to which nothing can be posted; its post says why', async () => {
-    const sender = sending();
-    for (const [url, error] of [
-      ['nonsense', 'protocol'],
-      ['ftp://127.0.0.1/', 'blocked_address'],
-    ] as const) {
-      const place = await sender.place(url, 'A');
-      assert.equal((await place.post(request)).error, error);
-      place.release();
-    }
   });
 
   it('keeps a sender from closing until it is posted or given back', async () => {

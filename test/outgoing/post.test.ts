@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
@@ -74,16 +72,6 @@ describe('outgoing post', () => {
       assert.equal(receiver.accepted(), 1);
     });
   }
-
-  it('uses a connection again after a failed answer', async () => {
-    const receiver = await start({
-      answer: (s) => s.write('HTTP/1.1 500 No\r\ncontent-length: 3\r\n\r\nwhy'),
-    });
-    const sender = sending();
-    for (let i = 0; i < 5; i++)
-      assert.equal((await sender.post(request(receiver.url))).responseExcerpt, 'why');
-    assert.equal(receiver.accepted(), 1);
-  });
 
   it('replaces a kept connection that the receiver closes in the moment of its next use', async () => {
     const receiver = await start({ answer: (s, count) => (count === 2 ? s.destroy() : s.write(noContent)) });
@@ -199,44 +187,11 @@ describe('outgoing post', () => {
     assert.equal(receiver.accepted(), 1);
   });
 
-  it('closes when what is in flight has its answer, and takes nothing more', async () => {
-    const receiver = await start({ answer: (s) => setTimeout(() => s.write(noContent), 50) });
-    const sender = sending();
-    const posting = sender.post(request(receiver.url));
-    await until(() => sender.inFlight() === 1);
-    const closing = sender.close();
-    assert.equal((await sender.post(request(receiver.url))).detail, 'the sender is closed');
-    await closing;
-    assert.equal((await posting).ok, true);
-    await until(() => receiver.open() === 0);
-  });
-
   it('does not send a header that would split the request', async () => {
     const receiver = await start({ answer: (s) => s.write(noContent) });
     const sender = sending();
     const result = await sender.post({ ...request(receiver.url), headers: { 'webhook-id': 'a\r\nx: y' } });
     assert.equal(result.error, 'protocol');
     assert.equal(receiver.received(), '');
-  });
-
-  it('delivers to an ordinary HTTP server, each post once', async () => {
-    const ids = new Map<string, number>();
-    const server = createServer((req: IncomingMessage, res) => {
-      const id = String(req.headers['webhook-id']);
-      ids.set(id, (ids.get(id) ?? 0) + 1);
-      req.resume().on('end', () => res.end('thanks'));
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    open.push({ close: () => new Promise((resolve) => server.close(resolve)) });
-    const sender = sending({ connectionsPerOrigin: 16 });
-    const url = `http://localhost:${(server.address() as AddressInfo).port}/`;
-    const results = await Promise.all(
-      Array.from({ length: 500 }, (_, i) =>
-        sender.post({ url, client: `SITE${i % 50}`, headers: { 'webhook-id': `n-${i}` }, body: '{}' }),
-      ),
-    );
-    assert.ok(results.every((r) => r.ok && r.status === 200));
-    assert.equal(ids.size, 500);
-    assert.ok([...ids.values()].every((count) => count === 1));
   });
 });

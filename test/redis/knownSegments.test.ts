@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { assetSlot, segmentFingerprints } from '../../src/ids.js';
-import { explainAsset } from '../../src/redis/owed/decisions.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 
 const asset = 'a';
@@ -30,14 +29,7 @@ describe('The known segments of an asset with many', () => {
     return claim.kind === 'none' ? claim.reason : claim.kind;
   };
   const keys = () => client.db.client(client.clientToken);
-  const bytesWithTheAsset = () => client.db.redis.hstrlen(keys().known(slot.bucket), slot.field);
   const sizeBeside = () => client.db.redis.scard(keys().knownBeside(slot));
-
-  it('cost a claim no more reads and writes at 5,000 than at 256', async () => {
-    await know(names(0, 5000));
-    assert.equal(await bytesWithTheAsset(), 20 + packed * 6);
-    assert.equal((await explainAsset(client.db, client.clientToken, asset)).knownSegments, 5000);
-  });
 
   it('are all known at 5,000, in any combination, and one more is new', async () => {
     await know(names(0, 5000));
@@ -63,14 +55,6 @@ describe('The known segments of an asset with many', () => {
     const forgotten = await unknownOf(all);
     assert.equal(forgotten.length, 200);
     assert.equal(await decided(forgotten.slice(0, 1)), 'claimed');
-  });
-
-  it('make no second notification for a repeated event even if its segments were forgotten meanwhile', async () => {
-    await know(names(0, packed));
-    assert.equal(await decided(['x', 'y'], 'again'), 'claimed');
-    assert.equal(await decided(['z']), 'claimed');
-    await client.db.redis.del(keys().knownBeside(slot));
-    assert.equal(await decided(['x', 'y'], 'again'), 'ended');
   });
 
   async function unknownOf(segments: readonly string[]): Promise<string[]> {

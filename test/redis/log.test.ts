@@ -49,17 +49,4 @@ describe('the log of a client: 10,000 notifications, 14 days after the end, owed
     assert.ok(left > keptSeconds - 60 && left <= keptSeconds, `${left} s`);
     assert.equal(await ttl(waiting), -1);
   });
-
-  it('takes less than 1 KiB of Redis’ memory for an entry with one attempt', async () => {
-    const client = await newDeliveryClient();
-    const ids: string[] = [];
-    for (let i = 0; i < 200; i++) ids.push(await delivered(client, `video-${i}`));
-    const memory = async (key: string) =>
-      Number(await client.db.redis.call('MEMORY', 'USAGE', key, 'SAMPLES', '0'));
-    const records = await Promise.all(ids.map((id) => memory(keysOf(client).notification(id))));
-    const ofRecords = records.reduce((sum, bytes) => sum + bytes, 0) / ids.length;
-    const ofList = (await memory(keysOf(client).notifications)) / ids.length;
-    if (process.env.PRINT_FIGURES) console.log(`${ofRecords} bytes of record, ${ofList} bytes of list`);
-    assert.ok(ofRecords + ofList < 1024, `${ofRecords + ofList} bytes`);
-  });
 });

@@ -72,17 +72,6 @@ describe('the notifications of an asset', () => {
     assert.deepEqual(await of(client, 'another'), []);
   });
 
-  it('include one that was not needed', async () => {
-    const client = await newDeliveryClient();
-    const lost = client.event({ platformId: 'video', segments: ['iab:17'] });
-    const { notificationId } = await client.owe('video', {
-      segments: ['iab:17'],
-      acceptedAt: client.now() + 1,
-    });
-    assert.equal((await client.claimAgain(lost, 1)).kind, 'not_needed');
-    assert.deepEqual(await of(client, 'video'), [notificationId, lost.notificationId]);
-  });
-
   it('include the owed one after 10,000 newer ones of other assets', async () => {
     const client = await newDeliveryClient();
     const ids = await claimed(client, 'video', 1);

@@ -39,61 +39,6 @@ describe('the feed of updates', () => {
     assert.deepEqual(assetsOf(await page(end)), ['slow', 'last', 'ahead'], 'another reader');
   });
 
-  it('lists an event of a client without a URL once, but no silent one and none without new segments', async () => {
-    await resetRegistration(client.db, client.clientToken);
-    const event = client.event({ platformId: 'a' });
-    for (let i = 0; i < 2; i++) {
-      assert.deepEqual(await client.claim(event), { kind: 'none', reason: 'not_registered' });
-    }
-    await client.claim(client.event({ platformId: 'b', notify: false }));
-    await client.claim({ ...client.event({ platformId: 'a' }), segments: event.segments });
-    await client.register();
-    await client.claim({ ...client.event({ platformId: 'a' }), segments: event.segments });
-    const { updates } = await page();
-    assert.deepEqual(
-      updates.map(({ platformId, notificationId }) => [platformId, notificationId]),
-      [['a', event.notificationId]],
-    );
-    assert.ok(Math.abs((updates[0]?.updatedAt ?? 0) - client.now()) < 10_000);
-  });
-
-  it('lists an asset once on a page, by its newest update, and again on a page with a newer one', async () => {
-    const at = client.now();
-    for (const [i, asset] of ['a', 'b', 'a', 'c', 'b'].entries()) {
-      await client.owe(asset, { acceptedAt: at + i });
-    }
-    assert.deepEqual(assetsOf(await page()), ['a', 'c', 'b']);
-    const first = await page(undefined, 2);
-    assert.deepEqual(assetsOf(first), ['a', 'b']);
-    const second = await page(first.end, 2);
-    assert.deepEqual(assetsOf(second), ['a', 'c']);
-    assert.deepEqual(assetsOf(await page(second.end, 2)), ['b']);
-  });
-
-  it('lists the updates that follow an empty feed after its place', async () => {
-    const { updates, end } = await page();
-    assert.deepEqual([updates, end.listed.member, end.entry], [[], '', '0-0']);
-    await client.owe('a');
-    assert.deepEqual(assetsOf(await page(end)), ['a']);
-  });
-
-  it('writes nothing more for an event that readers find in the list', async () => {
-    for (let i = 0; i < 3; i++) {
-      await client.owe(`vid-${i}`, { acceptedAt: client.now() + i * 10 });
-      await page();
-    }
-    assert.equal(await client.db.redis.exists(key()), 0);
-  });
-
-  it('lists no event that another claim made unnecessary', async () => {
-    const event = client.event({ platformId: 'a' });
-    await client.claim({ ...client.event({ platformId: 'a' }), segments: event.segments });
-    assert.equal((await client.claimAgain(event, 1)).kind, 'not_needed');
-    const { updates } = await page();
-    assert.equal(updates.length, 1);
-    assert.notEqual(updates[0]?.notificationId, event.notificationId);
-  });
-
   for (const registered of [true, false]) {
     const client_ = registered ? 'a client' : 'a client without a URL';
     it(`accepts a place of ${client_} until 10,000 updates follow it, then refuses it`, async () => {
@@ -168,13 +113,6 @@ describe('the feed of updates', () => {
     const streamed = (await page()).end;
     await redis.xtrim(key(), 'MAXLEN', 0);
     assert.equal(await read(streamed), undefined);
-  });
-
-  it('lists an event that is claimed again after its claim was lost', async () => {
-    const event = client.event({ platformId: 'a' });
-    assert.equal((await client.claimAgain(event, 1)).kind, 'claimed');
-    assert.equal((await client.claimAgain(event, 1)).kind, 'claimed');
-    assert.deepEqual(assetsOf(await page()), ['a']);
   });
 
   it('is deleted with its client', async () => {

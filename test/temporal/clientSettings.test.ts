@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +9,6 @@ import { type GrpcProxy, startGrpcProxy } from '../grpcProxy.js';
 import { servers } from '../servers.js';
 
 const certificate = join(import.meta.dirname, 'certificate/certificate.pem');
-const key = join(import.meta.dirname, 'certificate/key.pem');
 
 describe("Temporal's standard client settings", () => {
   let dir: string;
@@ -55,28 +53,6 @@ describe("Temporal's standard client settings", () => {
     assert.deepEqual(temporalConnection, {
       ...{ address: '127.0.0.1:1', apiKey: 'another', tls: false, metadata: { team: 'video' } },
     });
-  });
-
-  it('ignore a file that exists but is not named', () => {
-    assert.equal(readConfig({ HOME: dir, XDG_CONFIG_HOME: dir }).TEMPORAL_ADDRESS, '127.0.0.1:7233');
-    assert.equal(readConfig({ TEMPORAL_CONFIG_FILE: file }).TEMPORAL_ADDRESS, '127.0.0.1:7777');
-  });
-
-  it('accept certificates as paths and as data', () => {
-    const fromPaths = readConfig({
-      TEMPORAL_TLS_CLIENT_CERT_PATH: certificate,
-      TEMPORAL_TLS_CLIENT_KEY_PATH: key,
-      TEMPORAL_TLS_SERVER_CA_CERT_PATH: certificate,
-    });
-    const fromData = readConfig({
-      TEMPORAL_TLS_CLIENT_CERT_DATA: readFileSync(certificate, 'utf8'),
-      TEMPORAL_TLS_CLIENT_KEY_DATA: readFileSync(key, 'utf8'),
-      TEMPORAL_TLS_SERVER_CA_CERT_DATA: readFileSync(certificate, 'utf8'),
-    });
-    const { tls } = fromPaths.temporalConnection;
-    assert.ok(typeof tls === 'object');
-    assert.deepEqual(Buffer.from(tls.clientCertPair?.key ?? []), readFileSync(key));
-    assert.deepEqual(fromData.temporalConnection, fromPaths.temporalConnection);
   });
 
   describe('are refused at the start if wrong, by name and without the value', () => {
