@@ -99,7 +99,6 @@ describe('Tracing', function () {
         [undefined, false],
       ],
     );
-    await span('RunActivity:awaitDelivery');
   });
 
   it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {

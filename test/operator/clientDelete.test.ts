@@ -143,7 +143,8 @@ describe('operator: client delete T', () => {
       acceptedAt: Date.now(),
       claim: 1,
     };
-    assert.deepEqual(await claimAgain(h.db, again), { kind: 'ended', state: 'cancelled' });
+    const { claim } = await claimAgain(h.db, again);
+    assert.ok(claim.kind === 'ended' && claim.state === 'cancelled');
     assert.deepEqual(await staying(client), ['client']);
     assert.deepEqual(await states(client, [id]), ['cancelled']);
   });

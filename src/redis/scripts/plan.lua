@@ -81,9 +81,11 @@ entry('overview', function(_, ARGV)
   local at, why = next_time()
   if why == 'due' then
     local h = health()
-    at = math.max(math.min(first_due('L', '-inf') or FAR, first_due('B', '-inf') or FAR), h.recovered_at, h.not_before)
+    local oldest = math.min(first_due('L', '-inf') or FAR, first_due('B', '-inf') or FAR)
+    -- The last place of a rate was used then.
+    at = math.max(oldest, h.recovered_at, h.not_before, h.rate_at, oldest < h.recovered_at and h.drain_at or 0)
     if h.state == 'failing' then at = math.max(h.probe_at, h.not_before) end
-    at = math.min(at, now)
+    at = math.floor(math.min(at, now))
   end
   local lease_ends = 0
   for _, packed in ipairs(redis.call('HVALS', base .. 'flight')) do
