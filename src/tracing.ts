@@ -11,7 +11,7 @@ export interface SpanOptions {
   parent?: Traceparent;
   /** Spans of other traces that led to this one. */
   links?: readonly Traceparent[];
-  /** Never a secret, never the query of a URL. */
+  /** Never a secret, of a URL only its scheme and host. */
   attributes?: SpanAttributes;
 }
 

@@ -37,7 +37,7 @@ const floors = [
     'src/messageOf.ts',
     'src/product.ts',
     'src/tracing.ts',
-    'src/urlWithoutQuery.ts',
+    'src/originOf.ts',
     'src/withTimeout.ts',
     // A separate package: it imports nothing.
     'clients/node/src',

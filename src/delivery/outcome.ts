@@ -72,10 +72,8 @@ export function endedState(state: string | undefined): Ended['state'] {
   }
 }
 
-/** Returns host and path of a URL. */
-export function targetOf(url: string): string {
-  return url.replace(/^https?:\/\//, '').replace(/\?.*/s, '');
-}
+/** Returns the host of a URL: its path and query may hold a secret. */
+export const targetOf = (url: string): string => new URL(url).host;
 
 /** The outcomes of a workflow's events, short enough for its history: delivered events are counted, the others listed. */
 export interface Report {

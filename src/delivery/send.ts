@@ -3,6 +3,7 @@
 import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
+import { originOf } from '../originOf.js';
 import { notificationRequest } from '../outgoing/notification.js';
 import { ourFailures } from '../outgoing/ours.js';
 import { withoutValues } from '../outgoing/ownHeaders.js';
@@ -136,7 +137,7 @@ async function signAndPost(
   const at = sentAt + deps.db.clockOffsetMs();
   const { secrets, own } = await secretsOf(deps, clientToken, taken, at);
   const { platformId, notificationId, body } = taken;
-  const url = withoutQuery(taken.url);
+  const url = originOf(taken.url);
   const request = notificationRequest(
     { clientToken, platformId, notificationId, body },
     secrets,
@@ -195,15 +196,13 @@ function beginSpan(
     parent: trace,
     attributes: {
       'http.request.method': 'POST',
-      'url.full': url,
+      'url.scheme': new URL(url).protocol.slice(0, -1),
       'server.address': new URL(url).hostname,
       'asset_update.client_token': clientToken,
       'asset_update.notification_id': notificationId,
     },
   });
 }
-
-const withoutQuery = (url: string): string => url.replace(/\?.*/s, '');
 
 /** Reports a settled attempt: log, metrics, the change of its endpoint's state. @returns its outcome */
 export function conclude(

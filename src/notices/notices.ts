@@ -103,3 +103,12 @@ export function bodyOf(
     owed: client.owed,
   });
 }
+
+/** Returns the body of `notices.changed` (contract, section 5b). */
+export const changedBody = (of: { accountId: string; at: number; change: 'replaced' | 'removed' }): string =>
+  JSON.stringify({
+    event: 'notices.changed',
+    account_id: of.accountId,
+    at: new Date(of.at).toISOString(),
+    reason: `the URL for notices was ${of.change}: this one gets no more`,
+  });

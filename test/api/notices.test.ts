@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { Webhook } from 'standardwebhooks';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
-import { type Harness, type Receiver, startHarness, startReceiver } from '../delivery/harness.js';
+import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { toldOf } from '../notices/scene.js';
 import { mintedToken } from './credentials.js';
+import { forgetSends } from './forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
@@ -43,7 +45,10 @@ describe('PUT, GET and DELETE /notices', () => {
     });
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
   }
-  const put = (url: unknown) => call('PUT', '/notices', { url });
+  const put = async (url: unknown) => {
+    await forgetSends(api.deps.db, `notices:${customer.account_id}`);
+    return await call('PUT', '/notices', { url });
+  };
   const secret = async () => String((await call('GET', '/notices/signing_secret')).body.signing_secret);
 
   it('sets, shows, replaces and removes a URL; without one each other call answers 404 no_notices_url', async () => {
@@ -155,7 +160,7 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.equal((await call('GET', '/notices/signing_secret')).status, 200);
   });
 
-  it('records in the audit who sets, removes, reads and rotates, without the query of the URL', async () => {
+  it('records in the audit who sets, removes, reads and rotates, with scheme and host of the URL', async () => {
     await put(`${receiver.url}?key=hush`);
     await secret();
     await call('POST', '/notices/signing_secret');
@@ -167,12 +172,56 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.deepEqual(
       calls.map(({ what, clientToken, about }) => [what, clientToken, about]),
       [
-        ['notices url set', client, { url: `${receiver.url}?...` }],
+        ['notices url set', client, { url: new URL(receiver.url).origin }],
         ['signing secret read', client, {}],
         ['signing secret rotate', client, {}],
-        ['notices url removed', client, { url: `${receiver.url}?...` }],
+        ['notices url removed', client, { url: new URL(receiver.url).origin }],
       ],
     );
+  });
+
+  it('tells the URL that is replaced or removed, once, signed with its secret', async () => {
+    const [old, next] = [await startReceiver(), await startReceiver()];
+    try {
+      await put(old.url);
+      const signing = await secret();
+      await put(old.url);
+      await put(next.url);
+      await call('DELETE', '/notices');
+      for (const [told, change] of [
+        [old, 'replaced'],
+        [next, 'removed'],
+      ] as const) {
+        await until('it was told', () => told.received.length > 0);
+        const [{ headers, body } = assert.fail()] = told.received;
+        const said = new Webhook(signing).verify(body, headers as Record<string, string>) as Json;
+        assert.deepEqual([said.event, said.account_id], ['notices.changed', customer.account_id]);
+        assert.match(String(said.reason), new RegExp(change));
+        assert.equal(told.received.length, 1);
+      }
+    } finally {
+      await old.close();
+      await next.close();
+    }
+  });
+
+  it('needs the scope signing_secrets where the account has it, and is limited, to set or remove the URL', async () => {
+    await put(receiver.url);
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => call('PUT', '/notices', { url: receiver.url })),
+    );
+    assert.ok(answers.some(({ status }) => status === 429));
+    const refused = await call('DELETE', '/notices');
+    assert.deepEqual([refused.status, refused.headers.get('ratelimit-policy')], [429, '"sends";q=5;w=25']);
+    await forgetSends(api.deps.db, `notices:${customer.account_id}`);
+    await setScopes(api.deps.db, customer.account_id, ['push_notifications', 'signing_secrets']);
+    for (const method of ['PUT', 'DELETE']) {
+      const without = await call(method, '/notices', method === 'PUT' ? { url: receiver.url } : undefined);
+      assert.deepEqual([without.status, without.body.code], [403, 'insufficient_scope'], method);
+    }
+    token = await mintedToken(api.deps.db, customer, ['signing_secrets'], 60);
+    assert.equal((await put(receiver.url)).status, 200);
+    assert.equal((await call('DELETE', '/notices')).status, 200);
   });
 
   it('neither shows nor changes anything of another account', async () => {

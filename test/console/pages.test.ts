@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { newCustomer } from '../api/runningApi.js';
 import { type Scene, startScene } from './scene.js';
+import { signedIn } from './visitor.js';
 
 describe('console: the pages of a site', () => {
   let scene: Scene;
@@ -23,6 +24,15 @@ describe('console: the pages of a site', () => {
     await scene.call('PUT', '/push_notifications/headers', { headers: {} });
   });
 
+  it('shows the whole URL to a full session, and its scheme and host to one that may only look', async () => {
+    const { visitor, site, receiver, api, token } = scene;
+    assert.ok((await visitor.get(site)).html.includes(`<code>${receiver.url}</code>`));
+    const reader = await signedIn(api, token, '?access=read');
+    const { html } = await reader.get(site);
+    assert.ok(html.includes(`<code>${new URL(receiver.url).origin}</code>`));
+    assert.ok(!html.includes(receiver.url));
+  });
+
   it('lists the notifications asked for, and shows the attempts and requests of each', async () => {
     const { visitor, site, receiver, customer } = scene;
     const id = await scene.publish('vid-<b>&"', 'waiting');
@@ -41,7 +51,7 @@ describe('console: the pages of a site', () => {
       .replaceAll('&amp;', '&');
     const [head = '', body] = request.split('\n\n');
     const [line, ...headers] = head.split('\n');
-    assert.deepEqual([line, body], [`POST ${receiver.url}`, sent?.body]);
+    assert.deepEqual([line, body], [`POST ${new URL(receiver.url).origin}/…`, sent?.body]);
     const { connection: _, 'webhook-signature': signature, ...rest } = sent?.headers ?? {};
     const given = Object.fromEntries(headers.map((one) => one.split(/: (.*)/s).slice(0, 2)));
     assert.match(given['webhook-signature'], /^v1,… /);

@@ -222,7 +222,7 @@ function firstTokenAudit(deps: ApiDeps) {
       ...{ accountId: accountIdOf(clientId), clientToken: '', what: 'first token of the day', address },
       ...{ tokenFingerprint: '', requestId, about: { client_id: clientId } },
     };
-    await audit(deps, call, { forMs: dayMs, as });
+    await audit(deps, call, { once: { forMs: dayMs, as }, isSecurity: true });
     recorded.remember(key, dayEndsMs);
   };
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { originOf } from '../../originOf.js';
 import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { unavailable } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
@@ -46,7 +46,7 @@ export const checkReceiverEndpoint = clientEndpoint<TestState>({
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db, 5),
-    auditCall<TestState>(deps, { what: 'check', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
+    auditCall<TestState>(deps, { what: 'check', about: ({ url }) => ({ url: originOf(url) }) }),
     check(deps),
   ],
 });

@@ -1,10 +1,15 @@
 /** The one URL of an account for notices: the registration of the client that gets them (contract, section 5b). */
+import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { idFromBytes } from '../../ids.js';
+import { changedBody } from '../../notices/notices.js';
+import { originOf } from '../../originOf.js';
+import { notificationRequest } from '../../outgoing/notification.js';
 import type { Db } from '../../redis/connection/db.js';
 import { getAccount } from '../../redis/records/accounts.js';
 import { noticesClientOf, removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
-import { getRegistration } from '../../redis/records/registrations.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
+import { getRegistration, type Registration } from '../../redis/records/registrations.js';
+import { signingSecrets } from '../../redis/records/signingSecrets.js';
 import { ApiError } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
@@ -14,8 +19,13 @@ import { auditCall } from '../steps/auditCall.js';
 import { checkedBody, readBody, readJson } from '../steps/body/readBody.js';
 import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
 import type { PublisherState, RegistrationState } from '../steps/publisher.js';
+import { limitSends } from '../steps/sendLimit.js';
 import { presentRegistration, registeredUrl } from './pushNotifications.js';
-import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './signingSecret.js';
+import {
+  requireSigningSecretsScope,
+  rotateSigningSecretEndpoint,
+  signingSecretEndpoint,
+} from './signingSecret.js';
 
 const body = z.strictObject({ url: z.string().min(1) });
 
@@ -27,21 +37,25 @@ export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
   tag: 'Notices',
   summary: 'Set the URL for notices',
   description:
-    'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count.',
+    'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count there. The previous URL is told once. One call in 5 s, bursts of 5.',
+  by: 'signingSecrets',
   after503: 'repeat it: a repeat sets the same URL.',
   body: { schema: body, examples: { 'Your receiver': { url: 'https://ops.example.com/hooks/notices' } } },
   answers: { 200: { what: 'The URL is set.', schema: registeredUrl } },
   codes: urlCodes,
   rate: 'names',
   steps: (deps) => [
+    requireSigningSecretsScope(deps.db),
     findNoticesClient(deps.db),
     readBody(16 * 1024),
     readJson,
     readUrl,
     ...checkNewUrl<PutState>(deps, ({ url }) => ({ value: url, raw: url })),
+    limitSends(deps.db),
     auditCall<PutState>(deps, {
       what: 'notices url set',
-      about: ({ url }) => ({ url: urlWithoutQuery(url) }),
+      isSecurity: true,
+      about: ({ url }) => ({ url: originOf(url) }),
     }),
     storeUrl(deps),
   ],
@@ -72,14 +86,39 @@ const readUrl: Step<PutState> = async (ctx, next) => {
 };
 
 const storeUrl =
-  ({ db, secretBox, catchUps }: ApiDeps): Step<PutState> =>
+  (deps: ApiDeps): Step<PutState> =>
   async (ctx) => {
+    const { db, secretBox, catchUps } = deps;
     const { client, url } = ctx.state;
+    const before = await getRegistration(db, client.clientToken);
+    const tellOld = before && before.url !== url && (await preparedFarewell(deps, before, 'replaced'));
     const { wakeCatchUp } = await db.durably((own) => setNoticesUrl(own, secretBox, client.accountId, url))
       .safe;
     if (wakeCatchUp) catchUps.signal(client.clientToken);
+    if (tellOld) void tellOld();
     ctx.body = await presentRegistration(db, await noticesRegistration(db, client));
   };
+
+/**
+ * Prepares the one message to a URL that gets no more notices: somebody with a stolen token must not silence it unnoticed.
+ * It is signed before its secrets may be gone, and sent once, without retries: a notice would go to the new URL.
+ */
+async function preparedFarewell(
+  { db, secretBox, sender, log }: ApiDeps,
+  { clientToken, accountId, url }: Registration,
+  change: 'replaced' | 'removed',
+): Promise<() => Promise<void>> {
+  const secrets = await signingSecrets(db, secretBox, clientToken);
+  const at = Date.now();
+  const notificationId = idFromBytes(randomBytes(16));
+  const body = changedBody({ accountId, at: at + db.clockOffsetMs(), change });
+  const request = notificationRequest({ notificationId, clientToken, platformId: '', body }, secrets, at);
+  return async () => {
+    const result = await sender.post({ url, client: clientToken, ...request }).catch(() => undefined);
+    const { status, error } = result ?? {};
+    log.info({ client_token: clientToken, change, status, error }, 'the previous URL for notices was told');
+  };
+}
 
 export const noticesUrlEndpoint = accountEndpoint<NoticesState>({
   method: 'get',
@@ -121,20 +160,27 @@ export const removeNoticesUrlEndpoint = accountEndpoint<NoticesState>({
   operationId: 'removeNoticesUrl',
   tag: 'Notices',
   summary: 'Remove the URL for notices',
-  description: 'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled.',
+  description:
+    'Removes the URL and its signing secrets. Notices that were not delivered yet are cancelled. The URL is told once. One call in 5 s, bursts of 5.',
+  by: 'signingSecrets',
   after503: 'repeat it: 404 then means that the URL is removed.',
   answers: { 200: { what: 'The URL is removed.', schema: z.object({ removed_url: urlText }) } },
-  codes: ['no_notices_url'],
+  codes: ['no_notices_url', 'too_many_requests'],
   steps: (deps) => [
+    requireSigningSecretsScope(deps.db),
     findNoticesClient(deps.db),
     requireNoticesUrl(deps.db),
+    limitSends(deps.db),
     auditCall<NoticesState>(deps, {
       what: 'notices url removed',
-      about: ({ registration }) => ({ url: urlWithoutQuery(registration.url) }),
+      isSecurity: true,
+      about: ({ registration }) => ({ url: originOf(registration.url) }),
     }),
     async (ctx) => {
       const { registration } = ctx.state;
+      const tellOld = await preparedFarewell(deps, registration, 'removed');
       const removed = await deps.db.durably((own) => removeNoticesUrl(own, registration.clientToken)).safe;
+      void tellOld();
       ctx.body = { removed_url: removed ?? registration.url };
     },
   ],

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
+import { originOf } from '../../originOf.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import type { Client } from '../../redis/records/clients.js';
@@ -10,7 +11,6 @@ import {
   register,
 } from '../../redis/records/registrations.js';
 import { tellStateChange } from '../../tellStateChange.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
@@ -54,7 +54,8 @@ export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
     ...checkNewUrl<RegistrationState>(deps, ({ given }) => given.url),
     auditCall<RegistrationState>(deps, {
       what: 'registration',
-      about: ({ given }) => ({ url: urlWithoutQuery(given.url.value) }),
+      isSecurity: true,
+      about: ({ given }) => ({ url: originOf(given.url.value) }),
     }),
     storeUrl(deps),
   ],

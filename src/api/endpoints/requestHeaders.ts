@@ -98,6 +98,7 @@ export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
     limitSends(deps.db),
     auditCall<SetState>(deps, {
       what: 'request headers set',
+      isSecurity: true,
       about: ({ headers }) => ({ header_names: namesOf(headers) }),
     }),
     async (ctx) => {

@@ -62,7 +62,8 @@ function revoke(deps: ApiDeps): Step<Credentials> {
       const { requestId } = ctx.state;
       const about = { client_id: clientId };
       const what = 'access token revoked';
-      await audit(deps, { accountId, clientToken: '', what, address, tokenFingerprint, requestId, about });
+      const call = { accountId, clientToken: '', what, address, tokenFingerprint, requestId, about };
+      await audit(deps, call, { isSecurity: true });
       await db.durably((own) => revokeAccessToken(own, accountId, token)).safe;
     }
     ctx.body = {};

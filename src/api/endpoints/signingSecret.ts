@@ -33,7 +33,7 @@ export const signingSecretEndpoint = clientEndpoint<PublisherState>({
   codes: [],
   steps: (deps) => [
     requireSigningSecretsScope(deps.db),
-    auditCall(deps, { what: 'signing secret read', isRead: true }),
+    auditCall(deps, { what: 'signing secret read', isRead: true, isSecurity: true }),
     async (ctx) => {
       const { clientToken } = ctx.state.client;
       ctx.body = {
@@ -59,7 +59,7 @@ export const rotateSigningSecretEndpoint = clientEndpoint<PublisherState>({
   steps: (deps) => [
     requireSigningSecretsScope(deps.db),
     refuseWhileTenStillSign(deps.db),
-    auditCall(deps, { what: 'signing secret rotate' }),
+    auditCall(deps, { what: 'signing secret rotate', isSecurity: true }),
     async (ctx) => {
       const { clientToken } = ctx.state.client;
       const rotated = await deps.db.durably((db) => rotateSigningSecret(db, deps.secretBox, clientToken))

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { idFromBytes } from '../../ids.js';
+import { originOf } from '../../originOf.js';
 import { notificationRequest } from '../../outgoing/notification.js';
 import { hidden } from '../../outgoing/ownHeaders.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { badParameter } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
@@ -51,7 +51,7 @@ export const testNotificationEndpoint = clientEndpoint<TestState>({
     limitAccount(deps, 'names'),
     chooseUrl(deps),
     limitSends(deps.db),
-    auditCall<TestState>(deps, { what: 'test', about: ({ url }) => ({ url: urlWithoutQuery(url) }) }),
+    auditCall<TestState>(deps, { what: 'test', about: ({ url }) => ({ url: originOf(url) }) }),
     sendTest(deps),
   ],
 });

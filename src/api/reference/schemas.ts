@@ -63,7 +63,7 @@ export const notification = z.object(notificationMembers).meta({ id: 'Notificati
 const attempt = z
   .object({
     at: time(),
-    url: text('https://cms.example.com/hooks/assets', 'Without its query.'),
+    url: text('https://cms.example.com', 'Scheme and host of the URL.'),
     milliseconds: whole(84),
     status: whole(503).optional(),
     error: attemptError.optional(),
@@ -74,7 +74,7 @@ const attempt = z
     examples: [
       {
         at: '2026-01-31T12:00:00.000Z',
-        url: 'https://cms.example.com/hooks/assets',
+        url: 'https://cms.example.com',
         milliseconds: 84,
         status: 503,
         error: 'http_status',

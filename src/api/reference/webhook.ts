@@ -1,7 +1,7 @@
 /** Describes what a receiver gets: the notification and the notices, each with an example that verifies. */
 import { z } from 'zod';
 import { noticesClient } from '../../ids.js';
-import { bodyOf } from '../../notices/notices.js';
+import { bodyOf, changedBody } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
 import { type NoticeKind, noticeKinds } from '../../redis/records/notices.js';
 import { parameterOf } from './describe.js';
@@ -156,6 +156,12 @@ const noticeOf = (kind: NoticeKind) =>
     owed: whole(12, 'The owed assets of the client when the notice was made.'),
   });
 
+const noticesClientText = matching(
+  /^notices:/,
+  noticesClient('platform'),
+  '`notices:` and the account, or `notices:platform`.',
+);
+
 const noticeWebhook = (kind: NoticeKind) =>
   webhook({
     operationId: about[kind].name,
@@ -164,13 +170,24 @@ const noticeWebhook = (kind: NoticeKind) =>
     description: `${about[kind].description} Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.`,
     what: 'notice',
     example: exampleNotice(kind),
-    clientToken: matching(
-      /^notices:/,
-      noticesClient('platform'),
-      '`notices:` and the account, or `notices:platform`.',
-    ),
+    clientToken: noticesClientText,
     schema: noticeOf(kind),
   });
+
+const changedAt = { accountId: 'acc_7Qd2mVx0', at, change: 'replaced' } as const;
+
+/** Returns `notices.changed` as it is sent at that time. */
+const exampleChanged = () =>
+  notificationRequest(
+    {
+      notificationId,
+      clientToken: noticesClient(changedAt.accountId),
+      platformId: '',
+      body: changedBody(changedAt),
+    },
+    [exampleSecret],
+    at,
+  );
 
 export const webhooks = {
   'asset-update': webhook({
@@ -186,6 +203,22 @@ export const webhooks = {
     schema: update,
   }),
   ...Object.fromEntries(noticeKinds.map((kind) => [kind, noticeWebhook(kind)])),
+  'notices.changed': webhook({
+    operationId: 'receiveNoticesChanged',
+    tag: 'Notices',
+    summary: 'This URL gets no more notices',
+    description:
+      'Sent once, without retries, to the URL that PUT /notices replaced or DELETE /notices removed. If none of your people did it, find out who did.',
+    what: 'notice',
+    example: exampleChanged(),
+    clientToken: noticesClientText,
+    schema: z.strictObject({
+      event: z.literal('notices.changed'),
+      account_id: text('acc_7Qd2mVx0'),
+      at: time('The time of the change.'),
+      reason: text('the URL for notices was replaced: this one gets no more', 'For a person.'),
+    }),
+  }),
 };
 
 function retryAfter(description: string): Schema {

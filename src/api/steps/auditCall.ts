@@ -1,4 +1,4 @@
-import { type AuditedCall, type Once, readOnce, recordCall } from '../../redis/records/auditCalls.js';
+import { type AuditedCall, type Recording, readOnce, recordCall } from '../../redis/records/auditCalls.js';
 import { clientAddress } from '../clientAddress.js';
 import type { Step } from '../composeSteps.js';
 import type { ApiDeps } from '../deps.js';
@@ -11,7 +11,9 @@ export interface Audited<State> {
   what: string;
   /** True for a call that changes and sends nothing. */
   isRead?: boolean;
-  /** The subject: no secret, no query of a URL. undefined: there is nothing to record. */
+  /** True for a call that bears on security: no flood of others displaces its entry. */
+  isSecurity?: boolean;
+  /** The subject: no secret, of a URL its scheme and host. undefined: there is nothing to record. */
   about?: (state: State) => Record<string, unknown> | undefined;
 }
 
@@ -22,7 +24,7 @@ export interface Audited<State> {
  */
 export function auditCall<State extends TokenState & Partial<ClientState>>(
   deps: ApiDeps,
-  { what, isRead = false, about = () => ({}) }: Audited<State>,
+  { what, isRead = false, isSecurity = false, about = () => ({}) }: Audited<State>,
 ): Step<State> {
   return async (ctx, next) => {
     const { token, client, requestId } = ctx.state;
@@ -37,7 +39,7 @@ export function auditCall<State extends TokenState & Partial<ClientState>>(
         requestId,
         about: subject,
       };
-      await audit(deps, call, isRead ? readOnce : undefined);
+      await audit(deps, call, { isSecurity, ...(isRead && { once: readOnce }) });
     }
     await next();
   };
@@ -47,9 +49,9 @@ export function auditCall<State extends TokenState & Partial<ClientState>>(
 export async function audit(
   { db, log }: Pick<ApiDeps, 'db' | 'log'>,
   call: AuditedCall,
-  once?: Once,
+  recording?: Recording,
 ): Promise<void> {
-  if (await recordCall(db, call, once)) log.info(forLog(call), 'audited call');
+  if (await recordCall(db, call, recording)) log.info(forLog(call), 'audited call');
 }
 
 const forLog = (call: AuditedCall) => ({

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClientToken } from '../../ids.js';
+import { originOf } from '../../originOf.js';
 import {
   type Client,
   createClient,
@@ -11,7 +12,6 @@ import { clearDeletedClient } from '../../redis/records/deletion.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { createSecretBox } from '../../redis/records/secretBox.js';
 import { createSigningSecret } from '../../redis/records/signingSecrets.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { parseClientToken } from '../arguments.js';
 import { type AddCommand, type Operator, requireClient } from '../operator.js';
 import { facts, table } from '../terminal/table.js';
@@ -91,7 +91,7 @@ async function remove(operator: Operator, token: ClientToken): Promise<void> {
   const db = await operator.db();
   const registration = await getRegistration(db, token);
   await operator.change((own) => deleteClient(own, token));
-  const url = registration && urlWithoutQuery(registration.url);
+  const url = registration && originOf(registration.url);
   await operator.record('client delete', token, { ...before, url }, null);
   // If this fails, the sweep finishes it.
   const { cancelled } = await clearDeletedClient(db, token);

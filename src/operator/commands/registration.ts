@@ -1,5 +1,6 @@
 import { Option } from 'commander';
 import type { ClientToken } from '../../ids.js';
+import { originOf } from '../../originOf.js';
 import { checkTarget } from '../../outgoing/target.js';
 import { targetPolicyOf } from '../../outgoing/targetPolicy.js';
 import {
@@ -17,7 +18,6 @@ import {
   type Registration,
   resetRegistration,
 } from '../../redis/records/registrations.js';
-import { urlWithoutQuery } from '../../urlWithoutQuery.js';
 import { type AddCommand, type Operator, Refused, requireClient } from '../operator.js';
 import { facts, table } from '../terminal/table.js';
 import { fromNow, lastErrorOf, moment } from '../terminal/words.js';
@@ -91,7 +91,7 @@ async function reset(operator: Operator, token: ClientToken): Promise<void> {
   const removed = await operator.change((db) => resetRegistration(db, token));
   if (removed === undefined) throw new Refused(`${token} has no URL.`);
   const { removed_url, owed } = removed;
-  const before = { url: urlWithoutQuery(removed_url) };
+  const before = { url: originOf(removed_url) };
   await operator.record('registration reset', token, before, { url: null, owed });
   await operator.wake(token);
   const answer = { client_token: token, removed_url, owed };
@@ -103,8 +103,8 @@ async function change(operator: Operator, token: ClientToken, { url }: { url: st
   await checkTarget(url, targetPolicyOf(operator.config()));
   const changed = await operator.change((db) => changeRegistration(db, token, url));
   if (changed === undefined) throw new Refused(`${token} has no URL to change; its publisher registers one.`);
-  const before = { url: urlWithoutQuery(changed.previous_url) };
-  await operator.record('registration change', token, before, { url: urlWithoutQuery(changed.url) });
+  const before = { url: originOf(changed.previous_url) };
+  await operator.record('registration change', token, before, { url: originOf(changed.url) });
   await operator.wake(token);
   const answer = { client_token: token, previous_url: changed.previous_url, url: changed.url };
   operator.answer(answer, () => facts(answer));

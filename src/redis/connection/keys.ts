@@ -13,7 +13,8 @@ import { recordKeptDays } from '../../constants.js';
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
  *   account-calls:{<account's key>}  stream: audited API calls of the account, the newest 2,000 (auditCalls.ts)
- *   account-call:{<account's key>}:<mark>  marks a reading call for a minute, and for a day an address whose first token is recorded
+ *   account-security:{<account's key>}  stream: those that no flood may displace, of the last 90 days
+ *   account-call:{<account's key>}:<mark>  marks calls whose repeats make no second entry in a minute, an hour or a day
  *   account-rate:<names|records>:<account id>  number: expensive calls of an account in the window that ends with the key
  *   console-link:<sha256>         string: JSON of the owner of a console link; 15 minutes (consoleSessions.ts)
  *   console-session:<sha256>      string: the same for a session that a link has opened; 8 hours
@@ -63,6 +64,7 @@ export function globalKeys(prefix: string) {
       `${prefix}access-token:{${prefix}account:${accountId}}:${sha256}`,
     accountClients: (id: string) => `${prefix}account-clients:${id}`,
     accountCalls: (id: string) => `${prefix}account-calls:{${prefix}account:${id}}`,
+    accountSecurityCalls: (id: string) => `${prefix}account-security:{${prefix}account:${id}}`,
     accountCallMark: (id: string, mark: string) => `${prefix}account-call:{${prefix}account:${id}}:${mark}`,
     consoleLink: (sha256: string) => `${prefix}console-link:${sha256}`,
     consoleSession: (sha256: string) => `${prefix}console-session:${sha256}`,

@@ -8,7 +8,7 @@ export interface Change {
   what: string;
   /** The target: an account id, a client token or a notification id. */
   target: string;
-  /** The values before and after; never a secret, never the query of a URL. */
+  /** The values before and after; never a secret, of a URL only its scheme and host. */
   before: unknown;
   after: unknown;
 }

@@ -53,7 +53,11 @@ export const createLinkEndpoint = accountEndpoint<LinkState>({
       ctx.state.access = readQuery(ctx, query).access;
       await next();
     },
-    auditCall<LinkState>(deps, { what: 'console link', about: ({ access }) => ({ access }) }),
+    auditCall<LinkState>(deps, {
+      what: 'console link',
+      isSecurity: true,
+      about: ({ access }) => ({ access }),
+    }),
     answerLink(deps),
   ],
 });

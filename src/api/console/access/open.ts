@@ -65,7 +65,7 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
       }
     }
     const { secret, fingerprint } = newConsoleSecret();
-    await audit(deps, {
+    const call = {
       accountId: link.accountId,
       clientToken: '',
       what: 'console opened',
@@ -73,7 +73,8 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
       tokenFingerprint: `console:${fingerprint}`,
       requestId: ctx.state.requestId,
       about: { access: link.access },
-    });
+    };
+    await audit(deps, call, { isSecurity: true });
     if (!(await openConsoleLink(db, token, secret))) return answerUsed(ctx);
     if (before !== undefined) await endConsoleSession(db, before);
     // The browser's Origin names https if no proxy does.

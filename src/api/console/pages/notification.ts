@@ -43,7 +43,7 @@ function attempts(n: NotificationRecord): Html {
   if (n.attempts.length === 0) return html`<h2>Attempts</h2><p>None so far.</p>`;
   const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1)).reverse();
   return html`<h2>${count(n.attempts.length, 'attempt')}</h2>
-<p>The request is put together again from the attempt’s record. Left out are the query of the URL and headers of your own, which may hold a secret, and the signature, which is not kept.</p>
+<p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and headers of your own, which may hold a secret, and the signature, which is not kept.</p>
 ${shown}`;
 }
 
@@ -70,7 +70,7 @@ function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
     'content-length': String(Buffer.byteLength(body)),
   };
   return [
-    `POST ${attempt.url}`,
+    `POST ${attempt.url}/…`,
     ...Object.entries(lines).map(([name, value]) => `${name}: ${value}`),
     '',
     body,

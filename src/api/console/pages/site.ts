@@ -1,10 +1,10 @@
 import type { Middleware } from 'koa';
+import { originOf } from '../../../originOf.js';
 import { type AttemptStep, readAttempts } from '../../../redis/records/attemptHistory.js';
 import { type Endpoint, getEndpoint } from '../../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
 import { requestHeaderNames } from '../../../redis/records/requestHeaders.js';
 import { type StateChange, stateChangesOf } from '../../../redis/records/stateChanges.js';
-import { urlWithoutQuery } from '../../../urlWithoutQuery.js';
 import type { ApiDeps } from '../../deps.js';
 import { type Html, html } from '../html.js';
 import { live } from '../layout.js';
@@ -16,7 +16,9 @@ import { count, exactly, lasting, moment, owedSentence, stateWords } from './wor
 /** GET /console/sites/{site}: shows the state of a site, now and over the last day. */
 export function sitePage({ db, ...rest }: ApiDeps): Middleware[] {
   return sitePageSteps({ db, ...rest }, async (ctx) => {
-    const { clientToken } = ctx.state.client;
+    const { client, session } = ctx.state;
+    const { clientToken } = client;
+    const isFull = session.access === 'full';
     const [health, registration, changes, steps, headerNames] = await Promise.all([
       getEndpoint(db, clientToken),
       getRegistration(db, clientToken),
@@ -29,7 +31,7 @@ export function sitePage({ db, ...rest }: ApiDeps): Middleware[] {
       styles: ['uplot.css'],
       scripts: ['uplot.js', 'plots.js'],
       body: [
-        live(ctx.path, [now(health, registration, headerNames), day(steps)]),
+        live(ctx.path, [now(health, registration, headerNames, isFull), day(steps)]),
         html`<h2>The last day</h2>`,
         plots(clientToken),
         hourly(steps),
@@ -39,11 +41,16 @@ export function sitePage({ db, ...rest }: ApiDeps): Middleware[] {
   });
 }
 
-function now(health: Endpoint, registration: Registration | undefined, headerNames: readonly string[]): Html {
+function now(
+  health: Endpoint,
+  registration: Registration | undefined,
+  headerNames: readonly string[],
+  isFull: boolean,
+): Html {
   const state = registration ? health.state : 'not_registered';
   return html`<p class="lead"><span class="badge ${state}">${stateWords[state]}</span> ${owedSentence(health, registration !== undefined)}</p>
 <dl class="facts">
-<dt>Sent to</dt><dd>${registration ? html`<code>${urlWithoutQuery(registration.url)}</code>` : 'nowhere: no URL is registered'}</dd>
+<dt>Sent to</dt><dd>${registration ? html`<code>${isFull ? registration.url : originOf(registration.url)}</code>` : 'nowhere: no URL is registered'}</dd>
 ${headerNames.length > 0 && html`<dt>Headers of your own</dt><dd>${headerNames.map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}, sent with each notification; their values are not shown</dd>`}
 ${registration && html`<dt>Registered</dt><dd>${moment(registration.registeredAtMs)}</dd>`}
 ${health.lastChange && html`<dt>In this state</dt><dd>for ${lasting(health.lastChange.atMs)}: ${health.lastChange.why}</dd>`}
