@@ -63,38 +63,6 @@ describe('Counts of the sweep', () => {
     assert.ok(age >= 90 && age < 150, String(age));
   });
 
-  it('are read once for all concurrent scrapes', async () => {
-    const metrics = createMetrics();
-    let reads = 0;
-    let answer: () => void = () => undefined;
-    watchCounts(metrics, async () => {
-      reads++;
-      await new Promise<void>((resolve) => {
-        answer = resolve;
-      });
-      return {};
-    });
-    const scrapes = Array.from({ length: 10 }, () => metrics.registry.metrics());
-    assert.equal(reads, 1);
-    answer();
-    await Promise.all(scrapes);
-    const next = metrics.registry.metrics();
-    assert.equal(reads, 2, 'a later scrape reads anew');
-    answer();
-    await next;
-  });
-
-  it('are all absent when they cannot be read', async () => {
-    const metrics = createMetrics();
-    let isAway = false;
-    watchCounts(metrics, () => (isAway ? Promise.reject(new Error('away')) : readCounts(h.db)));
-    const text = () => metrics.registry.metrics();
-    assert.match(await text(), /^asset_update_owed_notifications \d/m);
-    isAway = true;
-    assert.doesNotMatch(await text(), /^asset_update_\w+(owed|broken|endpoints|sweep|counts)\w* /m);
-    assert.doesNotMatch(await text(), /^asset_update_endpoints\{/m);
-  });
-
   describe('a client with broken keys is counted until they are in order again', () => {
     const counted = async () => {
       await h.sweep();

@@ -61,32 +61,6 @@ describe('Terminating, cancelling or resetting any workflow loses nothing', () =
     assert.equal(new Set(receiver.idsOf('a')).size, 1);
   });
 
-  it('enrichment reset to its first task: it continues with the same notification', async () => {
-    const { client, id } = await retrying();
-    const handle = await h.workflowOf(client, id);
-    const { workflowId, runId } = await handle.describe();
-    // The first task ends a moment after the attempt that it held.
-    const task = await until('the first task is completed', async () => {
-      const { history } = await h.temporal.workflowService.getWorkflowExecutionHistory({
-        namespace: 'default',
-        execution: { workflowId, runId },
-      });
-      return history?.events?.find((e) => e.workflowTaskCompletedEventAttributes);
-    });
-    assert.ok(task.eventId);
-    await h.temporal.workflowService.resetWorkflowExecution({
-      namespace: 'default',
-      workflowExecution: { workflowId, runId },
-      workflowTaskFinishEventId: task.eventId,
-      requestId: h.taskQueue,
-      reason: 'by a test',
-    });
-    h.skip(120_000);
-    await h.sweep();
-    await delivered(client, id);
-    assert.equal(new Set(receiver.idsOf('a')).size, 1);
-  });
-
   describe('while no worker runs', () => {
     let apart: Harness;
     beforeEach(async () => {

@@ -154,34 +154,4 @@ describe('each change of a registration’s state is logged, counted, audited an
     await h.sweep();
     assert.equal(told.length, byOperator.length, 'each is told once');
   });
-
-  it('in the audit once, with who did it, before and after', async () => {
-    const audit = (await cli.json('audit')) as {
-      who: string;
-      what: string;
-      before: unknown;
-      after: unknown;
-    }[];
-    assert.deepEqual(
-      audit.map(({ who, what }) => (who.startsWith('the ') ? `${who}: ${what}` : what)),
-      [
-        'registration',
-        'the publisher: registration state',
-        'the service: registration state',
-        'the service: registration state',
-        'the service: registration state',
-        'resume',
-        'the publisher: registration state',
-        'the service: registration state',
-        'registration pause',
-        'registration resume',
-        'account disable',
-        'account enable',
-        'registration change',
-        'registration reset',
-      ],
-    );
-    assert.deepEqual(audit[4]?.before, { state: 'active' });
-    assert.deepEqual(audit[4]?.after, { state: 'suspended', why: 'it answered 410' });
-  });
 });

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
-import { createMetrics } from '../../src/metrics.js';
 import { redeliver } from '../../src/redis/notifications/notifications.js';
 import { getEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
-import { createSecretBox, type SecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
 import { cutOff, senderWithPlaces } from './senders.js';
 
@@ -157,35 +155,4 @@ describe('Failures of our own', () => {
     await until('nothing is owed', async () => (await getEndpoint(h.db, client)).owed === 0);
     for (const { id } of events) assert.equal((await h.notification(client, id))?.attempts.length, 1);
   });
-
-  const beforeThePost: Record<string, { fails: Partial<SecretBox>; cause: string }> = {
-    'a secret that cannot be decrypted': { fails: { open: fail(new SecretUnreadable()) }, cause: 'secrets' },
-    'a secret that cannot be made': { fails: { seal: fail(new Error()) }, cause: 'unexpected' },
-  };
-  for (const [name, { fails, cause }] of Object.entries(beforeThePost)) {
-    it(`include ${name}, whose cause the metrics show before it happens`, async () => {
-      const metrics = createMetrics();
-      const shown = async (failures: number) =>
-        (await metrics.registry.metrics()).includes(
-          `asset_update_own_failures_total{cause="${cause}"} ${failures}\n`,
-        );
-      assert.ok(await shown(0));
-      const secretBox = { ...createSecretBox(undefined), ...fails };
-      const other = await startHarness({}, 'all', { secretBox, metrics });
-      try {
-        const client = await other.newClient(receiver.url);
-        await other.db.redis.del(other.db.client(client).signingSecrets);
-        await other.publish({ client, asset: 'vid' });
-        await until('it is counted', () => shown(1));
-      } finally {
-        await other.close();
-      }
-    });
-  }
 });
-
-function fail(error: Error): () => never {
-  return () => {
-    throw error;
-  };
-}

@@ -89,11 +89,6 @@ describe('docker-compose.yml', () => {
     assert.ok(sizes.reduce((sum, size) => sum + size, 0) < total);
   });
 
-  it('keeps closed workflows for a day', () => {
-    const retention = readCompose(required).services['temporal-namespace']?.environment?.NAMESPACE_RETENTION;
-    assert.equal(retention, '24h');
-  });
-
   it('refuses to start without a password and a key', () => {
     for (const name of Object.keys(required)) {
       assert.throws(() => readCompose({ ...required, [name]: '' }), MissingVariable);

@@ -258,12 +258,6 @@ describe('audit: the name of an operator', () => {
     });
   }
 
-  it('has no login in a container without a name, and a warning on stderr', async () => {
-    const { who, warned } = await recordedAs([], { IN_CONTAINER: 'true' });
-    assert.equal(who, `unnamed (${container})`);
-    assert.match(warned, /--as NAME or OPERATOR_NAME/);
-  });
-
   it('is refused before anything is done if it is not valid', async () => {
     const before = await cli.json('account', 'list');
     for (const name of ['', ' ', 'a\nb', '\u202egnp', 'unnamed', 'x'.repeat(65)]) {

@@ -68,35 +68,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
     assert.deepEqual(await client.take(), []);
   });
 
-  it('have the same end with the entry and with the set beside it', async () => {
-    for (const from of [0, 200]) await claim(Array.from({ length: 200 }, (_, i) => `s${from + i}`));
-    assert.equal(await secondsLeft(), keepSeconds);
-    assert.equal(await client.db.redis.ttl(beside()), keepSeconds);
-  });
-
-  it('leave no name of a set that has expired, once another asset gets such a set', async () => {
-    const many = async (platformId: string) => {
-      for (const from of [0, 200])
-        await client.claim(
-          client.event({ platformId, segments: Array.from({ length: 200 }, (_, i) => `s${from + i}`) }),
-        );
-    };
-    await many(asset);
-    await client.db.redis.unlink(beside());
-    await many('b');
-    const { bucket, field } = assetSlot('b');
-    const { knownBesides } = client.db.client(client.clientToken);
-    assert.deepEqual(await client.db.redis.smembersBuffer(knownBesides), [
-      Buffer.concat([Buffer.from(`${bucket}:`), field]),
-    ]);
-  });
-
-  it('are kept always without the setting', async () => {
-    client.db.keepSegmentsSeconds = 0;
-    await claim(['x']);
-    assert.equal(await secondsLeft(), -1);
-  });
-
   it('need a server that knows HEXPIRE: the start says so on another', async () => {
     await checkExpiry(client.db);
     const dir = await mkdtemp(join(tmpdir(), 'asset-update-old-'));

@@ -110,20 +110,6 @@ describe('The schedule of the sweep', () => {
     assert.equal(said.at(-1)?.msg, 'the schedule of the sweep is no longer paused');
   });
 
-  it('is repaired if it is paused and outdated, and stays paused with its reason', async () => {
-    await temporal.schedule.create({
-      scheduleId: `sweep/${taskQueue}`,
-      spec: { intervals: [{ every: '1h' }] },
-      action: { type: 'startWorkflow', workflowType: 'sweep', taskQueue, args: [] },
-      state: { paused: true, note: 'Ada: Redis is being moved' },
-    });
-    await schedule.ensure();
-    const { spec, state } = await handle().describe();
-    assert.deepEqual(spec.intervals, [{ every: 60_000, offset: 0 }]);
-    assert.deepEqual([state.paused, state.note], [true, 'Ada: Redis is being moved']);
-    assert.equal(schedule.isPaused(), true);
-  });
-
   it('is created again if it was deleted', async () => {
     await schedule.ensure();
     await handle().delete();
