@@ -7,6 +7,8 @@ describe('console: the pages of a site', () => {
   let scene: Scene;
   before(async () => {
     scene = await startScene();
+    await scene.register();
+    scene.receiver.answer = () => 500;
   });
   after(() => scene.close());
 

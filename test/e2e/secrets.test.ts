@@ -20,6 +20,7 @@ describe('No secret, token or signing key is ever visible', () => {
   let histories: { workflowId: string; text: string }[];
   const secrets = new Map<string, string>();
   const querySecret = 'tell-nobody-7f3a';
+  const pathSecret = 'nor-this-5c1e';
 
   before(async () => {
     service = await startService({ LOG_LEVEL: 'trace', RETRY_SCHEDULE_SECONDS: '0.2,0.2,0.2,0.5' });
@@ -58,8 +59,9 @@ describe('No secret, token or signing key is ever visible', () => {
     secrets.set("the platform's access token", platformToken);
     secrets.set('the key of the secrets', service.secretsKey);
     secrets.set("the registered URL's query", querySecret);
+    secrets.set("the registered URL's path", pathSecret);
 
-    const url = `${receiver.url}?key=${querySecret}`;
+    const url = `${receiver.url}/${pathSecret}?key=${querySecret}`;
     const registration = { access_token: publisherToken, client_token: clientToken, url };
     const register = () =>
       fetch(`${service.url}/register_push_notifications?${new URLSearchParams(registration)}`, {
@@ -113,7 +115,7 @@ describe('No secret, token or signing key is ever visible', () => {
 
     const good = await publish('good');
     await until('it is delivered', async () => (await show(good)).state === 'delivered');
-    assert.equal(receiver.received[0]?.path, `/hook?key=${querySecret}`);
+    assert.equal(receiver.received[0]?.path, `/hook/${pathSecret}?key=${querySecret}`);
     assert.equal(receiver.received[0]?.headers.authorization, `Bearer ${gatewayKey}`);
 
     receiver.answer = () => 500;
