@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type UpdatePage, UpdatesClient } from '../../clients/node/src/client.js';
+import { waitForRedis } from '../../src/redis/connection/db.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
 import { until } from '../delivery/harness.js';
 import { type PublishedTo, startPublishedTo } from './service.js';
@@ -90,6 +91,7 @@ describe('clients/node: updates', () => {
     const next = pages.next();
     await until('it was answered 503', () => statuses.includes(503));
     to.redis.release();
+    await waitForRedis(to.api.deps.db, 10_000);
     await publish(1);
     assert.deepEqual(assetsOf([(await next).value as UpdatePage]), ['vid-2']);
     await pages.return();

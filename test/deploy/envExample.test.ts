@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { environmentSchema, readConfig } from '../../src/config.js';
 
-const composeOnly = ['POSTGRES_PASSWORD', 'TEMPORAL_UI_PORT', 'NAMESPACE_RETENTION'];
+const composeOnly = ['POSTGRES_PASSWORD', 'REDIS_PASSWORD', 'TEMPORAL_UI_PORT', 'NAMESPACE_RETENTION'];
 const text = readFileSync('.env.example', 'utf8');
 const lines = [...text.matchAll(/^(#?)([A-Z][A-Z_]*)=(.*)$/gm)].map(([, off, name = '', value = '']) => ({
   set: off === '',
@@ -31,11 +31,12 @@ describe('.env.example', () => {
     }
   });
 
-  it('holds no secret and sets only the two that must be filled in', () => {
+  it('holds no secret and sets only what must be filled in', () => {
     assert.deepEqual(
       lines.filter(({ set }) => set),
       [
         { set: true, name: 'POSTGRES_PASSWORD', value: '' },
+        { set: true, name: 'REDIS_PASSWORD', value: '' },
         { set: true, name: 'SECRETS_KEY', value: '' },
       ],
     );
