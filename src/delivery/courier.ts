@@ -153,7 +153,8 @@ export class Courier {
       givenBack,
     };
     const turned = await this.#ask(turn);
-    for (const [i, { resolve }] of looks.entries()) resolve(turned?.maySend[i] ?? true);
+    // Without an answer it is not sent: after its lease the asset is due again.
+    for (const [i, { resolve }] of looks.entries()) resolve(turned?.maySend[i] ?? false);
     if (turned === undefined) {
       // What was sent is sent again after its lease.
       for (const { verdict } of answered) this.#tellWaiting(verdict.taken, 'in_flight');
@@ -181,7 +182,11 @@ export class Courier {
         if (!isFull) return await runTurn(db, this.clientToken, turn, settings);
         // Redis has no memory left: it settles, and nothing is taken for a while.
         const settled = await runTurn(db, this.clientToken, { ...turn, most: 0 }, settings, 'settle');
-        return { ...settled, nextInMs: settled.nextInMs && Math.max(settled.nextInMs, redisPausesMs.full) };
+        const { nextInMs } = settled;
+        return {
+          ...settled,
+          nextInMs: nextInMs === undefined ? undefined : Math.max(nextInMs, redisPausesMs.full),
+        };
       } catch (err) {
         if (this.#isClosed) closedAt ??= performance.now();
         const isOver = closedAt !== undefined && performance.now() - closedAt > closeWithinMs;

@@ -30,13 +30,6 @@ describe("Temporal's standard client settings", () => {
   });
   after(() => rm(dir, { recursive: true }));
 
-  it('default to the server of this machine, without TLS', () => {
-    const { temporalConnection, TEMPORAL_NAMESPACE } = readConfig({});
-    const plain = { apiKey: undefined, metadata: undefined };
-    assert.deepEqual(temporalConnection, { address: '127.0.0.1:7233', tls: false, ...plain });
-    assert.equal(TEMPORAL_NAMESPACE, 'default');
-  });
-
   it('come from a profile: address, namespace and key; a key means TLS; variables take precedence', () => {
     const named = { TEMPORAL_CONFIG_FILE: file, TEMPORAL_PROFILE: 'cloud' };
     const config = readConfig(named);
