@@ -182,11 +182,7 @@ export class Courier {
         if (!isFull) return await runTurn(db, this.clientToken, turn, settings);
         // Redis has no memory left: it settles, and nothing is taken for a while.
         const settled = await runTurn(db, this.clientToken, { ...turn, most: 0 }, settings, 'settle');
-        const { nextInMs } = settled;
-        return {
-          ...settled,
-          nextInMs: nextInMs === undefined ? undefined : Math.max(nextInMs, redisPausesMs.full),
-        };
+        return { ...settled, nextInMs: Math.max(settled.nextInMs ?? 0, redisPausesMs.full) };
       } catch (err) {
         if (this.#isClosed) closedAt ??= performance.now();
         const isOver = closedAt !== undefined && performance.now() - closedAt > closeWithinMs;
