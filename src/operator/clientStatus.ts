@@ -61,12 +61,14 @@ export async function readClients(
   return { clients, broken: [...broken].sort() };
 }
 
-function situationOf({ state, held, waitingReason, overdueMs }: Endpoint): Situation {
+function situationOf({ state, held, waitingReason, overdueMs, oldestOwedAt }: Endpoint): Situation {
   if (held) return 'held';
   // A failing endpoint too, whose probe nobody makes.
   if (waitingReason === 'due' && overdueMs > lateMs) return 'late';
   if (state !== 'active') return state;
   switch (waitingReason) {
+    case 'due':
+      return oldestOwedAt !== undefined && oldestOwedAt < Date.now() - lateMs ? 'draining' : 'clear';
     case 'full':
     case 'rate':
       return 'draining';

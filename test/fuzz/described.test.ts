@@ -179,7 +179,7 @@ expected-statuses = ["2xx", 401, 404, 429, 431, 503]
 # What no schema can say: a URL that is registered already or not allowed, a scope that the account does not have, a
 # form with a field that is given twice, a cursor of a list in another order, a header that HTTP sets.
 [[operations]]
-include-path = ["/register_push_notifications", "/push_notifications/test", "/push_notifications/check", "/push_notifications/headers", "/oauth/access_token", "/notifications", "/notices"]
+include-path = ["/register_push_notifications", "/push_notifications/test", "/push_notifications/check", "/push_notifications/headers", "/oauth/access_token", "/oauth/revoke", "/notifications", "/notices"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 400, 401, 404, 429, 503]
 # A place of the feed that never existed.
 [[operations]]

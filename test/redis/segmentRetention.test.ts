@@ -23,7 +23,6 @@ describe('The known segments of an asset, with SEGMENT_RETENTION_DAYS', () => {
   after(closeDeliveryClients);
 
   const known = () => client.db.client(client.clientToken).known(slot.bucket);
-  const beside = () => client.db.client(client.clientToken).knownBeside(slot);
   const claim = async (segments: string[], given: { notify?: boolean } = {}) => {
     const { kind, ...more } = await client.claim(client.event({ platformId: asset, segments, ...given }));
     return { kind, ...more };

@@ -64,7 +64,7 @@ describe('The schedule of the sweep', () => {
     });
     await schedule.ensure();
     const mended = await handle().describe();
-    assert.deepEqual(mended.spec.intervals, [{ every: 60_000, offset: 0 }]);
+    assert.deepEqual(mended.spec.intervals, [{ every: 15_000, offset: 0 }]);
     assert.deepEqual([mended.spec.endAt, mended.spec.jitter ?? 0], [undefined, 0]);
     assert.deepEqual(mended.policies, { overlap: 'SKIP', catchupWindow: 60_000, pauseOnFailure: false });
     const { workflowType, workflowId, args, workflowExecutionTimeout } = mended.action;

@@ -50,8 +50,9 @@ interface Collected {
 
 /**
  * Gives every accepted event a workflow, within a budget of starts: its own workflow if the budget allows it, else the
- * open group. A full group starts without the budget, so that no load outruns the starts. Only the workflow waits for its start, never the delivery. While Temporal is unavailable the outbox fills
- * up to a bound, and events beyond it get no workflow.
+ * open group. A full group starts without the budget, so that no load outruns the starts. Only the workflow waits for its
+ * start, never the delivery. While Temporal is unavailable the outbox fills up to a bound, and events beyond it get no
+ * workflow.
  */
 export class Outbox {
   readonly #ids: WorkflowIds;
