@@ -22,7 +22,7 @@ export interface Waiting {
   failures: number;
   status?: number;
   error?: string;
-  /** Host and path of the failed attempt. */
+  /** Host of the failed attempt's URL. */
   target?: string;
 }
 

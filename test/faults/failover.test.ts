@@ -6,11 +6,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { isIndexed } from '../../src/redis/owed/owedIndex.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from '../redis/deliveryClient.js';
+import { untilRedisAnswers } from '../redis/untilRedisAnswers.js';
 import { type SentinelSet, startSentinels } from '../redisSentinels.js';
 import { servers } from '../servers.js';
 

@@ -5,7 +5,6 @@ import { createLogger } from '../../src/log.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { runPipeline } from '../../src/redis/connection/pipeline.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
-import { untilRedisAnswers } from '../../src/redis/connection/untilRedisAnswers.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { announceClaims } from '../../src/redis/owed/owedClients.js';
 import { indexedClients, isIndexed } from '../../src/redis/owed/owedIndex.js';
@@ -18,6 +17,7 @@ import {
   ok,
   whatIsOwed,
 } from './deliveryClient.js';
+import { untilRedisAnswers } from './untilRedisAnswers.js';
 
 const log = createLogger('silent', 'test');
 

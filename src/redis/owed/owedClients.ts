@@ -2,7 +2,7 @@
 import { Announced } from '../connection/announced.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
-import { addToIndex, dropFromIndex, indexedClients } from './owedIndex.js';
+import { addToIndex, dropFromIndex } from './owedIndex.js';
 
 /** After this time an announced claim has happened or never will. */
 const unclaimedMs = 600_000;
@@ -32,22 +32,6 @@ export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<
 /** Removes a client that does not exist: made-up client tokens are not kept. */
 export function forgetAnnouncement(db: Db, clientToken: string): void {
   announced.forget(db, clientToken);
-}
-
-/** Counts owed assets over all clients. */
-export async function owedInAll(db: Db): Promise<number> {
-  let sum = 0;
-  for await (const page of indexedClients(db)) {
-    const pipeline = db.redis.pipeline();
-    for (const clientToken of page) {
-      pipeline.hlen(db.client(clientToken).owed).hlen(db.client(clientToken).flight);
-    }
-    for (const [err, owed] of (await pipeline.exec()) ?? []) {
-      if (err) throw err;
-      sum += Number(owed);
-    }
-  }
-  return sum;
 }
 
 /** Removes a client that is owed nothing from the index, unless a claim was announced recently. */

@@ -103,11 +103,6 @@ export async function unclaimedNotices(db: Db, clientToken: string): Promise<Not
   });
 }
 
-/** Returns the body of a notice's notification; undefined if its record is gone. */
-export async function noticeBody(db: Db, clientToken: string, id: string): Promise<string | undefined> {
-  return (await db.redis.hget(db.client(clientToken).notification(id), 'body')) ?? undefined;
-}
-
 /** Removes a notice that was claimed, unless a newer one has replaced it. */
 export async function dropNotice(db: Db, clientToken: string, { field, stored }: Notice): Promise<void> {
   await runScript(db, 'dropNotice', clientToken, [field, stored]);

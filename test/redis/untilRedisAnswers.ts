@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isRedisUnavailable } from './unavailable.js';
+import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 
 const forMs = 5000;
 const pausesMs = { first: 50, longest: 500 };
