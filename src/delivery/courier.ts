@@ -9,7 +9,7 @@ import { type Answered, conclude, type DeliveryDeps, type Sent, send } from './s
 /** The most assets taken, and verdicts settled, in one turn: its script must not delay Redis for others. */
 export const mostPerTurn = 64;
 /** A courier waits for what is due within this time. */
-const soonMs = 1000;
+export const soonMs = 1000;
 /** Gathers what a rate allows within this time into one turn. */
 const shortestWaitMs = 20;
 const redisPausesMs = { first: 50, longest: 500, full: 1000 };

@@ -1,5 +1,7 @@
+import { soonMs } from '../delivery/courier.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
+import { withTimeout } from '../withTimeout.js';
 import type { ActivityDeps } from './deps.js';
 
 export interface Drained extends Omit<Plan, 'expired'> {
@@ -13,8 +15,6 @@ export interface Drained extends Omit<Plan, 'expired'> {
 const flowMs = 5000;
 /** Then it looks again after this time: the process that sends may have died. */
 const lookAgainMs = 15_000;
-/** A courier waits for what is due sooner. */
-const soonMs = 1000;
 
 /** Has a client's courier send what is due, for a while, and plans when to look again. @throws errors of Redis */
 export async function drainClient(
@@ -24,7 +24,11 @@ export async function drainClient(
 ): Promise<Drained> {
   const { couriers, db, metrics, settings } = deps;
   const flow = couriers.flowOf(clientToken);
-  const isIdle = await settledWithin(couriers.untilIdle(clientToken), flowMs, cancelled);
+  const idle = couriers.untilIdle(clientToken).then(() => true);
+  const ended = new Promise<false>((resolve) => {
+    cancelled.addEventListener('abort', () => resolve(false), { once: true });
+  });
+  const isIdle = await withTimeout(Promise.race([idle, ended]), flowMs, () => false);
   const { expired, ...plan } = await planCatchUp(db, clientToken, settings);
   for (let i = 0; i < expired; i++) metrics.ended('failed');
   const { delivered, failed } = couriers.flowOf(clientToken) ?? flow ?? { delivered: 0, failed: 0 };
@@ -33,20 +37,4 @@ export async function drainClient(
   const lastError =
     endpoint?.lastStatus === undefined ? endpoint?.lastError : `${endpoint.lastError} ${endpoint.lastStatus}`;
   return { ...plan, inMs, delivered, failed, lastError };
-}
-
-/** Returns whether `work` ends within that time. */
-async function settledWithin(
-  work: Promise<unknown>,
-  forMs: number,
-  cancelled: AbortSignal,
-): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(resolve, forMs, false);
-    cancelled.addEventListener('abort', () => resolve(false), { once: true });
-  });
-  const isSettled = await Promise.race([work.then(() => true), late]);
-  clearTimeout(timer);
-  return isSettled;
 }

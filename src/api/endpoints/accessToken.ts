@@ -9,7 +9,7 @@ import { endpoint } from '../endpoint.js';
 import { exampleOf, text, whole } from '../reference/schema.js';
 import { audit } from '../steps/auditCall.js';
 import { type Form, formDecoded } from '../steps/body/form.js';
-import { readForm } from '../steps/body/readForm.js';
+import { formTypes, readForm } from '../steps/body/readForm.js';
 import { createTokenLimits, RememberedUntil, type TokenLimits } from '../steps/tokenLimits.js';
 
 const form = z.object({
@@ -37,7 +37,7 @@ export const accessTokenEndpoint = endpoint<TokenState>({
   after503: 'ask again: a token that was made and not answered is known to nobody, and expires.',
   body: {
     schema: form,
-    types: ['application/x-www-form-urlencoded', 'multipart/form-data'],
+    types: formTypes,
     examples: { 'A token for a publisher’s server': exampleOf(form) },
   },
   answers: {

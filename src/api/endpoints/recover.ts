@@ -3,6 +3,7 @@ import type { Db } from '../../redis/connection/db.js';
 import { recoverFailed } from '../../redis/notifications/notifications.js';
 import { replayDelivered } from '../../redis/notifications/replay.js';
 import type { Step } from '../composeSteps.js';
+import type { ApiDeps } from '../deps.js';
 import { clientEndpoint } from '../endpoint.js';
 import { flag, givenTime, time, whole } from '../reference/schema.js';
 import { limitAccount } from '../steps/accountRate.js';
@@ -29,10 +30,7 @@ export const recoverEndpoint = clientEndpoint<RecoverState>({
   codes: [],
   rate: 'records',
   steps: (deps) => [
-    readRange(failedRange),
-    limitUnlessDry(deps.db),
-    limitAccount(deps, 'records'),
-    auditCall<RecoverState>(deps, { what: 'notification recover', about: sayRange }),
+    ...stepsBefore(deps, failedRange, 'notification recover'),
     async (ctx) => {
       const { client, range } = ctx.state;
       const { count } = await deps.db.durably((db) => recoverFailed(db, client.clientToken, range)).safe;
@@ -67,10 +65,7 @@ export const replayEndpoint = clientEndpoint<RecoverState>({
   codes: [],
   rate: 'records',
   steps: (deps) => [
-    readRange(deliveredRange),
-    limitUnlessDry(deps.db),
-    limitAccount(deps, 'records'),
-    auditCall<RecoverState>(deps, { what: 'notification replay', about: sayRange }),
+    ...stepsBefore(deps, deliveredRange, 'notification replay'),
     async (ctx) => {
       const { client, range } = ctx.state;
       const { count, listedSince } = await deps.db.durably((db) =>
@@ -113,6 +108,18 @@ const readRange =
     ctx.state.range = { since, until: until ?? Number.MAX_SAFE_INTEGER, dryRun };
     await next();
   };
+
+/** Reads the span of time, and limits and notes the call. */
+const stepsBefore = (
+  deps: ApiDeps,
+  schema: ReturnType<typeof rangeOf>,
+  what: string,
+): Step<RecoverState>[] => [
+  readRange(schema),
+  limitUnlessDry(deps.db),
+  limitAccount(deps, 'records'),
+  auditCall(deps, { what, about: sayRange }),
+];
 
 /** A dry run sends nothing: it counts as a read. */
 const limitUnlessDry = (db: Db): Step<RecoverState> => {

@@ -8,7 +8,7 @@ import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
 import { exampleOf, text } from '../reference/schema.js';
 import { audit } from '../steps/auditCall.js';
-import { readForm } from '../steps/body/readForm.js';
+import { formTypes, readForm } from '../steps/body/readForm.js';
 import { createTokenLimits } from '../steps/tokenLimits.js';
 import { type Credentials, fieldOf, logRefusal, noStore, takeBasic } from './accessToken.js';
 
@@ -30,7 +30,7 @@ export const revokeTokenEndpoint = endpoint<Credentials>({
   after503: 'send it again.',
   body: {
     schema: form,
-    types: ['application/x-www-form-urlencoded', 'multipart/form-data'],
+    types: formTypes,
     examples: { 'A token that is no longer needed': exampleOf(form) },
   },
   answers: { 200: { what: 'The token is not valid, or no longer.', schema: z.object({}) } },

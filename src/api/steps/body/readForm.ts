@@ -9,6 +9,8 @@ import { readPlain } from './readPlain.js';
 export const formAtMostBytes = 4 * 1024;
 const urlencoded = 'application/x-www-form-urlencoded';
 const multipart = 'multipart/form-data';
+/** The encodings of a form, as the description of the API names them. */
+export const formTypes = [urlencoded, multipart];
 
 /** Reads the fields of the body, in one of the two encodings of a form, as state.form. @throws ApiError 400, 413, 415 */
 export const readForm: Step<{ form: Form }> = async (ctx, next) => {
