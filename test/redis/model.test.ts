@@ -237,9 +237,8 @@ function owe(model: Model, asset: string, id: string, isLive: boolean, now: Rang
   if (older !== undefined) model.end(older.id, 'superseded', id);
   const live = isLive || older?.live === true;
   const since = older?.since ?? now;
-  const isExpired = holder !== undefined && holder.lease[1] <= now[0];
-  if (isExpired) holders.delete(asset);
-  owed.set(asset, { id, live, since, due: isExpired ? now : since });
+  if (holder !== undefined && holder.lease[1] <= now[0]) holders.delete(asset);
+  owed.set(asset, { id, live, since, due: since });
   return live;
 }
 
@@ -977,6 +976,20 @@ const anyLimits = fc.record<Limits>({
 });
 const numRuns = Number(process.env.MODEL_RUNS ?? 80);
 
+/** Runs the steps, and checks that in the end everything owed is delivered. */
+async function keepsPromises(steps: Iterable<Step>, failingAfter: number, limits: Limits): Promise<void> {
+  const { maxInFlight, drainPerSecond, perSecond } = limits;
+  const client = await newDeliveryClient({
+    ...{ failingAfter, maxInFlight, drainPerSecond, probeScheduleMs: [second, minute] },
+  });
+  if (perSecond > 0) await setClient(client.db, client.clientToken, { maxPerSecond: perSecond });
+  const model = new Model(limits);
+  await fc.asyncModelRun(() => ({ model, real: client }), steps);
+  await lists.run(model, client);
+  await drains(model, client);
+  client.db.redis.disconnect();
+}
+
 describe('known and owed, in every interleaving', () => {
   after(closeDeliveryClients);
 
@@ -986,24 +999,28 @@ describe('known and owed, in every interleaving', () => {
         fc.commands(anyStep, { maxCommands: 100, size: 'max' }),
         fc.constantFrom(1, 2, 5),
         anyLimits,
-        async (steps, failingAfter, limits) => {
-          const { maxInFlight, drainPerSecond, perSecond } = limits;
-          const client = await newDeliveryClient({
-            ...{ failingAfter, maxInFlight, drainPerSecond, probeScheduleMs: [second, minute] },
-          });
-          if (perSecond > 0) await setClient(client.db, client.clientToken, { maxPerSecond: perSecond });
-          const model = new Model(limits);
-          await fc.asyncModelRun(() => ({ model, real: client }), steps);
-          await lists.run(model, client);
-          await drains(model, client);
-          client.db.redis.disconnect();
-        },
+        keepsPromises,
       ),
       {
         numRuns,
+        includeErrorInReport: true,
         endOnFailure: process.env.MODEL_SHRINK === undefined,
         interruptAfterTimeLimit: process.env.MODEL_RUNS ? 500_000 : 40_000,
       },
     );
   }).timeout(600_000);
+
+  it('sends an asset whose process died before what arrives with its next event', async () => {
+    const event = (platformId: string, segment: string) =>
+      ({ platformId, segments: [segment], priority: 'live', notify: true }) as const;
+    const claims = (most: number, ...given: ReturnType<typeof event>[]) =>
+      claim((_, client) => given.map((one) => client.event(one)), '', { most, isLost: most === 1 });
+    const limits = { maxInFlight: 5, perSecond: 0, drainPerSecond: 200 };
+    const steps = [
+      claims(1, event('a', '1')),
+      pass(leaseMs + second),
+      claims(64, event('c', '1'), event('a', '2')),
+    ];
+    await keepsPromises(steps, 5, limits);
+  });
 });

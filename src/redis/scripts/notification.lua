@@ -169,8 +169,10 @@ local function owe(asset, id, lane)
     f.newer, f.lane = f.id ~= id and id or nil, lane
     write_flight(asset, f)
   elseif f then
-    end_flight(asset)
-    wait(asset, id, f.since, lane, now)
+    f.newer, f.lane = id, lane
+    land(asset, f, math.min(now, tonumber(f.since)))
+    -- At once: it may be older than what arrived in this call.
+    write_waiting()
   elseif w then
     if w.is_written and w.lane ~= lane then redis.call('ZREM', base .. LANES[w.lane], asset) end
     wait(asset, id, w.since, lane, math.min(now, w.since))
