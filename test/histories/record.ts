@@ -10,6 +10,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { WorkflowFailedError } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
@@ -156,9 +157,7 @@ async function record(name: string, play: Shape): Promise<void> {
     });
     const text = withoutMachine(historyToJSON(await handle.fetchHistory()));
     const { events } = JSON.parse(text) as { events: unknown[] };
-    // An event on each line: small, and still readable in a diff.
-    const lines = events.map((event) => JSON.stringify(event)).join(',\n');
-    await writeFile(fileOf(name), `{"events":[\n${lines}\n]}\n`);
+    await writeFile(fileOf(name), gzipSync(JSON.stringify({ events })));
     console.log(`${name}: ${events.length} events`);
   } finally {
     await receiver.close();
@@ -167,7 +166,7 @@ async function record(name: string, play: Shape): Promise<void> {
 }
 
 function fileOf(name: string): string {
-  return join(import.meta.dirname, `${name}.json`);
+  return join(import.meta.dirname, `${name}.json.gz`);
 }
 
 /** Process and host names say nothing that a replay needs. */

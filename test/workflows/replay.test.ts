@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { workflowBundlePath } from '../../src/temporal/bundle.js';
@@ -15,8 +16,9 @@ describe('Workflows that run continue on this code', () => {
   const dir = join(import.meta.dirname, '../histories');
   const shipped = { workflowBundle: { codePath: workflowBundlePath() } };
 
-  const recorded = async () => (await readdir(dir)).filter((name) => name.endsWith('.json')).sort();
-  const read = async (name: string) => JSON.parse(await readFile(join(dir, name), 'utf8')) as RecordedHistory;
+  const recorded = async () => (await readdir(dir)).filter((name) => name.endsWith('.json.gz')).sort();
+  const read = async (name: string) =>
+    JSON.parse(gunzipSync(await readFile(join(dir, name))).toString()) as RecordedHistory;
 
   it('every recorded history replays on the present code', async () => {
     const names = await recorded();
@@ -33,7 +35,7 @@ describe('Workflows that run continue on this code', () => {
   });
 
   it('a history that the code could not have made is a determinism violation', async () => {
-    const history = await read('catch-up-says-why-then-drains.json');
+    const history = await read('catch-up-says-why-then-drains.json.gz');
     const scheduled = history.events.find((e) => e.activityTaskScheduledEventAttributes !== undefined);
     assert.ok(scheduled?.activityTaskScheduledEventAttributes);
     scheduled.activityTaskScheduledEventAttributes.activityType.name = 'somethingElse';
@@ -48,7 +50,7 @@ describe('Workflows that run continue on this code', () => {
     await assert.rejects(
       Worker.runReplayHistory(
         { workflowBundle: { code: changed } },
-        await read('catch-up-says-why-then-drains.json'),
+        await read('catch-up-says-why-then-drains.json.gz'),
       ),
       DeterminismViolationError,
     );
