@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { type DeliveryMetrics, ownFailureCauses } from './delivery/send.js';
-import { attemptErrors } from './outgoing/attemptError.js';
+import { attemptErrors } from './outgoing/failures.js';
 import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
 import { endpointStates } from './redis/records/endpointStates.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/observeCalls.js';

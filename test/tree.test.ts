@@ -37,7 +37,6 @@ const floors = [
     'src/messageOf.ts',
     'src/product.ts',
     'src/tracing.ts',
-    'src/originOf.ts',
     'src/withTimeout.ts',
     // A separate package: it imports nothing.
     'clients/node/src',
@@ -104,4 +103,6 @@ describe('the tree', () => {
 });
 
 /** Longer than the rule allows, and why each stays in one piece. */
-const longWithReason: Record<string, string> = {};
+const longWithReason: Record<string, string> = {
+  'src/outgoing/attempt.ts': 'one state machine, from the wait for a place to the last byte that is read',
+};

@@ -3,11 +3,10 @@
 import type { DeliverySettings } from '../config.js';
 import type { Logger } from '../log.js';
 import type { Notices } from '../notices/notices.js';
-import { originOf } from '../originOf.js';
-import { notificationRequest } from '../outgoing/notification.js';
-import { ourFailures } from '../outgoing/ours.js';
-import { withoutValues } from '../outgoing/ownHeaders.js';
+import { ourFailures } from '../outgoing/failures.js';
+import { notificationRequest, withoutValues } from '../outgoing/notification.js';
 import type { Place, PostResult, Sender } from '../outgoing/post.js';
+import { originOf } from '../outgoing/target.js';
 import type { Db } from '../redis/connection/db.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../redis/owed/turn.js';

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import ipaddr from 'ipaddr.js';
+import type { Config } from '../config.js';
 
 /** Where notifications may go: to public addresses, and to those that an operator allowed. */
 export interface TargetPolicy {
@@ -22,31 +23,31 @@ export type AddressVerdict = 'allowed' | 'not_public' | 'own_address';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Cidr = [Address, number];
 
-/**
- * Returns whether a connection may go to this address and port. The address is a literal
- * without brackets, in any IPv6 spelling. Anything else than an IP address is not allowed.
- */
-export function isAllowedAddress(address: string, port: number, policy: TargetPolicy): boolean {
-  return judgeAddress(address, port, policy) === 'allowed';
+/** Reads from the settings where notifications may go. @param ownPort another port of this machine that is the service's own */
+export function targetPolicyOf(config: Config, ownPort?: number): TargetPolicy {
+  const { ALLOW_HTTP_TARGETS, ALLOWED_TARGET_CIDRS, OWN_ADDRESSES, OWN_PORTS, PORT, ADMIN_PORT } = config;
+  return {
+    allowHttp: ALLOW_HTTP_TARGETS,
+    allowedCidrs: ALLOWED_TARGET_CIDRS,
+    ownPorts: [PORT, ADMIN_PORT, ...OWN_PORTS, ...(ownPort === undefined ? [] : [ownPort])],
+    ownAddresses: OWN_ADDRESSES,
+  };
 }
 
-/** Judges like {@link isAllowedAddress}, and returns the rule that refused. */
+/**
+ * Judges whether a connection may go to this address and port. The address is a literal
+ * without brackets, in any IPv6 spelling. Anything else than an IP address is not allowed.
+ * @throws Error naming a range of the policy that is not a CIDR
+ */
 export function judgeAddress(address: string, port: number, policy: TargetPolicy): AddressVerdict {
   const parsed = parseAddress(address);
   if (parsed === undefined) return 'not_public';
-  const cidrs = allowedRanges(policy);
+  const { allowed, own } = rangesOf(policy);
   const forms = formsOf(parsed);
-  for (const form of forms) if (!isPublic(form) && !isInside(form, cidrs)) return 'not_public';
-  const own = ownRanges(policy);
+  for (const form of forms) if (!isPublic(form) && !isInside(form, allowed)) return 'not_public';
   if (forms.some((form) => isInside(form, own))) return 'own_address';
   if (policy.ownPorts.includes(port) && forms.some(isOfThisMachine)) return 'own_address';
   return 'allowed';
-}
-
-/** Reads the ranges of a policy, so that a wrong setting fails at the start. @throws Error naming a range that is not a CIDR */
-export function checkPolicy(policy: TargetPolicy): void {
-  allowedRanges(policy);
-  ownRanges(policy);
 }
 
 function parseAddress(address: string): Address | undefined {
@@ -124,29 +125,19 @@ function isOfThisMachine(address: Address): boolean {
   return addressesOfInterfaces().has(address.toNormalizedString());
 }
 
-const parsedRanges = new WeakMap<TargetPolicy, Cidr[]>();
+const parsedRanges = new WeakMap<TargetPolicy, { allowed: Cidr[]; own: Cidr[] }>();
 
-function allowedRanges(policy: TargetPolicy): Cidr[] {
+function rangesOf(policy: TargetPolicy): { allowed: Cidr[]; own: Cidr[] } {
   let ranges = parsedRanges.get(policy);
   if (ranges === undefined) {
-    ranges = policy.allowedCidrs.map(parseCidr);
-    parsedRanges.set(policy, ranges);
-  }
-  return ranges;
-}
-
-const parsedOwn = new WeakMap<TargetPolicy, Cidr[]>();
-
-function ownRanges(policy: TargetPolicy): Cidr[] {
-  let ranges = parsedOwn.get(policy);
-  if (ranges === undefined) {
-    ranges = (policy.ownAddresses ?? []).flatMap((text) => {
+    const own = (policy.ownAddresses ?? []).flatMap((text) => {
       if (text.includes('/')) return [parseCidr(text)];
       const address = parseAddress(text);
       if (address === undefined) return [];
       return formsOf(address).map((form): Cidr => [form, form.kind() === 'ipv4' ? 32 : 128]);
     });
-    parsedOwn.set(policy, ranges);
+    ranges = { allowed: policy.allowedCidrs.map(parseCidr), own };
+    parsedRanges.set(policy, ranges);
   }
   return ranges;
 }

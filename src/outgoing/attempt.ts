@@ -1,20 +1,32 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
+import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { AttemptFailed, attemptFailed, saysStale } from './attemptError.js';
-import { Clock } from './clock.js';
-import type { Connection } from './connections/connection.js';
-import type { Origin } from './connections/connections.js';
-import { excerptBytes, excerptOf } from './excerpt.js';
-import type { Body, PostResult } from './place.js';
-import { retryAfterMs } from './retryAfter.js';
+import { Answer, excerptBytes, type PostResult } from './answer.js';
+import type { Connection } from './connection.js';
+import type { Connections, Origin, Waiter } from './connections.js';
+import { AttemptFailed, attemptFailed, saysStale } from './failures.js';
 
-/** Makes the attempt, and owns its connection. */
-export interface AttemptOwner {
-  readonly origin: Origin;
-  /** Called when the result is known. */
-  settled(result: PostResult): void;
-  /** Called when nothing more is read; may come before `settled`. @param reusable as for {@link Origin.release} */
-  finished(connection: Connection, reusable: boolean): void;
+/** A connection's right at one origin, and one of the process's sockets. */
+export type Place = Pick<Attempt, 'post' | 'release'>;
+
+interface Request {
+  headers: Record<string, string>;
+  /** Sent whole or in pieces: a new stream is made each time it is sent, and `content-length` is in the headers. */
+  body: string | (() => Readable);
+}
+
+const noRequest: Request = { headers: {}, body: '' };
+
+/** The sender of attempts, which waits for them when it closes. */
+export interface Ledger {
+  readonly connections: Connections;
+  readonly timeoutMs: number;
+  posted(): void;
+  /** The result is known or no longer wanted, or the place was given back. */
+  ended(wasPosted: boolean): void;
+  /** Nothing more is read. */
+  over(attempt: Attempt): void;
 }
 
 /** The most bytes of an answer that are read to use its connection again. */
@@ -23,43 +35,88 @@ const maxBodyBytes = 16 * 1024;
 const excerptWaitMs = 1_000;
 
 /**
- * One POST on one connection. It is settled once its result is known: with the headers of a 2xx, or the excerpt of another
- * answer. It is finished once the rest of the body has been read in the background, under the same clock.
+ * One POST on one connection, from the wait for its place: waiting, naming (granted without a connection, it waits for a
+ * permit to look up the name), ready, posted, over. It is settled once its result is known: with the headers of a 2xx, or the
+ * excerpt of another answer. It is over once the rest of the body has been read in the background, within the same time. The
+ * signal covers all of it until the result.
  */
-export class Attempt implements Dispatcher.DispatchHandler {
-  readonly #clock: Clock;
-  #excerptTimer: NodeJS.Timeout | undefined;
-  #connection: Connection;
+export class Attempt implements Waiter, Dispatcher.DispatchHandler {
+  #state: 'waiting' | 'naming' | 'ready' | 'posted' | 'over' = 'waiting';
+  #isSettled = false;
+  #connection: Connection | undefined;
+  #endPermit: () => void = () => undefined;
+  #onGranted: (place: Place) => void = () => undefined;
+  #onResult: (result: PostResult) => void = () => undefined;
+  #onRejected: (reason: unknown) => void = () => undefined;
 
-  #mayRetry = true;
+  #request: Request = noRequest;
+  #startedAtMs = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #mayReplace = true;
   #answerBegan = false;
-  #status: number | undefined;
-  #retryAfterMs: number | undefined;
-  #bodyBytes = 0;
-  #excerpt: Buffer[] | undefined;
-  #settled = false;
-  #finished = false;
+  #answer: Answer | undefined;
+  #excerptTimer: NodeJS.Timeout | undefined;
 
   constructor(
-    connection: Connection,
-    readonly request: Omit<Dispatcher.DispatchOptions, 'body'> & { body: Body },
-    readonly owner: AttemptOwner,
-    timeoutMs: number,
-  ) {
+    readonly origin: Origin,
+    readonly path: string,
+    readonly client: string,
+    readonly signal: AbortSignal | undefined,
+    readonly ledger: Ledger,
+  ) {}
+
+  /** Resolves to the place itself when it is granted. */
+  wait(): Promise<Place> {
+    this.signal?.addEventListener('abort', this.#onAbort, { once: true });
+    return new Promise((resolve, reject) => {
+      this.#onGranted = resolve;
+      this.#onRejected = reject;
+      this.ledger.connections.acquire(this);
+    });
+  }
+
+  granted(connection: Connection | undefined): void {
     this.#connection = connection;
-    this.#clock = new Clock(timeoutMs, () => this.#onTimeout());
+    if (connection !== undefined || isIP(this.origin.host) !== 0) {
+      this.#becomeReady();
+      return;
+    }
+    this.#state = 'naming';
+    const { connections } = this.ledger;
+    connections.waiting++;
+    connections.guard.names.takePermit(this.origin.host, (end) => {
+      connections.waiting--;
+      this.#endPermit = end;
+      if (this.#state === 'naming') this.#becomeReady();
+      else end();
+    });
   }
 
-  send(): void {
-    const { body } = this.request;
-    this.#connection.dispatch({ ...this.request, body: typeof body === 'string' ? body : body() }, this);
+  /**
+   * Makes one attempt; its time begins now. Call it once.
+   * Rejects only when the signal of the place aborts, with its reason; everything else is a {@link PostResult}.
+   */
+  post(request: Request): Promise<PostResult> {
+    if (this.signal?.aborted) return Promise.reject(this.signal.reason);
+    if (this.#state !== 'ready') return Promise.reject(new Error('a place is for one POST'));
+    this.#state = 'posted';
+    this.ledger.posted();
+    this.#request = request;
+    return new Promise((resolve, reject) => {
+      this.#onResult = resolve;
+      this.#onRejected = reject;
+      this.#startedAtMs = performance.now();
+      this.#timer = setTimeout(() => this.#onTimeout(), this.ledger.timeoutMs);
+      this.#send(this.#connection ?? this.ledger.connections.connect(this.origin));
+      this.#endPermit();
+    });
   }
 
-  /** Ends the attempt without a result, or stops reading an answer whose result is known. */
-  drop(): void {
-    this.#settled = true;
-    clearTimeout(this.#excerptTimer);
-    this.#finish(false);
+  /** Gives the place back unused; has no effect once it is posted or given back. */
+  release(): void {
+    if (this.#state !== 'ready') return;
+    this.signal?.removeEventListener('abort', this.#onAbort);
+    this.#giveBack();
   }
 
   onRequestStart(): void {}
@@ -69,124 +126,144 @@ export class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_controller: unknown, status: number, headers: IncomingHttpHeaders): void {
-    if (this.#finished || status < 200) return;
-    this.#status = status;
-    if (status < 300) {
-      this.#settle({ ok: true, status, ...this.#measured() });
-      return;
+    if (this.#state === 'over' || status < 200) return;
+    this.#answer = new Answer(status, headers);
+    if (this.#answer.isOk) this.#settle({ ok: true, status, ...this.#measured() });
+    else {
+      const waitMs = Math.min(excerptWaitMs, this.ledger.timeoutMs);
+      this.#excerptTimer = setTimeout(() => this.#settleFailedAnswer(), waitMs);
     }
-    if (status === 429 || status === 503)
-      this.#retryAfterMs = retryAfterMs(headers['retry-after'], Date.now());
-    this.#excerpt = [];
-    this.#excerptTimer = setTimeout(
-      () => this.#settleFailedAnswer(),
-      Math.min(excerptWaitMs, this.#clock.timeoutMs),
-    );
   }
 
   onResponseData(_controller: unknown, chunk: Buffer): void {
-    if (this.#finished) return;
-    this.#bodyBytes += chunk.length;
-    if (this.#excerpt !== undefined && !this.#settled) {
-      // A copy: the chunk is a view into the whole read buffer.
-      this.#excerpt.push(Buffer.from(chunk.subarray(0, excerptBytes)));
-      if (this.#bodyBytes >= excerptBytes) this.#settleFailedAnswer();
-    }
-    if (this.#bodyBytes > maxBodyBytes) this.#finish(false);
+    const answer = this.#answer;
+    if (this.#state === 'over' || answer === undefined) return;
+    answer.add(chunk);
+    if (answer.bodyBytes >= excerptBytes) this.#settleFailedAnswer();
+    if (answer.bodyBytes > maxBodyBytes) this.end(false);
   }
 
   onResponseEnd(): void {
-    if (this.#finished) return;
-    if (!this.#settled) this.#settleFailedAnswer();
-    this.#connection.used = true;
-    this.#finish(true);
+    if (this.#state === 'over') return;
+    this.#settleFailedAnswer();
+    if (this.#connection !== undefined) this.#connection.used = true;
+    this.end(true);
   }
 
   onResponseError(_controller: unknown, error: Error): void {
-    if (this.#finished) return;
-    if (this.#settled) {
-      this.#finish(false);
-    } else if (this.#status !== undefined) {
-      this.#settleFailedAnswer();
-      this.#finish(false);
-    } else if (this.#mayRetry && !this.#answerBegan && this.#connection.used && saysStale(error)) {
-      this.#mayRetry = false;
-      this.#connection = this.owner.origin.replace(this.#connection);
-      this.send();
-    } else {
-      this.#settleFailure(attemptFailed(error));
-      this.#finish(false);
-    }
+    if (this.#state === 'over') return;
+    const isStale = !this.#answerBegan && this.#connection?.used && saysStale(error);
+    if (this.#mayReplace && isStale) {
+      this.#mayReplace = false;
+      this.#connection?.destroy();
+      this.#send(this.ledger.connections.connect(this.origin));
+    } else this.#cut(() => attemptFailed(error));
   }
 
   #onTimeout(): void {
-    if (this.#settled) {
-      this.#finish(false);
-    } else if (this.#status !== undefined) {
-      this.#settleFailedAnswer();
-      this.#finish(false);
-    } else if (this.#connection.isLookingUp()) {
-      void this.#settleWithoutAddress();
-    } else {
-      this.#settleFailure(this.#tooLate());
-      this.#finish(false);
-    }
+    if (this.#answer === undefined && this.#connection?.isLookingUp()) void this.#settleWithoutAddress();
+    else this.#cut(() => this.#tooLate());
+  }
+
+  #becomeReady(): void {
+    this.#state = 'ready';
+    this.#onGranted(this);
+  }
+
+  #send(connection: Connection): void {
+    const { path } = this;
+    const { headers, body } = this.#request;
+    this.#connection = connection;
+    connection.dispatch(
+      { path, method: 'POST', headers, body: typeof body === 'string' ? body : body() },
+      this,
+    );
+  }
+
+  /** Ends the attempt before the end of its answer. @param why it failed, if no answer came */
+  #cut(why: () => AttemptFailed): void {
+    if (this.#answer === undefined) this.#settleFailure(why(), this.#measured());
+    else this.#settleFailedAnswer();
+    this.end(false);
   }
 
   /** Finds out whether one customer's name server is silent or the resolver itself, which takes up to a second. */
   async #settleWithoutAddress(): Promise<void> {
-    const { to, connections } = this.owner.origin;
-    const silent = connections.guard.names.isSilentFor(to.host);
-    this.#finish(false);
-    this.#settleFailure((await silent) ? new AttemptFailed('dns', 'no answer', 'resolver') : this.#tooLate());
+    const measured = this.#measured();
+    const silent = this.ledger.connections.guard.names.isSilentFor(this.origin.host);
+    this.end(false);
+    this.#settleFailure(
+      (await silent) ? new AttemptFailed('dns', 'no answer', 'resolver') : this.#tooLate(),
+      measured,
+    );
   }
 
   #tooLate(): AttemptFailed {
-    return new AttemptFailed('timeout', `no answer within ${this.#clock.timeoutMs} ms`);
+    return new AttemptFailed('timeout', `no answer within ${this.ledger.timeoutMs} ms`);
   }
 
-  #settleFailure({ error, detail, ours }: AttemptFailed): void {
-    const result: PostResult = { ok: false, error, detail, ...this.#measured() };
-    if (ours !== undefined) result.ours = ours;
-    this.#settle(result);
+  #settleFailure({ error, detail, ours }: AttemptFailed, measured: Measured): void {
+    this.#settle({ ok: false, error, detail, ...(ours && { ours }), ...measured });
   }
 
+  /** Settles with an answer that is no 2xx, and what has come of its body. */
   #settleFailedAnswer(): void {
-    const status = this.#status;
-    if (this.#settled || status === undefined) return;
-    const redirect = status < 400;
-    const result: PostResult = {
-      ok: false,
-      status,
-      error: redirect ? 'redirect' : 'http_status',
-      detail: redirect ? `status ${status}, redirects are not followed` : `status ${status}`,
-      ...this.#measured(),
-    };
-    if (this.#retryAfterMs !== undefined) result.retryAfterMs = this.#retryAfterMs;
-    if (this.#excerpt !== undefined && this.#excerpt.length > 0)
-      result.responseExcerpt = excerptOf(this.#excerpt);
-    this.#excerpt = undefined;
-    this.#settle(result);
+    if (!this.#isSettled && this.#answer !== undefined)
+      this.#settle({ ...this.#answer.failure(), ...this.#measured() });
   }
 
   #settle(result: PostResult): void {
-    if (this.#settled) return;
-    this.#settled = true;
+    if (this.#isSettled) return;
+    this.#isSettled = true;
     clearTimeout(this.#excerptTimer);
-    this.owner.settled(result);
+    this.signal?.removeEventListener('abort', this.#onAbort);
+    this.#onResult(result);
+    this.ledger.ended(true);
   }
 
-  #finish(reusable: boolean): void {
-    if (this.#finished) return;
-    this.#finished = true;
-    this.#clock.stop();
+  /** Gives the connection back; nothing more of an answer is read. */
+  end(isReusable: boolean): void {
+    this.#state = 'over';
+    clearTimeout(this.#timer);
     clearTimeout(this.#excerptTimer);
-    this.owner.finished(this.#connection, reusable);
+    this.ledger.connections.release(this.origin, this.#connection, isReusable);
+    this.ledger.over(this);
   }
 
-  #measured(): { milliseconds: number; remoteAddress?: string } {
-    const { milliseconds } = this.#clock;
-    const { remoteAddress } = this.#connection;
+  #giveBack(): void {
+    this.#endPermit();
+    // A connection that was closed in the meantime would rest for ever.
+    this.end(this.#connection?.used ?? false);
+    this.ledger.ended(false);
+  }
+
+  readonly #onAbort = (): void => {
+    switch (this.#state) {
+      case 'waiting':
+        this.#state = 'over';
+        this.ledger.connections.leave(this);
+        this.ledger.over(this);
+        this.ledger.ended(false);
+        break;
+      case 'naming':
+      case 'ready':
+        this.#giveBack();
+        break;
+      case 'posted':
+      case 'over': // Cut, while its result is still found out.
+        this.#isSettled = true;
+        if (this.#state === 'posted') this.end(false);
+        this.ledger.ended(true);
+        break;
+    }
+    this.#onRejected(this.signal?.reason);
+  };
+
+  #measured(): Measured {
+    const milliseconds = Math.round(performance.now() - this.#startedAtMs);
+    const remoteAddress = this.#connection?.remoteAddress;
     return remoteAddress === undefined ? { milliseconds } : { milliseconds, remoteAddress };
   }
 }
+
+type Measured = Pick<PostResult, 'milliseconds' | 'remoteAddress'>;

@@ -1,5 +1,6 @@
+/** A notification as a receiver gets it: headers, body, signature, and the client's own headers. */
+import { createHmac } from 'node:crypto';
 import { product } from '../product.js';
-import { sign } from './signature.js';
 
 /** The header `user-agent`. */
 export const userAgent = `${product.name}/${product.version}`;
@@ -10,7 +11,7 @@ export const userAgent = `${product.name}/${product.version}`;
  * @param n.body that of a notice, in place of one with event and asset
  * @param secrets as for {@link sign}
  * @param nowMs the time of this attempt
- * @param own the client's own headers, names in lower case; never one of the service's (ownHeaders.ts)
+ * @param own the client's own headers, names in lower case; never one of the service's
  */
 export function notificationRequest(
   n: {
@@ -39,4 +40,87 @@ export function notificationRequest(
     },
     body,
   };
+}
+
+/**
+ * Signs symmetrically, by Standard Webhooks 1.0.0
+ * (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
+ * @param secrets the current secret first, then previous ones that are still valid; each signs
+ * @param id `webhook-id`
+ * @param timestampSeconds `webhook-timestamp`
+ * @returns the value of `webhook-signature`: `v1,<base64>` for each secret, separated by spaces
+ */
+export function sign(secrets: readonly string[], id: string, timestampSeconds: number, body: string): string {
+  const content = `${id}.${timestampSeconds}.${body}`;
+  let signatures = '';
+  for (const secret of secrets) {
+    const digest = createHmac('sha256', keyOf(secret)).update(content, 'utf8').digest('base64');
+    signatures += signatures === '' ? `v1,${digest}` : ` v1,${digest}`;
+  }
+  return signatures;
+}
+
+const prefix = 'whsec_';
+
+/** Decoded keys of recently used secrets; emptied when full, since decoding is cheap. */
+const keys = new Map<string, Buffer>();
+const maxKeys = 4_096;
+
+function keyOf(secret: string): Buffer {
+  let key = keys.get(secret);
+  if (key === undefined) {
+    key = Buffer.from(secret.startsWith(prefix) ? secret.slice(prefix.length) : secret, 'base64');
+    if (key.length === 0) throw new Error('a signing secret is empty');
+    if (keys.size >= maxKeys) keys.clear();
+    keys.set(secret, key);
+  }
+  return key;
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+export const ownHeadersAtMost = 5;
+export const headerNameAtMost = 64;
+export const headerValueAtMost = 2_048;
+
+/** Letters, digits and hyphens, which every proxy forwards. (RFC 9110, section 5.6.2, allows more.) */
+export const headerNamePattern = /^[A-Za-z][A-Za-z0-9-]*$/;
+
+/** Visible ASCII, with blanks only between: no character that could end a line or that HTTP trims. */
+export const headerValuePattern = /^[!-~]([ -~]*[!-~])?$/;
+
+/** Headers that the service or HTTP sets, that a proxy uses for its own hop (RFC 9110, section 7.6.1), or that name the origin. */
+const reserved =
+  /^(accept-encoding|connection|content-.*|date|expect|forwarded|host|http2-settings|keep-alive|proxy-.*|te|traceparent|trailer|transfer-encoding|upgrade|user-agent|via|webhook-.*|x-forwarded-.*|x-real-ip)$/;
+
+export const isReservedHeader = (name: string): boolean => reserved.test(name.toLowerCase());
+
+/** Replaces a value wherever a request is shown. */
+const hiddenValue = '***';
+
+/** Returns the same names, without their values. */
+export const hidden = (own: Headers): Record<string, string> =>
+  Object.fromEntries(Object.keys(own).map((name) => [name, hiddenValue]));
+
+/** Shorter values occur in any text by chance. */
+const tooShort = 4;
+
+/**
+ * Hides the values in a text of the receiver, such as an error page that shows the request: each whole value, and the
+ * part after the scheme of an `Authorization`. A value that is cut off at the end of the text is hidden too.
+ */
+export function withoutValues(text: string, own: Headers): string {
+  const values = Object.values(own).flatMap((value) => [value, value.slice(value.lastIndexOf(' ') + 1)]);
+  let safe = text;
+  for (const value of new Set(values.filter(({ length }) => length >= tooShort))) {
+    safe = withoutCut(safe.replaceAll(value, hiddenValue), value);
+  }
+  return safe;
+}
+
+function withoutCut(text: string, value: string): string {
+  for (let length = Math.min(value.length - 1, text.length); length >= tooShort; length--) {
+    if (text.endsWith(value.slice(0, length))) return text.slice(0, -length) + hiddenValue;
+  }
+  return text;
 }

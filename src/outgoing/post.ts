@@ -1,20 +1,18 @@
-import { checkPolicy, type TargetPolicy } from './address.js';
-import type { AttemptError } from './attemptError.js';
-import { Connections } from './connections/connections.js';
-import { type Ledger, OriginPlace } from './connections/originPlace.js';
-import { type HasRoute, hasRoute } from './connections/routes.js';
-import { systemNames } from './names/names.js';
-import type { Names } from './names/resolve.js';
-import { parseUrl } from './parseUrl.js';
-import type { Place, PostResult } from './place.js';
-import { hostOf, portOf } from './target.js';
+import type { TargetPolicy } from './address.js';
+import type { PostResult } from './answer.js';
+import { Attempt, type Ledger, type Place } from './attempt.js';
+import { Connections } from './connections.js';
+import { type AttemptError, type HasRoute, hasRoute } from './failures.js';
+import { type Names, systemNames } from './names.js';
+import { hostOf, parseUrl, portOf } from './target.js';
 
-export type { AttemptError } from './attemptError.js';
-export type { Ours } from './ours.js';
-export type { Place, PostResult } from './place.js';
+export type { PostResult } from './answer.js';
+export type { Place } from './attempt.js';
+export type { AttemptError } from './failures.js';
 
-export interface PostRequest {
+interface PostRequest {
   url: string;
+  client: string;
   headers: Record<string, string>;
   body: string;
   signal?: AbortSignal;
@@ -58,7 +56,7 @@ export interface Sender {
    */
   place(url: string, client: string, signal?: AbortSignal): Promise<Place>;
   /** Waits for a place, then posts. */
-  post(request: PostRequest & { client: string }): Promise<PostResult>;
+  post(request: PostRequest): Promise<PostResult>;
   /** Returns how many posts have no result yet. */
   inFlight(): number;
   /** Returns how many wait for a place. */
@@ -82,27 +80,30 @@ export interface SenderSettings {
   hasRoute?: HasRoute;
 }
 
-/** @throws Error if a range of the policy is not a CIDR */
 export function createSender(settings: SenderSettings): Sender {
-  checkPolicy(settings.policy);
   return new ConnectionsSender(settings);
 }
 
 class ConnectionsSender implements Sender, Ledger {
   readonly timeoutMs: number;
-  readonly #connections: Connections;
-  /** Places that are not over; a posted place is over once its answer is read. */
-  readonly #places = new Set<OriginPlace>();
-  #unposted = 0;
+  readonly connections: Connections;
+  /** Those that are not over: an attempt is over once its answer is read. */
+  readonly #attempts = new Set<Attempt>();
+  #withoutResult = 0;
   #inFlight = 0;
   #closing: Promise<void> | undefined;
   #onQuiet: () => void = () => undefined;
 
   constructor(settings: SenderSettings) {
-    const { policy, ca, names = systemNames } = settings;
+    const {
+      policy,
+      ca,
+      names = systemNames,
+      connectionsPerOrigin = Infinity,
+      maxSockets = Infinity,
+    } = settings;
     const guard = { policy, names, hasRoute: settings.hasRoute ?? hasRoute, ca };
-    const { connectionsPerOrigin = Infinity, maxSockets = Infinity } = settings;
-    this.#connections = new Connections(guard, connectionsPerOrigin, maxSockets);
+    this.connections = new Connections(guard, connectionsPerOrigin, maxSockets);
     this.timeoutMs = settings.timeoutMs;
   }
 
@@ -112,21 +113,21 @@ class ConnectionsSender implements Sender, Ledger {
     const target = parseUrl(url);
     if (target === undefined) return refuse('protocol', 'not a URL');
     const secure = target.protocol === 'https:';
-    if (!secure && !(target.protocol === 'http:' && this.#connections.guard.policy.allowHttp)) {
+    if (!secure && !(target.protocol === 'http:' && this.connections.guard.policy.allowHttp)) {
       return refuse('blocked_address', 'the scheme is not allowed');
     }
-    const origin = this.#connections.of(target.origin, () => ({
+    const origin = this.connections.of(target.origin, () => ({
       host: hostOf(target),
       port: portOf(target),
       secure,
     }));
-    const place = new OriginPlace(origin, target.pathname + target.search, client, signal, this);
-    this.#places.add(place);
-    this.#unposted++;
-    return place.wait();
+    const attempt = new Attempt(origin, target.pathname + target.search, client, signal, this);
+    this.#attempts.add(attempt);
+    this.#withoutResult++;
+    return attempt.wait();
   }
 
-  async post({ url, client, headers, body, signal }: PostRequest & { client: string }): Promise<PostResult> {
+  async post({ url, client, headers, body, signal }: PostRequest): Promise<PostResult> {
     const place = await this.place(url, client, signal);
     return place.post({ headers, body });
   }
@@ -136,7 +137,7 @@ class ConnectionsSender implements Sender, Ledger {
   }
 
   waiting(): number {
-    return this.#connections.waiting;
+    return this.connections.waiting;
   }
 
   close(): Promise<void> {
@@ -145,37 +146,27 @@ class ConnectionsSender implements Sender, Ledger {
   }
 
   posted(): void {
-    this.#unposted--;
     this.#inFlight++;
   }
 
-  answered(): void {
-    this.#inFlight--;
-    if (this.#isQuiet()) this.#onQuiet();
+  ended(wasPosted: boolean): void {
+    this.#withoutResult--;
+    if (wasPosted) this.#inFlight--;
+    if (this.#withoutResult === 0) this.#onQuiet();
   }
 
-  givenBack(place: OriginPlace): void {
-    this.#unposted--;
-    this.#places.delete(place);
-    if (this.#isQuiet()) this.#onQuiet();
-  }
-
-  ended(place: OriginPlace): void {
-    this.#places.delete(place);
+  over(attempt: Attempt): void {
+    this.#attempts.delete(attempt);
   }
 
   async #close(): Promise<void> {
-    if (!this.#isQuiet()) {
+    if (this.#withoutResult > 0) {
       await new Promise<void>((resolve) => {
         this.#onQuiet = resolve;
       });
     }
-    for (const place of this.#places) place.drop();
-    this.#connections.destroy();
-  }
-
-  #isQuiet(): boolean {
-    return this.#unposted === 0 && this.#inFlight === 0;
+    for (const attempt of this.#attempts) attempt.end(false);
+    this.connections.destroy();
   }
 }
 

@@ -1,11 +1,8 @@
 import { isIP } from 'node:net';
 import { withTimeout } from '../withTimeout.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
-import { systemNames } from './names/names.js';
-import { type Lookup, saysUnknownHost } from './names/resolve.js';
-import { parseUrl } from './parseUrl.js';
-
-export type { Lookup } from './names/resolve.js';
+import { saysUnknownHost } from './dns.js';
+import { type Lookup, systemNames } from './names.js';
 
 export type TargetRefusal =
   | 'not_absolute'
@@ -100,6 +97,21 @@ export function needsLookup(url: string): boolean {
   const parsed = parseUrl(url);
   return parsed !== undefined && isIP(hostOf(parsed)) === 0;
 }
+
+/**
+ * Parses a URL; undefined if the text is not a URL. `URL.canParse` cannot be used: once Node 20 has compiled a call of it,
+ * it refuses every URL with a character that is not ASCII.
+ */
+export function parseUrl(text: string): URL | undefined {
+  try {
+    return new URL(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the scheme and host of a receiver's URL, the part that many may see: its path and query may hold a secret. */
+export const originOf = (url: string): string => new URL(url).origin;
 
 /** Returns the host name or IP literal, without the brackets of an IPv6 address. */
 export function hostOf(url: URL): string {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createLogger } from '../../src/log.js';
-import { excerptBytes, excerptOf } from '../../src/outgoing/excerpt.js';
+import { excerptBytes, excerptOf } from '../../src/outgoing/answer.js';
 import { openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { constant } from './constant.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Webhook } from 'standardwebhooks';
-import { sign } from '../../src/outgoing/signature.js';
+import { sign } from '../../src/outgoing/notification.js';
 import { recordedVectors, recordedVectorsFile } from './recordedVectors.js';
 import type { Vector } from './vectors.js';
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { TargetPolicy } from '../../src/outgoing/address.js';
+import type { Lookup } from '../../src/outgoing/names.js';
 import { createSender, type PostResult } from '../../src/outgoing/post.js';
-import { checkTarget, type Lookup } from '../../src/outgoing/target.js';
+import { checkTarget } from '../../src/outgoing/target.js';
 import { namesBy } from './namesBy.js';
 import { loopbackPolicy, type RawReceiver, startRawReceiver } from './rawReceiver.js';
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pass } from 'node:timers/promises';
-import { type NameSettings, SystemNames } from '../../src/outgoing/names/names.js';
+import { type NameSettings, SystemNames } from '../../src/outgoing/names.js';
 import { createSender } from '../../src/outgoing/post.js';
 import { type DnsServer, startDnsServer } from './dnsServer.js';
 import { loopbackPolicy, startRawReceiver, until } from './rawReceiver.js';

@@ -1,8 +1,12 @@
-import type { Lookup, Names } from '../../src/outgoing/names/resolve.js';
+import type { Lookup, Names } from '../../src/outgoing/names.js';
 
 /** Names by a test's own lookup, whose resolver is never to blame. */
 export function namesBy(lookup: Lookup): Names {
-  return { lookup, takePermit: (_name, onPermit) => onPermit({ end() {} }), isSilentFor: async () => false };
+  return {
+    lookup,
+    takePermit: (_name, onPermit) => onPermit(() => undefined),
+    isSilentFor: async () => false,
+  };
 }
 
 /** Every name is 127.0.0.1. */

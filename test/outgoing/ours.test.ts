@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { SystemNames } from '../../src/outgoing/names/names.js';
-import { oursWhileConnecting } from '../../src/outgoing/ours.js';
+import { oursWhileConnecting } from '../../src/outgoing/failures.js';
+import { SystemNames } from '../../src/outgoing/names.js';
 import { createSender, type PostResult, type SenderSettings } from '../../src/outgoing/post.js';
 import { canIsolateNetwork, isolated, runChild } from './children/run.js';
 import { type DnsServer, startDnsServer } from './dnsServer.js';

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
-import { notificationRequest } from '../../src/outgoing/notification.js';
-import { hidden, isReservedHeader, withoutValues } from '../../src/outgoing/ownHeaders.js';
+import {
+  hidden,
+  isReservedHeader,
+  notificationRequest,
+  withoutValues,
+} from '../../src/outgoing/notification.js';
 
 describe('request headers of a client’s own', () => {
   const own = { authorization: 'Bearer gate-7f3a91', 'x-gateway-key': 'open sesame 42', 'x-env': 'eu' };

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
-import { sign } from '../../src/outgoing/signature.js';
+import { notificationRequest, sign, userAgent } from '../../src/outgoing/notification.js';
 import { newSigningSecret } from '../../src/redis/records/signingSecrets.js';
 
 const platformId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 256 });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { judgeAddress, type TargetPolicy } from '../../src/outgoing/address.js';
+import type { Lookup } from '../../src/outgoing/names.js';
 import {
   checkTarget,
   checkTargetForm,
-  type Lookup,
   ResolverUnavailable,
   type TargetRefusal,
   TargetRefused,

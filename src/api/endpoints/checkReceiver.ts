@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { originOf } from '../../originOf.js';
+import { originOf } from '../../outgoing/target.js';
 import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { unavailable } from '../apiError.js';

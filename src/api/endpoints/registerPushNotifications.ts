@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
-import { originOf } from '../../originOf.js';
+import { originOf } from '../../outgoing/target.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import type { AccessToken } from '../../redis/records/accessTokens.js';
 import type { Client } from '../../redis/records/clients.js';

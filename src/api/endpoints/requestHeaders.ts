@@ -6,7 +6,7 @@ import {
   headerValuePattern,
   isReservedHeader,
   ownHeadersAtMost,
-} from '../../outgoing/ownHeaders.js';
+} from '../../outgoing/notification.js';
 import {
   type RequestHeaders,
   requestHeaderNames,

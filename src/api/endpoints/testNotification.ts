@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { idFromBytes } from '../../ids.js';
-import { originOf } from '../../originOf.js';
-import { notificationRequest } from '../../outgoing/notification.js';
-import { hidden } from '../../outgoing/ownHeaders.js';
+import { hidden, notificationRequest } from '../../outgoing/notification.js';
+import { originOf } from '../../outgoing/target.js';
 import { getRegistration } from '../../redis/records/registrations.js';
 import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';

@@ -3,8 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { idFromBytes } from '../../ids.js';
-import { notificationRequest } from '../../outgoing/notification.js';
-import { hidden } from '../../outgoing/ownHeaders.js';
+import { hidden, notificationRequest } from '../../outgoing/notification.js';
 import type { PostResult, Sender } from '../../outgoing/post.js';
 
 /** The five sends of a check; `twice` is `good` sent once more, with the same id. */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { enrichmentEvent } from '../../delivery/event.js';
 import { clientTokenPattern } from '../../ids.js';
-import { attemptErrors } from '../../outgoing/attemptError.js';
+import { attemptErrors } from '../../outgoing/failures.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
 import { waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpointStates.js';

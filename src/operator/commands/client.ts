@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClientToken } from '../../ids.js';
-import { originOf } from '../../originOf.js';
+import { originOf } from '../../outgoing/target.js';
 import {
   type Client,
   createClient,

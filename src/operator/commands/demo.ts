@@ -9,9 +9,9 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { sign } from '../../outgoing/signature.js';
+import { targetPolicyOf } from '../../outgoing/address.js';
+import { sign } from '../../outgoing/notification.js';
 import { checkTarget, TargetRefused } from '../../outgoing/target.js';
-import { targetPolicyOf } from '../../outgoing/targetPolicy.js';
 import { createAccount, listAccounts, rotateSecret } from '../../redis/records/accounts.js';
 import { createClient } from '../../redis/records/clients.js';
 import { type AddCommand, type Operator, Refused } from '../operator.js';

@@ -1,8 +1,7 @@
 import { Option } from 'commander';
 import type { ClientToken } from '../../ids.js';
-import { originOf } from '../../originOf.js';
-import { checkTarget } from '../../outgoing/target.js';
-import { targetPolicyOf } from '../../outgoing/targetPolicy.js';
+import { targetPolicyOf } from '../../outgoing/address.js';
+import { checkTarget, originOf } from '../../outgoing/target.js';
 import {
   type Endpoint,
   getEndpoint,

@@ -1,7 +1,7 @@
 /** Posts while the process has no file descriptor left, by address and by name, and again when it has. */
 import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
-import { SystemNames } from '../../../src/outgoing/names/names.js';
+import { SystemNames } from '../../../src/outgoing/names.js';
 import { createSender } from '../../../src/outgoing/post.js';
 import { startDnsServer } from '../dnsServer.js';
 import { loopbackPolicy, startRawReceiver } from '../rawReceiver.js';

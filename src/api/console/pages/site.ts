@@ -1,5 +1,5 @@
 import type { Middleware } from 'koa';
-import { originOf } from '../../../originOf.js';
+import { originOf } from '../../../outgoing/target.js';
 import { type AttemptStep, readAttempts } from '../../../redis/records/attemptHistory.js';
 import { type Endpoint, getEndpoint } from '../../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../../redis/records/registrations.js';

@@ -1,9 +1,33 @@
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { devNull } from 'node:os';
-import { oursByCode } from '../ours.js';
-import { Dns, type DnsSettings } from './dns.js';
-import { HostsFile } from './hostsFile.js';
-import { dnsCode, type LookupPermit, type Names, type ResolvedAddress, ResolverSilent } from './resolve.js';
+import { Dns, type DnsSettings, type ResolvedAddress } from './dns.js';
+import { codeOf, oursByCode, unknownError } from './failures.js';
+
+/** Finds all addresses of a name; rejects with an error that has a DNS `code`. */
+export type Lookup = (hostname: string) => Promise<readonly ResolvedAddress[]>;
+
+/** Resolves names to addresses, and says whether the resolver is the cause if a name has none. */
+export interface Names {
+  lookup: Lookup;
+  /**
+   * Waits until a name may be looked up.
+   * @param onPermit called once, immediately if a permit is free. `end` gives the permit back: call it when the lookup has begun
+   *   or is not wanted any more.
+   */
+  takePermit(hostname: string, onPermit: (end: () => void) => void): void;
+  /** Whether the lookup under way of this name has no answer because the resolver does not answer anyone. */
+  isSilentFor(hostname: string): Promise<boolean>;
+}
+
+/** The resolver does not answer at all; nothing is known about the name. */
+export class ResolverSilent extends Error {
+  override name = 'ResolverSilent';
+  /** @param code with which the lookup ended */
+  constructor(readonly code: string) {
+    super(`the resolver does not answer (${code})`);
+  }
+}
 
 export interface NameSettings extends DnsSettings {
   /** Instead of the system's `hosts`. */
@@ -38,7 +62,7 @@ export class SystemNames implements Names {
   readonly #hosts: HostsFile;
   readonly #concurrency: number;
   readonly #asking = new Map<string, Asking>();
-  readonly #waiting: ((permit: LookupPermit) => void)[] = [];
+  readonly #waiting: ((end: () => void) => void)[] = [];
   /** Permits that are given, and lookups under way. */
   #busy = 0;
 
@@ -55,8 +79,8 @@ export class SystemNames implements Names {
     return asking.answer;
   };
 
-  takePermit(hostname: string, onPermit: (permit: LookupPermit) => void): void {
-    if (!this.#needsPermit(hostname)) onPermit(noPermit);
+  takePermit(hostname: string, onPermit: (end: () => void) => void): void {
+    if (!this.#needsPermit(hostname)) onPermit(() => undefined);
     else if (this.#busy < this.#concurrency) {
       this.#busy++;
       this.#givePermit(onPermit);
@@ -85,13 +109,12 @@ export class SystemNames implements Names {
     }
   }
 
-  #givePermit(onPermit: (permit: LookupPermit) => void): void {
+  #givePermit(onPermit: (end: () => void) => void): void {
     let ended = false;
-    const end = (): void => {
+    onPermit(() => {
       if (!ended) this.#freePermit();
       ended = true;
-    };
-    onPermit({ end });
+    });
   }
 
   #freePermit(): void {
@@ -122,15 +145,10 @@ export class SystemNames implements Names {
     } catch (error) {
       if (!(await this.#dns.answersNobody(begunAtMs))) throw error;
       refuseWithoutDescriptors();
-      throw new ResolverSilent(dnsCode(error) ?? 'unknown error');
+      throw new ResolverSilent(codeOf(error) ?? unknownError);
     }
   }
 }
-
-/** The names of this system: one object, so that its bound holds for the whole process. */
-export const systemNames = new SystemNames();
-
-const noPermit: LookupPermit = { end: () => undefined };
 
 function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1';
@@ -145,6 +163,61 @@ function refuseWithoutDescriptors(): void {
   try {
     closeSync(openSync(devNull, 'r'));
   } catch (error) {
-    if (oursByCode(dnsCode(error) ?? '') !== undefined) throw error;
+    if (oursByCode(codeOf(error) ?? '') !== undefined) throw error;
   }
 }
+
+/**
+ * Reads the system's list of names (hosts(5)), again when the file has changed. It reads synchronously, not on one of libuv's
+ * threads: the file is small and in the page cache.
+ */
+export class HostsFile {
+  #version = '';
+  #names = new Map<string, ResolvedAddress[]>();
+
+  constructor(readonly path = systemPath) {}
+
+  /**
+   * Returns the addresses of a name.
+   * @param name in lower case, without a final dot
+   * @returns in the order of the file, IPv4 first; empty if it is not listed
+   * @throws errors of the file system, unless there is no such file or it may not be read
+   */
+  addressesOf(name: string): readonly ResolvedAddress[] {
+    try {
+      const { mtimeMs, size, ino } = statSync(this.path);
+      const version = `${mtimeMs} ${size} ${ino}`;
+      if (version !== this.#version) {
+        this.#names = parse(readFileSync(this.path, 'utf8'));
+        this.#version = version;
+      }
+    } catch (error) {
+      if (!absentCodes.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      this.#names.clear();
+      this.#version = '';
+    }
+    return this.#names.get(name) ?? [];
+  }
+}
+
+const systemPath = process.platform === 'win32' ? 'C:\\Windows\\System32\\drivers\\etc\\hosts' : '/etc/hosts';
+const absentCodes = new Set(['ENOENT', 'EACCES']);
+
+function parse(text: string): Map<string, ResolvedAddress[]> {
+  const names = new Map<string, ResolvedAddress[]>();
+  for (const line of text.split('\n')) {
+    const [address = '', ...listed] = line.replace(/#.*/, '').trim().split(/\s+/);
+    const family = isIP(address);
+    if (family === 0) continue;
+    for (const name of listed) {
+      const addresses = names.get(name.toLowerCase()) ?? [];
+      addresses.push({ address, family: family === 6 ? 6 : 4 });
+      addresses.sort((a, b) => a.family - b.family);
+      names.set(name.toLowerCase(), addresses);
+    }
+  }
+  return names;
+}
+
+/** The names of this system: one object, so that its bound holds for the whole process. */
+export const systemNames = new SystemNames();

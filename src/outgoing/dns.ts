@@ -1,5 +1,17 @@
 import { Resolver } from 'node:dns/promises';
-import { dnsCode, type ResolvedAddress, saysUnknownHost } from './resolve.js';
+import { codeOf } from './failures.js';
+
+export interface ResolvedAddress {
+  address: string;
+  family: 4 | 6;
+}
+
+/** Returns whether this error means that the name does not exist, rather than that there was no answer. */
+export function saysUnknownHost(error: unknown): boolean {
+  return unknownHostCodes.has(codeOf(error) ?? '');
+}
+
+const unknownHostCodes = new Set(['ENOTFOUND', 'ENODATA', 'ENONAME', 'EBADNAME', 'EAI_NONAME', 'EAI_NODATA']);
 
 export interface DnsSettings {
   /** Name servers (`127.0.0.1:5353`) instead of those of the system. */
@@ -101,5 +113,5 @@ export class Dns {
 const answerCodes = new Set(['ENOTFOUND', 'ENODATA', 'EREFUSED', 'EFORMERR', 'ENOTIMP', 'EBADRESP']);
 
 function isAnswer(error: unknown): boolean {
-  return answerCodes.has(dnsCode(error) ?? '');
+  return answerCodes.has(codeOf(error) ?? '');
 }

@@ -1,19 +1,15 @@
 import { isIP, connect as netConnect, type Socket } from 'node:net';
 import { checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
-import { judgeAddress, type TargetPolicy } from '../address.js';
-import { AttemptFailed } from '../attemptError.js';
-import {
-  dnsCode,
-  type Names,
-  type ResolvedAddress,
-  ResolverSilent,
-  saysUnknownHost,
-} from '../names/resolve.js';
-import { mayBeOurs, oursByCode, oursWhileConnecting } from '../ours.js';
-import type { HasRoute } from './routes.js';
+import { type buildConnector, Client, type Dispatcher } from 'undici';
+import { judgeAddress, type TargetPolicy } from './address.js';
+import { type ResolvedAddress, saysUnknownHost } from './dns.js';
+import { AttemptFailed, codeOf, connectFailed, type HasRoute, oursByCode, unknownError } from './failures.js';
+import { type Names, ResolverSilent } from './names.js';
 
 /** One origin as a connection sees it. */
 export interface Destination {
+  /** `https://example.com:8443` */
+  readonly name: string;
   /** Name or IP literal without brackets. */
   host: string;
   port: number;
@@ -30,12 +26,85 @@ export interface Guard {
   ca?: string;
 }
 
+/** Common servers and load balancers keep a connection longer; a longer time here means more stale connections. */
+const keepAliveMs = 10_000;
+const maxHeaderBytes = 16 * 1024;
+
+/**
+ * One connection to one origin: an undici client that never has more than one request. It connects when
+ * the first request comes and again when the server has closed in between.
+ */
+export class Connection {
+  remoteAddress: string | undefined;
+  /** Whether an answer came over the socket that is open now: the next request may find it stale. */
+  used = false;
+  readonly #client: Client;
+  #opening: Opening | undefined;
+  #busy = false;
+  #isDestroyed = false;
+
+  /** @param onIdleClose called when it was closed while idle, by the server or because it was idle for long */
+  constructor(to: Destination, guard: Guard, onIdleClose: (closed: Connection) => void) {
+    this.#client = new Client(to.name, {
+      connect: (_options, done) => void this.#open(new Opening(to, guard), done),
+      pipelining: 1,
+      // Each attempt has one timer of its own over all its phases.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: maxHeaderBytes,
+      keepAliveTimeout: keepAliveMs,
+      keepAliveMaxTimeout: keepAliveMs,
+      allowH2: false,
+    });
+    this.#client.on('disconnect', () => {
+      this.used = false;
+      if (!this.#busy && !this.#isDestroyed) onIdleClose(this);
+    });
+  }
+
+  /** Sends a request. Without an open socket undici first calls `connect`, in the constructor. */
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    this.#busy = true;
+    this.#client.dispatch(options, handler);
+  }
+
+  /** Whether it is not open yet because its name has no address yet. */
+  isLookingUp(): boolean {
+    return this.#opening?.isLookingUp ?? false;
+  }
+
+  /** Notes that the answer is read to its end. */
+  rest(): void {
+    this.#busy = false;
+  }
+
+  destroy(): void {
+    this.#isDestroyed = true;
+    this.#opening?.abandon();
+    this.#opening = undefined;
+    void this.#client.destroy();
+  }
+
+  async #open(opening: Opening, done: buildConnector.Callback): Promise<void> {
+    this.#opening = opening;
+    const opened = await opening.open().catch((error: Error) => error);
+    // It was abandoned.
+    if (this.#opening !== opening) return;
+    this.#opening = undefined;
+    this.used = false;
+    const failed = opened instanceof Error;
+    this.remoteAddress = failed ? undefined : opened.remoteAddress;
+    if (failed) done(opened, null);
+    else done(null, opened);
+  }
+}
+
 /**
  * A connection on its way. Every address is judged before a SYN is sent, and the address
  * that was reached is judged again before a byte of TLS or HTTP is sent. The judged addresses are
  * the ones passed to the socket, so a name that changes its answer gains nothing.
  */
-export class Opening {
+class Opening {
   #socket: Socket | undefined;
   #isAbandoned = false;
 
@@ -91,7 +160,8 @@ export class Opening {
       socket.once('close', () => reject(new AttemptFailed('connect', 'closed')));
     });
     return connected.catch(async (error: Error) => {
-      throw await connectFailed(error, addresses, this.guard);
+      const tried = addresses.map(({ address }) => address);
+      throw await connectFailed(error, tried, this.guard.hasRoute);
     });
   }
 
@@ -117,7 +187,7 @@ export class Opening {
       socket.once('error', (error) => {
         // A ticket that the server no longer likes must not fail the next attempt too.
         delete to.session;
-        reject(new AttemptFailed('tls', codeOf(error)));
+        reject(new AttemptFailed('tls', codeOf(error) ?? unknownError));
       });
       socket.once('close', () => reject(new AttemptFailed('tls', 'closed during the handshake')));
     });
@@ -145,7 +215,7 @@ async function lookUp(host: string, names: Names): Promise<readonly ResolvedAddr
   try {
     found = await names.lookup(host);
   } catch (error) {
-    const code = dnsCode(error) ?? 'unknown error';
+    const code = codeOf(error) ?? unknownError;
     if (saysUnknownHost(error)) throw new AttemptFailed('dns', `no such host (${code})`);
     const ours = error instanceof ResolverSilent ? 'resolver' : oursByCode(code);
     throw new AttemptFailed('dns', `no answer (${code})`, ours);
@@ -159,25 +229,4 @@ function refuseUnlessAllowed(address: string, port: number, policy: TargetPolicy
   if (verdict === 'not_public') throw new AttemptFailed('blocked_address', 'the address is not public');
   if (verdict === 'own_address')
     throw new AttemptFailed('blocked_address', 'the address belongs to this service');
-}
-
-async function connectFailed(
-  error: Error,
-  addresses: readonly ResolvedAddress[],
-  guard: Guard,
-): Promise<AttemptFailed> {
-  if (error instanceof AttemptFailed) return error;
-  const code = codeOf(error);
-  const tried = addresses.map(({ address }) => address);
-  return new AttemptFailed('connect', code, await oursWhileConnecting(code, tried, guard.hasRoute));
-}
-
-/**
- * Returns only the code: messages may hold names and addresses. If several addresses were tried, a code that a receiver
- * caused takes precedence over one that this host may have caused.
- */
-function codeOf(error: Error): string {
-  if (!(error instanceof AggregateError)) return dnsCode(error) ?? 'unknown error';
-  const codes = error.errors.map((one) => dnsCode(one) ?? 'unknown error');
-  return codes.find((code) => !mayBeOurs(code)) ?? codes[0] ?? 'unknown error';
 }

@@ -1,0 +1,137 @@
+/** How an attempt fails, and whether the receiver or this host is the cause. */
+import { createSocket } from 'node:dgram';
+import { isIPv6 } from 'node:net';
+
+/** The error class of a failed attempt, in the contract's words. */
+export const attemptErrors = [
+  'dns',
+  'connect',
+  'tls',
+  'timeout',
+  'http_status',
+  'redirect',
+  'blocked_address',
+  'protocol',
+] as const;
+export type AttemptError = (typeof attemptErrors)[number];
+
+/**
+ * A failure of this process or its host:
+ * - `descriptors`: the process or the system has no file descriptor or no memory for a socket
+ * - `resolver`: the resolver does not answer anyone (see dns.ts)
+ * - `network`: no interface, no route to anywhere, or no local port left
+ */
+export const ourFailures = ['descriptors', 'resolver', 'network'] as const;
+export type Ours = (typeof ourFailures)[number];
+
+/** An attempt that failed before there was an answer. `detail` is made of fixed words and error codes only. */
+export class AttemptFailed extends Error {
+  override name = 'AttemptFailed';
+  constructor(
+    readonly error: AttemptError,
+    readonly detail: string,
+    /** Set if the failure is an own failure of this process or host, not the receiver's. */
+    readonly ours?: Ours,
+  ) {
+    super(`${error}: ${detail}`);
+  }
+}
+
+/** Returns the `code` of an error, if it has one. */
+export function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** Returns whether the server closed a kept connection while a request was on its way. */
+export function saysStale(error: Error): boolean {
+  return staleCodes.has(codeOf(error) ?? '');
+}
+
+/** Translates the error of a connection on which a request was or should have been sent. */
+export function attemptFailed(error: Error): AttemptFailed {
+  if (error instanceof AttemptFailed) return error;
+  const code = codeOf(error) ?? unknownError;
+  // With TLS 1.3 a server judges the client only after the client's handshake is complete.
+  if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return new AttemptFailed('tls', code);
+  if (code.startsWith('UND_ERR_INVALID')) return new AttemptFailed('protocol', 'the request cannot be sent');
+  if (staleCodes.has(code)) return new AttemptFailed('protocol', `closed without an answer (${code})`);
+  return new AttemptFailed('protocol', `not a valid HTTP answer (${code})`, oursByCode(code));
+}
+
+/** Translates the error of a connection that could not be opened. @param addresses all that were tried */
+export async function connectFailed(
+  error: Error,
+  addresses: readonly string[],
+  hasRoute: HasRoute,
+): Promise<AttemptFailed> {
+  if (error instanceof AttemptFailed) return error;
+  const code = codeOfAll(error);
+  return new AttemptFailed('connect', code, await oursWhileConnecting(code, addresses, hasRoute));
+}
+
+/** Returns one code. Of several addresses, the receiver's code takes precedence over one that this host may have caused. */
+function codeOfAll(error: Error): string {
+  if (!(error instanceof AggregateError)) return codeOf(error) ?? unknownError;
+  const codes = error.errors.map((one) => codeOf(one) ?? unknownError);
+  return codes.find((code) => !routeCodes.has(code) && !oursByCode(code)) ?? codes[0] ?? unknownError;
+}
+
+/** In the stead of a message, which may hold names and addresses. */
+export const unknownError = 'unknown error';
+const staleCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+const descriptorCodes = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOBUFS']);
+const routeCodes = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL']);
+
+/** Returns the cause of an own failure that its code alone identifies. */
+export function oursByCode(code: string): Ours | undefined {
+  if (descriptorCodes.has(code)) return 'descriptors';
+  return code === 'ENETDOWN' ? 'network' : undefined;
+}
+
+/**
+ * Decides whose failure it is when a connection cannot be opened. "Unreachable" has three causes with the same codes, and
+ * the kernel's routes distinguish them:
+ * - there is a route to the address: a router or a neighbour reported it, which is the receiver's
+ *   failure; but EADDRNOTAVAIL then means that all local ports are taken, which is ours
+ * - there is no route to it, but one to other addresses: the receiver's failure (such as one with IPv6 only, while
+ *   this host has only IPv4)
+ * - there is no route to anywhere, in either family: ours
+ */
+export async function oursWhileConnecting(
+  code: string,
+  addresses: readonly string[],
+  hasRoute: HasRoute,
+): Promise<Ours | undefined> {
+  if (!routeCodes.has(code)) return oursByCode(code);
+  for (const address of addresses) {
+    if (await hasRoute(address)) return code === 'EADDRNOTAVAIL' ? 'network' : undefined;
+  }
+  for (const address of anywhere) if (await hasRoute(address)) return undefined;
+  return 'network';
+}
+
+/** Public addresses that belong to nobody: the blocks for documentation (RFC 5737, RFC 3849). */
+const anywhere = ['203.0.113.1', '2001:db8::1'];
+
+/** Returns whether the kernel has a route, and an address of this host, for a connection to this IP address. */
+export type HasRoute = (address: string) => Promise<boolean>;
+
+const noRouteCodes = new Set([...routeCodes, 'EAFNOSUPPORT', 'ENETDOWN']);
+
+/**
+ * Asks the kernel by connecting a datagram socket, which looks up the route and sends nothing. Any other
+ * error counts as a route, so that a receiver is not excused by mistake.
+ */
+export const hasRoute: HasRoute = (address) =>
+  new Promise((resolve) => {
+    const socket = createSocket(isIPv6(address) ? 'udp6' : 'udp4');
+    let ended = false;
+    const end = (error?: NodeJS.ErrnoException): void => {
+      if (!ended) socket.close();
+      ended = true;
+      resolve(!noRouteCodes.has(error?.code ?? ''));
+    };
+    socket.on('error', end);
+    socket.connect(443, address, end as () => void);
+  });
