@@ -3,6 +3,8 @@ import { cancelNotification, redeliver } from '../../src/redis/notifications/not
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from '../operator/cli.js';
+import { startProxy } from '../proxy.js';
+import { servers } from '../servers.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
@@ -41,8 +43,8 @@ describe('redelivery, recovery and explanations', () => {
     await h.close();
   });
 
-  async function call(method: string, path: string, body?: unknown) {
-    const url = new URL(path, api.url);
+  async function call(method: string, path: string, body?: unknown, to = api) {
+    const url = new URL(path, to.url);
     url.searchParams.set('client_token', customer.client_token);
     const answer = await fetch(url, {
       method,
@@ -51,6 +53,8 @@ describe('redelivery, recovery and explanations', () => {
         ...(body !== undefined && { 'content-type': 'application/json' }),
       },
       body: JSON.stringify(body),
+      // A call that waits for Temporal takes 9 s or more.
+      signal: AbortSignal.timeout(5000),
     });
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
   }
@@ -135,6 +139,35 @@ describe('redelivery, recovery and explanations', () => {
       assert.equal((await read(followed)).state, 'failed');
       assert.deepEqual((await call('POST', '/notifications/recover', { since })).body, { count: 0 });
     });
+  });
+
+  it('while Temporal does not answer: redeliver, resume, recover and replay answer as usual', async () => {
+    await register();
+    const [ended, again] = [await failed('vid-1'), await publish('vid-2')];
+    await stateIs(again, 'delivered');
+    const proxy = await startProxy(`tcp://${servers().temporalAddress}`);
+    const env = { TASK_QUEUE: h.taskQueue };
+    const away = await startApi({ prefix: h.db.prefix, env, temporalAddress: new URL(proxy.url).host });
+    try {
+      proxy.hang();
+      const since = '2026-01-01T00:00:00Z';
+      for (const [status, path, body] of [
+        [202, `/notifications/${again}/redeliver`, undefined],
+        [202, '/push_notifications/resume', undefined],
+        [200, '/notifications/recover', { since }],
+        [200, '/notifications/replay', { since }],
+      ] as const) {
+        const answer = await call('POST', path, body, away);
+        assert.equal(answer.status, status, `${path}: ${JSON.stringify(answer.body)}`);
+      }
+    } finally {
+      await proxy.close();
+      await away.close();
+    }
+    // As the sweep does.
+    await wake();
+    await stateIs(ended, 'delivered');
+    await until('it was sent again', async () => attempts(await read(again)) === 2);
   });
 
   describe('GET /assets/{platform_id}: "why did I get nothing?"', () => {

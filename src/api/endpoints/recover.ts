@@ -11,7 +11,6 @@ import { auditCall } from '../steps/auditCall.js';
 import { checkedBody } from '../steps/body/readBody.js';
 import type { PublisherState } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { wakeClient } from './askTemporal.js';
 import { presentTime } from './present.js';
 
 const failedRange = rangeOf('Failed');
@@ -34,7 +33,7 @@ export const recoverEndpoint = clientEndpoint<RecoverState>({
     async (ctx) => {
       const { client, range } = ctx.state;
       const { count } = await deps.db.durably((db) => recoverFailed(db, client.clientToken, range)).safe;
-      if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
+      if (count > 0 && !range.dryRun) void deps.catchUps.wake(client.clientToken, 0);
       ctx.body = { count };
     },
   ],
@@ -71,7 +70,7 @@ export const replayEndpoint = clientEndpoint<RecoverState>({
       const { count, listedSince } = await deps.db.durably((db) =>
         replayDelivered(db, client.clientToken, range),
       ).safe;
-      if (count > 0 && !range.dryRun) await wakeClient(deps, client.clientToken);
+      if (count > 0 && !range.dryRun) void deps.catchUps.wake(client.clientToken, 0);
       ctx.body = { count, listed_since: listedSince && presentTime(listedSince) };
     },
   ],

@@ -12,7 +12,6 @@ import {
   requireRegistration,
 } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { wakeClient } from './askTemporal.js';
 
 export type RedeliverState = NotificationStepState & RegistrationState;
 
@@ -50,7 +49,7 @@ const sendAgain =
   async (ctx) => {
     const { clientToken, notificationId } = ctx.state.notification;
     const dueId = await deps.db.durably((db) => redeliver(db, clientToken, notificationId)).safe;
-    await wakeClient(deps, clientToken);
+    void deps.catchUps.wake(clientToken, 0);
     ctx.status = 202;
     ctx.body = { notification_id: dueId ?? notificationId };
   };

@@ -23,7 +23,6 @@ import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
 import type { Parameter } from '../steps/parameters.js';
 import { ownClientOr } from '../steps/publisher.js';
 import { parametersOf, required } from '../steps/readQuery.js';
-import { wakeClient } from './askTemporal.js';
 
 /** Contract, section 2. */
 export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
@@ -132,7 +131,7 @@ const storeUrl =
     if (Date.now() - result.storingSinceMs > answerWithinMs) throw unavailable(tooLate);
     tellStateChange(deps, { clientToken, from: 'not_registered', to: 'active', why: 'registered' });
     ctx.res.once('finish', () => void markAnsweredSoon(deps, clientToken, result.nonce));
-    if (result.wakeCatchUp) void wake(deps, clientToken);
+    if (result.wakeCatchUp) deps.catchUps.signal(clientToken);
     ctx.body = { success: true, url };
   };
 
@@ -153,14 +152,5 @@ async function markAnsweredSoon({ db, log }: ApiDeps, clientToken: string, nonce
       }
       await sleep(markPauseMs * tried);
     }
-  }
-}
-
-/** Delivers owed assets to the new URL. If this fails, the sweep finds them within two minutes. */
-async function wake(deps: ApiDeps, clientToken: string): Promise<void> {
-  try {
-    await wakeClient(deps, clientToken);
-  } catch {
-    deps.log.warn({ client_token: clientToken }, 'catch-up could not be woken');
   }
 }

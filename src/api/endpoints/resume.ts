@@ -7,7 +7,6 @@ import { endpointState } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
 import { type PublisherState, type RegistrationState, requireRegistration } from '../steps/publisher.js';
 import { limitSends } from '../steps/sendLimit.js';
-import { wakeClient } from './askTemporal.js';
 
 export type ResumeState = PublisherState & RegistrationState;
 
@@ -33,7 +32,7 @@ export const resumeEndpointEndpoint = clientEndpoint<ResumeState>({
       await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
       const { state, owed } = await getEndpoint(deps.db, clientToken);
       tellStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
-      await wakeClient(deps, clientToken);
+      void deps.catchUps.wake(clientToken, 0);
       ctx.status = 202;
       ctx.body = { state, owed };
     },
