@@ -3,7 +3,7 @@ import type { z } from 'zod';
 /**
  * Checks a caller's JSON.
  * @param at the path of the input in the body, such as `events[3]`; empty: the input is the body
- * @returns the data, or the first problem in words: `<path>: <what must change>`
+ * @returns the data, or the problems in words, each `<path>: <what must change>`
  */
 export function checkInput<T>(
   schema: z.ZodType<T>,
@@ -12,8 +12,8 @@ export function checkInput<T>(
 ): { data: T } | { problem: string } {
   const parsed = schema.safeParse(input, inOurWords);
   if (parsed.success) return { data: parsed.data };
-  const [issue] = parsed.error.issues;
-  return { problem: shortened(`${pathOf(at, issue?.path ?? [])}: ${issue?.message ?? notValid}`) };
+  const problems = parsed.error.issues.map(({ path, message }) => `${pathOf(at, path)}: ${message}`);
+  return { problem: shortened(problems.join('; ')) };
 }
 
 const notValid = 'is not valid';
@@ -27,7 +27,7 @@ const inOurWords = {
           ? 'is missing'
           : `must be ${types[issue.expected] ?? 'of another type'}`;
       case 'unrecognized_keys':
-        return `the member "${issue.keys[0]}" is unknown`;
+        return `the member ${issue.keys.map((key) => `"${key}"`).join(', ')} is unknown`;
       case 'invalid_value':
         return `must be ${issue.values.join(' or ')}`;
       case 'too_small':

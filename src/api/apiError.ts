@@ -31,8 +31,8 @@ export const unreadableBody = (): ApiError => badParameter('The body cannot be r
  * @param cause for the log: an error, or a sentence
  */
 export function unavailable(cause: unknown): ApiError {
-  const msg = 'The service cannot answer now, please try again';
-  return new ApiError('temporarily_unavailable', msg, { 'Retry-After': '1' }, cause);
+  const message = 'The service cannot answer now: try again in 1 s';
+  return new ApiError('temporarily_unavailable', message, { 'Retry-After': '1' }, cause);
 }
 
 /** A limit on calls, as callers see it. */
@@ -46,7 +46,8 @@ export interface Quota {
 export function tooMany(message: string, quota: Quota, retryAfterMs: number): ApiError {
   const fields = rateLimitFields(quota, 0, retryAfterMs);
   const seconds = secondsOf(retryAfterMs);
-  return new ApiError('too_many_requests', message, { ...fields, 'Retry-After': String(seconds) });
+  const headers = { ...fields, 'Retry-After': String(seconds) };
+  return new ApiError('too_many_requests', `${message}: try again in ${seconds} s`, headers);
 }
 
 /** Returns the fields of draft-ietf-httpapi-ratelimit-headers (revisions 8 to 11). */

@@ -29,7 +29,7 @@ export class TargetRefused extends Error {
 export class ResolverUnavailable extends Error {
   override name = 'ResolverUnavailable';
   constructor(options?: ErrorOptions) {
-    super('The name in the url could not be looked up, please try again', options);
+    super('The name in the url could not be looked up: try again in 5 s', options);
   }
 }
 

@@ -3,6 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { getClient } from '../../src/redis/records/clients.js';
+import { register } from '../../src/redis/records/registrations.js';
+import { setRequestHeaders } from '../../src/redis/records/requestHeaders.js';
 import { forgetSends } from './forgetSends.js';
 import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
@@ -173,7 +176,21 @@ describe('POST /push_notifications/check', () => {
     assert.deepEqual((await call('GET', '')).body, before.body);
     const { redis } = api.deps.db;
     assert.equal(await redis.exists(api.deps.db.client(customer.client_token).notifications), 0);
-    assert.equal((await call('POST', 'check', { url: 'http://127.0.0.1:9/other' })).status, 400);
+  });
+
+  it('sends a test to another URL than the registered one, without the request headers of the client', async () => {
+    const { db, secretBox } = api.deps;
+    await setRequestHeaders(db, secretBox, customer.client_token, { 'x-key': 'gate' });
+    const { accountId } = (await getClient(db, customer.client_token)) ?? assert.fail();
+    const registered = { clientToken: customer.client_token, accountId, url: `${url}&now` };
+    await register(db, secretBox, registered);
+    for (const other of [undefined, registered.url, url]) {
+      assert.equal((await call('POST', 'test', other ? { url: other } : {})).body.status, 204);
+    }
+    assert.deepEqual(
+      arrived.map(({ headers }) => headers['x-key']),
+      ['gate', 'gate', undefined],
+    );
   });
 
   it('refuses a url in a private network, and answers 400 without a url', async () => {
@@ -194,7 +211,9 @@ describe('POST /push_notifications/check', () => {
     await test();
     const refused = await call('POST', 'check', { url });
     assert.equal(refused.status, 429);
-    assert.ok(Number(refused.headers.get('retry-after')) <= 5);
+    const seconds = Number(refused.headers.get('retry-after'));
+    assert.ok(seconds <= 5);
+    assert.match(String(refused.body.msg), new RegExp(`: try again in ${seconds} s$`));
   });
 
   it('is in the audit, without the query of its URL', async () => {

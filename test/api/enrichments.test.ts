@@ -215,9 +215,30 @@ describe('POST /enrichments', () => {
   });
 
   describe('malformed JSON, a bad field (path named), more than 500 events: 400', () => {
-    for (const body of ['', '{', '"text"', '[]', 'null', '{"event_id":', '\u0000']) {
-      it(`malformed: ${JSON.stringify(body)}`, () => assertRefused(body, 400, 'invalid_request', /./));
+    const malformed: [body: string, says: RegExp][] = [
+      ['', /^body: must be an object$/],
+      ['"text"', /^body: must be an object$/],
+      ['[]', /^body: must be an object$/],
+      ['{', /^The body is not JSON: see line 1, column 2$/],
+      ['{"event_id":', /^The body is not JSON: it ends too early$/],
+      ['\u0000', /^The body is not JSON/],
+      [
+        '{"event_id": "an-1",\n "priority": live,\n "segments": []}',
+        /^The body is not JSON: see line 2, column 14$/,
+      ],
+      ["{'event_id': 1}", /^The body is not JSON: see line 1, column 2$/],
+    ];
+    for (const [body, says] of malformed) {
+      it(`malformed: ${JSON.stringify(body)}`, () => assertRefused(body, 400, 'invalid_request', says));
     }
+
+    it('names every mistake of an event', () =>
+      assertRefused(
+        { platformid: 'v', segments: 'a', odd: 1, client_token: client },
+        400,
+        'invalid_request',
+        /^platform_id: is missing; segments: must be a list; body: the member "platformid", "odd" is unknown$/,
+      ));
 
     const bad: [string, Record<string, unknown>, RegExp][] = [
       ['event_id empty', { event_id: '' }, /^event_id: /],

@@ -46,7 +46,6 @@ export const answerErrorsAsPages: Step = async (ctx, next) => {
       title: err.status === 404 ? 'Not found' : 'That did not work',
       ...(session && formToken && { session: { session, formToken } }),
       body: html`<div id="result" class="notice bad" role="alert" tabindex="-1"><p>${err.message}.</p>
-${err.headers['Retry-After'] && html`<p>Try again in ${err.headers['Retry-After']} s.</p>`}
 <p class="faint">Request ${requestId}, code ${err.code}</p></div>
 <p><a href="${site ?? '/console'}">Back</a></p>`,
     });

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { originOf } from '../../outgoing/target.js';
-import { requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { unavailable } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
@@ -32,10 +31,10 @@ export const checkReceiverEndpoint = clientEndpoint<TestState>({
   tag: 'Endpoint',
   summary: 'Check a receiver',
   description:
-    'Sends good and bad test notifications now, to the registered URL or, before there is one, to `url`, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something.',
+    'Sends good and bad test notifications now, to `url` or else to the registered URL, and shows the receiver’s answer to each. The values of your own request headers are shown as `***`. One call in 25 s for each client, which counts as 5 calls that send something.',
   after503: 'some of them may have been sent; a repeat sends all of them again, under other ids.',
   query: z.object({
-    url: urlText.describe('Where to send them; only before a URL is registered.').optional(),
+    url: urlText.describe('Where to send them, if not to the registered URL.').optional(),
   }),
   answers: {
     200: { what: 'The result of each check.', schema: z.object({ checks: z.array(oneCheck) }) },
@@ -57,11 +56,10 @@ const answerWithinMs = 50_000;
 const check =
   ({ db, secretBox, sender, config, closing }: ApiDeps): Step<TestState> =>
   async (ctx) => {
-    const { url, client } = ctx.state;
+    const { url, client, own } = ctx.state;
     const { clientToken } = client;
     await createSigningSecret(db, secretBox, clientToken);
     const secrets = await signingSecrets(db, secretBox, clientToken);
-    const own = await requestHeaders(db, secretBox, clientToken);
     const late = AbortSignal.timeout(answerWithinMs);
     const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
     const sent = await sendChecks(sender, { url, clientToken, secrets, own }, signal).catch(

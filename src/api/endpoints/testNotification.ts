@@ -4,7 +4,7 @@ import { idFromBytes } from '../../ids.js';
 import { hidden, notificationRequest } from '../../outgoing/notification.js';
 import { originOf } from '../../outgoing/target.js';
 import { getRegistration } from '../../redis/records/registrations.js';
-import { requestHeaders } from '../../redis/records/requestHeaders.js';
+import { type RequestHeaders, requestHeaders } from '../../redis/records/requestHeaders.js';
 import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
 import { badParameter } from '../apiError.js';
 import type { Step } from '../composeSteps.js';
@@ -38,10 +38,10 @@ export const testNotificationEndpoint = clientEndpoint<TestState>({
   tag: 'Endpoint',
   summary: 'Send a test notification',
   description:
-    'Sends `{"event":"test","platform_id":"test"}` now, once, to the registered URL or, before there is one, to `url`, and answers the result. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 5.',
+    'Sends `{"event":"test","platform_id":"test"}` now, once, to `url` or else to the registered URL, and answers the result. Once a URL is registered, no other gets your own request headers. The values of your own request headers are shown as `***`. One call in 5 s for each client, bursts of 5.',
   after503: 'it may have been sent; a repeat sends another one, under another id.',
   query: z.object({
-    url: urlText.describe('Where to send it; only before a URL is registered.').optional(),
+    url: urlText.describe('Where to send it, if not to the registered URL.').optional(),
   }),
   answers: { 200: { what: 'The result.', schema: answeredRequest.extend({ request: sentRequest }) } },
   codes: urlCodes,
@@ -57,43 +57,45 @@ export const testNotificationEndpoint = clientEndpoint<TestState>({
 
 export interface TestState extends PublisherState {
   url: string;
+  /** The client's own request headers, where this URL gets them. */
+  own: RequestHeaders;
 }
 
-/** Returns the registered URL or, before there is one, the parameter `url`, which is checked. */
+/**
+ * Takes the parameter `url`, which is checked, or else the registered URL. Once there is a registered one, no other URL gets
+ * the client's request headers: a stolen token could read them there.
+ */
 export const chooseUrl =
   (deps: ApiDeps): Step<TestState> =>
   async (ctx, next) => {
     const given = parametersOf(ctx).has('url') ? required(ctx, 'url') : undefined;
     const registered = await getRegistration(deps.db, ctx.state.client.clientToken);
-    if (registered) {
-      if (given !== undefined && given.value !== registered.url) {
-        throw badParameter('The parameter url is only for a client that has no url registered');
-      }
-      ctx.state.url = registered.url;
-    } else {
-      if (given === undefined) {
-        throw badParameter('The parameter url is missing, and no url is registered');
-      }
-      await checkUrl(deps, given);
-      ctx.state.url = given.value;
-    }
+    const url = given?.value ?? registered?.url;
+    if (url === undefined) throw badParameter('The parameter url is missing, and no url is registered');
+    const isRegistered = url === registered?.url;
+    if (given && !isRegistered) await checkUrl(deps, given);
+    ctx.state.url = url;
+    ctx.state.own =
+      isRegistered || registered === undefined
+        ? await requestHeaders(deps.db, deps.secretBox, ctx.state.client.clientToken)
+        : {};
     await next();
   };
 
 const sendTest =
   ({ db, secretBox, sender }: ApiDeps): Step<TestState> =>
   async (ctx) => {
-    const { clientToken } = ctx.state.client;
+    const { client, url, own } = ctx.state;
+    const { clientToken } = client;
     await createSigningSecret(db, secretBox, clientToken);
     const secrets = await signingSecrets(db, secretBox, clientToken);
-    const own = await requestHeaders(db, secretBox, clientToken);
     const request = notificationRequest(
       { notificationId: idFromBytes(randomBytes(16)), clientToken, platformId: 'test', event: 'test' },
       secrets,
       Date.now(),
       own,
     );
-    const result = await sender.post({ url: ctx.state.url, client: clientToken, ...request });
+    const result = await sender.post({ url, client: clientToken, ...request });
     ctx.body = {
       status: result.status,
       milliseconds: Math.round(result.milliseconds),

@@ -45,7 +45,7 @@ function operationOf(of: Description): Operation {
     tags: [of.tag],
     summary: of.summary,
     description: of.after503 ? `${of.description} After 503 or no answer: ${of.after503}` : of.description,
-    ...(of.security !== undefined && { security: securityOf(of.security) }),
+    security: securityOf(of.security),
     parameters: [...parametersOf('query', of.query), ...parametersOf('path', of.inPath)],
     ...(of.body && { requestBody: bodyOf(of.body) }),
     // An answer of its own takes the place of a refusal with the same status (/readyz: 503).
@@ -53,7 +53,8 @@ function operationOf(of: Description): Operation {
   };
 }
 
-function securityOf(security: NonNullable<Description['security']>): Schema[] {
+function securityOf(security: Description['security']): Schema[] {
+  if (security === undefined) return [];
   if (security === 'token') return [{ bearer: [] }];
   if (security === 'tokenAnywhere') return [{ bearer: [] }, { accessToken: [] }];
   return [{ bearer: [security.scope] }];

@@ -29,7 +29,7 @@ const refusedAtMost = 10_000;
 
 const tooManyFailures = (waitMs: number) =>
   tooMany(
-    'Too many failures, please try again later',
+    'Too many failures',
     { name: 'failures', calls: failuresAllowed, windowSeconds: failuresWindowSeconds },
     waitMs,
   );

@@ -35,13 +35,24 @@ export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next)
   if (!isUtf8(body)) throw unreadableBody();
   try {
     ctx.state.json = body.length === 0 ? undefined : JSON.parse(body.toString());
-  } catch {
-    throw unreadableBody();
+  } catch (err) {
+    throw badParameter(`The body is not JSON${placeOf(body.toString(), (err as Error).message)}`);
   }
   await next();
 };
 
-/** Returns a JSON body that fits its schema; an absent one counts as `{}`. @throws ApiError 400 naming the first problem */
+/** Returns where a text stops being JSON. V8's message itself may quote the text, so it is not passed on. */
+function placeOf(text: string, message: string): string {
+  const [, position] = /at position (\d+)/.exec(message) ?? [];
+  // The text around the mistake, from ten characters before it.
+  const [, around] = /\.\.\."(.*)"/s.exec(message) ?? [];
+  const at = position ?? (around === undefined ? undefined : text.indexOf(around) + 10);
+  if (at === undefined) return message.includes('end of JSON') ? ': it ends too early' : '';
+  const lines = text.slice(0, Number(at)).split('\n');
+  return `: see line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
+}
+
+/** Returns a JSON body that fits its schema; an absent one counts as `{}`. @throws ApiError 400 naming every problem */
 export function checkedBody<T>(schema: z.ZodType<T>, json: unknown): T {
   const checked = checkInput(schema, json ?? {});
   if ('problem' in checked) throw badParameter(checked.problem);
