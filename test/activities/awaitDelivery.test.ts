@@ -5,14 +5,8 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { awaitDelivery } from '../../activities/deliver.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
-import {
-  type Harness,
-  type Receiver,
-  startGate,
-  startHarness,
-  startReceiver,
-  until,
-} from '../delivery/harness.js';
+import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 /** On a real Redis; no worker runs, so that nothing else delivers. */
 describe('The activity awaitDelivery', () => {

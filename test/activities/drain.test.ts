@@ -4,14 +4,8 @@ import { drain } from '../../activities/drain.js';
 import { sweepOwedClients } from '../../activities/sweep.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import type { Supervised } from '../../src/upkeep/supervise.js';
-import {
-  type Harness,
-  type Receiver,
-  startGate,
-  startHarness,
-  startReceiver,
-  until,
-} from '../delivery/harness.js';
+import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 /** Activities as they are, on a real Redis; no worker runs, so that nothing else delivers. */
 describe('Activities of upkeep', () => {

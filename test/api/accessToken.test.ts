@@ -10,8 +10,8 @@ import { keysMatching } from '../keysMatching.js';
 import { monitorRedis } from '../monitorRedis.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
 import { credentialsOf, isTaken } from './credentials.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
 
 const run = promisify(execFile);
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createClient } from '../../src/redis/records/clients.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 
 describe('a rate per account', () => {
   let api: RunningApi;

@@ -6,8 +6,8 @@ import { listCalls } from '../../src/redis/records/auditCalls.js';
 import { getClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { setRequestHeaders } from '../../src/redis/records/requestHeaders.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 import { forgetSends } from './forgetSends.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 interface Check {
   name: string;

@@ -11,11 +11,11 @@ import { type ClaimedEvent, claimAgain } from '../../src/redis/owed/claim.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
-import { until } from '../delivery/harness.js';
 import { openCli } from '../operator/cli.js';
 import { startOwnCluster } from '../ownCluster.js';
+import { until } from '../receiver.js';
 import { servers } from '../servers.js';
-import { newToken, type RunningApi, startApi } from './runningApi.js';
+import { newToken, type RunningApi, startApi } from '../service.js';
 
 async function registeredClient(
   { deps: { db, secretBox } }: RunningApi,

@@ -9,7 +9,7 @@ import { listenAdmin } from '../../src/api/admin.js';
 import { createApi } from '../../src/api/app.js';
 import type { openapi } from '../../src/api/reference/openapi.js';
 import { connectionLimits, listen } from '../../src/api/server.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
 
 describe('the HTTP edge', () => {
   let api: RunningApi;

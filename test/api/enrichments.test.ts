@@ -3,10 +3,10 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { itWithOneRedis, servers } from '../servers.js';
-import { newToken, type RunningApi, startApi } from './runningApi.js';
+import { type Harness, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 
 describe('POST /enrichments', () => {
   let h: Harness;

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { createApi } from '../../src/api/app.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
 import { connectionLimits, listen } from '../../src/api/server.js';
+import { type RunningApi, startApi } from '../service.js';
 import { callRaw, statusesIn } from './rawCaller.js';
-import { type RunningApi, startApi } from './runningApi.js';
 
 describe('errors', () => {
   let api: RunningApi;

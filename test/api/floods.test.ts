@@ -3,7 +3,7 @@ import { createTokenLimits, RememberedUntil } from '../../src/api/steps/tokenLim
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
 
 describe('brute force and floods', () => {
   const ask = (api: RunningApi, fields: Record<string, string>) =>

@@ -3,10 +3,10 @@ import { createServer } from 'node:net';
 import { listenAdmin } from '../../src/api/admin.js';
 import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
 import { createMetrics } from '../../src/metrics.js';
-import { until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
+import { until } from '../receiver.js';
 import { itWithOneRedis, servers } from '../servers.js';
-import { startApi } from './runningApi.js';
+import { startApi } from '../service.js';
 
 const never = () => new Promise<never>(() => undefined);
 const immediately = async () => undefined;

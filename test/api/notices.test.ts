@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { toldOf } from '../notices/scene.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 import { mintedToken } from './credentials.js';
 import { forgetSends } from './forgetSends.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
 

@@ -4,10 +4,10 @@ import { ApiError } from '../../src/api/apiError.js';
 import { clientAddress } from '../../src/api/clientAddress.js';
 import { parseMultipart } from '../../src/api/steps/body/readForm.js';
 import { parametersAtMost, parseParameters } from '../../src/api/steps/parameters.js';
+import { type RunningApi, startApi } from '../service.js';
 import { cpuMsOf, slowestForms } from './mutatedForms.js';
 import { type ParserCase, parserCases, requestVia } from './parserCases.js';
 import { parserTimeMs } from './parserTime.js';
-import { type RunningApi, startApi } from './runningApi.js';
 
 describe('parsers of what strangers send', () => {
   describe('take time that grows no faster than their input', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 
 type Json = Record<string, unknown>;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { newCustomer, type RunningApi, startApi } from '../service.js';
 import { callRaw } from './rawCaller.js';
 import { placeholders } from './recorded/placeholders.js';
-import { newCustomer, type RunningApi, startApi } from './runningApi.js';
 
 const folder = join(import.meta.dirname, 'recorded');
 const files = readdirSync(folder).filter((name) => name.endsWith('.http'));

@@ -4,16 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
+import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import { servers } from '../servers.js';
 import {
   type Harness,
-  type Receiver,
-  startGate,
+  newCustomer,
+  newToken,
+  type RunningApi,
+  startApi,
   startHarness,
-  startReceiver,
-  until,
-} from '../delivery/harness.js';
-import { servers } from '../servers.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+  tokenFields,
+} from '../service.js';
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
 

@@ -4,7 +4,7 @@ import { deleteClient } from '../../src/redis/records/clients.js';
 import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
 import { describeWithOneRedis, itWithOneRedis, servers } from '../servers.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 
 describe('POST /register_push_notifications', () => {
   const url = 'http://127.0.0.1:9/hook?key=a%2Fb&to=c d';

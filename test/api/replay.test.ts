@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 import { forgetSends } from './forgetSends.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
 

@@ -7,10 +7,10 @@ import { reencryptSigningSecrets } from '../../src/redis/records/reencrypt.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { stateChangesOf } from '../../src/redis/records/stateChanges.js';
-import { type Harness, startHarness, until } from '../delivery/harness.js';
 import { keysMatching } from '../keysMatching.js';
+import { until } from '../receiver.js';
+import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 import { forgetSends } from './forgetSends.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Json = Record<string, unknown>;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 
 describe('POST /oauth/revoke', () => {
   let api: RunningApi;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { openapi } from '../../src/api/reference/openapi.js';
 import type { Schema } from '../../src/api/reference/schema.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
 
 const calls = Object.entries(openapi.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({

@@ -5,7 +5,7 @@ import { createAccount, rotateSecret, setDisabled } from '../../src/redis/record
 import { createClient, deleteClient } from '../../src/redis/records/clients.js';
 import { monitorRedis } from '../monitorRedis.js';
 import { describeWithOneRedis, servers, uniquePrefix } from '../servers.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from './runningApi.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
 
 /** The work whose time could reveal to a stranger whether something exists. It is counted, because time depends on the machine. */
 const countedCrypto = ['createHash', 'createHmac', 'hash', 'timingSafeEqual', 'scrypt', 'pbkdf2'] as const;

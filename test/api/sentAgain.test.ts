@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { cancelNotification, redeliver } from '../../src/redis/notifications/notifications.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { startProxy } from '../proxy.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 
 type Json = Record<string, unknown>;
 

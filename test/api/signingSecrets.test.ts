@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/signingSecrets.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 import { mintedToken } from './credentials.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
 

@@ -3,9 +3,9 @@ import { openapi } from '../../src/api/reference/openapi.js';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
 import { deleteClient } from '../../src/redis/records/clients.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 import { forgetSends } from './forgetSends.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
 

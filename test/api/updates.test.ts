@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { until } from '../delivery/harness.js';
-import { newCustomer, newToken, type RunningApi, startApi } from './runningApi.js';
+import { until } from '../receiver.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 
 interface Update {
   platform_id: string;

@@ -4,9 +4,9 @@ import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js'
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { mintedToken } from '../api/credentials.js';
-import { until } from '../delivery/harness.js';
-import { type Service, startService } from '../e2e/service.js';
 import { foreign } from '../examples/vectors.js';
+import { type Service, startService } from '../program.js';
+import { until } from '../receiver.js';
 import { servers } from '../servers.js';
 import { type Listen, type Seen, start, startListen } from './runningListen.js';
 
@@ -27,7 +27,7 @@ describe('clients/listen', () => {
     token = await mintedToken(db, account, scopes, 600);
   });
   afterEach(async () => {
-    await listen?.end();
+    await listen?.stop('SIGINT');
     listen = undefined;
   });
   after(async () => {
@@ -87,9 +87,9 @@ describe('clients/listen', () => {
       const { attempts } = await call('GET', `notifications/${id}`, { client_token });
       return (attempts as { status: number }[]).map(({ status }) => status).join() === '204,204';
     });
-    assert.equal(await listen.end(), 0);
-    assert.match(listen.stderr(), /^2 good, 1 of them duplicates; 0 bad\.$/m);
-    assert.doesNotMatch(listen.stdout() + listen.stderr(), /whsec_|of-the-url/);
+    assert.equal(await listen.stop('SIGINT'), 0);
+    assert.match(listen.stderr, /^2 good, 1 of them duplicates; 0 bad\.$/m);
+    assert.doesNotMatch(listen.stdout + listen.stderr, /whsec_|of-the-url/);
   });
 
   it("says why the bad notifications of the service's check are bad, and passes the check", async () => {
@@ -120,7 +120,7 @@ describe('clients/listen', () => {
       listen = await startListen(['--json'], held);
       await call('POST', 'push_notifications/test', { client_token, url: listen.url });
       assert.equal((await seen(1))[0]?.signature, signature);
-      await listen.end();
+      await listen.stop('SIGINT');
     }
   });
 

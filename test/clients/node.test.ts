@@ -9,7 +9,7 @@ import {
   EventNotAccepted,
 } from '../../clients/node/src/client.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
-import { until } from '../delivery/harness.js';
+import { until } from '../receiver.js';
 import { eventOf, type PublishedTo, startPublishedTo } from './service.js';
 
 type Fetch = typeof fetch;

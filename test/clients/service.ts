@@ -1,8 +1,8 @@
 /** The service for tests of a client: its API behind a proxy to Redis, an account, a client with a URL. */
 import assert from 'node:assert/strict';
-import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
 import { startProxy } from '../proxy.js';
 import { servers } from '../servers.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 
 export interface PublishedTo {
   api: RunningApi;

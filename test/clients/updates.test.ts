@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type UpdatePage, UpdatesClient } from '../../clients/node/src/client.js';
 import { waitForRedis } from '../../src/redis/connection/db.js';
 import { setDisabled } from '../../src/redis/records/accounts.js';
-import { until } from '../delivery/harness.js';
+import { until } from '../receiver.js';
 import { type PublishedTo, startPublishedTo } from './service.js';
 
 type Options = Partial<ConstructorParameters<typeof UpdatesClient>[0]>;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
 import { forgetSends } from '../api/forgetSends.js';
-import { startReceiver, until } from '../delivery/harness.js';
+import { startReceiver, until } from '../receiver.js';
 import { type Scene, startScene } from './scene.js';
 
 describe('console: check and replay', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { newCustomer } from '../api/runningApi.js';
+import { newCustomer } from '../service.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';
 

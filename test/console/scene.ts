@@ -1,6 +1,6 @@
 /** A service that delivers, an account with a site, and a receiver: what the pages of a site show. */
-import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 import { signedIn, type Visitor } from './visitor.js';
 
 export interface Scene {

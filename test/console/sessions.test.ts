@@ -5,8 +5,8 @@ import { pino } from 'pino';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
 import { listCalls } from '../../src/redis/records/auditCalls.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { newCustomer, newToken, type RunningApi, startApi } from '../api/runningApi.js';
 import { keysMatching } from '../keysMatching.js';
+import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 import { newLink, signedIn, Visitor } from './visitor.js';
 
 describe('console: links and sessions', () => {

@@ -1,6 +1,6 @@
 /** What a browser without script is to the console: follows a link, keeps its cookie, sends the forms of pages. */
 import assert from 'node:assert/strict';
-import type { RunningApi } from '../api/runningApi.js';
+import type { RunningApi } from '../service.js';
 
 export interface Page {
   status: number;

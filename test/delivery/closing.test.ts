@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
-import type { Sender } from '../../src/outgoing/post.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
 import { withTimeout } from '../../src/withTimeout.js';
-import { type Harness, startGate, startHarness, startReceiver, until } from './harness.js';
-import { senderWithPlaces } from './senders.js';
+import { closeGate, startGate, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
-const within5s = (what: Promise<unknown> | undefined) =>
+const within5s = (what: Promise<unknown>) =>
   withTimeout(
-    (what ?? assert.fail()).then(() => 'ended'),
+    what.then(() => 'ended'),
     5000,
     () => 'still open',
   );
@@ -18,11 +17,7 @@ describe('A stopping process', () => {
   it('ends with its attempts under way, and leaves to others what waits for a place', async () => {
     const h = await startHarness();
     const receiver = await startReceiver();
-    const gate = startGate();
-    receiver.answer = async () => {
-      await gate.closed;
-      return 200;
-    };
+    const gate = closeGate(receiver);
     try {
       const client = await h.newClient(receiver.url);
       await setClient(h.db, client, { maxInFlight: 1 });
@@ -45,21 +40,15 @@ describe('A stopping process', () => {
     const unreadable = () => {
       throw new SecretUnreadable('of a key that is not given');
     };
-    let sender: Sender | undefined;
-    const h = await startHarness({}, 'all', {
-      secretBox: { ...createSecretBox(undefined), open: unreadable },
-      sender: (real) => {
-        sender = real;
-        return real;
-      },
-    });
+    const secretBox = { ...createSecretBox(undefined), open: unreadable };
+    const h = await startHarness({}, 'all', { secretBox });
     const clientToken = await h.newClient('http://127.0.0.1:9/');
     const failed: string[] = [];
     h.deps.metrics.ownFailure = (cause) => failed.push(cause);
     await h.publish({ client: clientToken, asset: 'a' });
     await until('an attempt could not begin', () => failed.includes('secrets'));
     await h.delivering.close();
-    assert.equal(await within5s(sender?.close()), 'ended');
+    assert.equal(await within5s(h.sender.close()), 'ended');
     await h.close();
   });
 });
@@ -69,10 +58,10 @@ describe('A stopping worker', () => {
     const receiver = await startReceiver();
     const gate = startGate();
     const h = await startHarness({ ATTEMPT_TIMEOUT_SECONDS: '1' }, 'all', {
-      sender: senderWithPlaces(async (real, ...asked) => {
+      place: async (real, ...asked) => {
         await gate.closed;
         return await real.place(...asked);
-      }),
+      },
     });
     try {
       await h.startWorker();
@@ -85,7 +74,7 @@ describe('A stopping worker', () => {
       });
       await h.stopWorker();
       gate.open();
-      await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+      await h.delivered(client, id);
       assert.equal(receiver.received.length, 1);
     } finally {
       gate.open();

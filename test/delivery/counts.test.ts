@@ -4,7 +4,8 @@ import { createMetrics } from '../../src/metrics.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { readCounts } from '../../src/redis/sweep/counts.js';
 import { watchCounts } from '../../src/upkeep/watchCounts.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('Counts of the sweep', () => {
   let h: Harness;

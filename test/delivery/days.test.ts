@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;

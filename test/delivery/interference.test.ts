@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { CancelledFailure } from '@temporalio/common';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('Terminating, cancelling or resetting any workflow loses nothing', () => {
   let h: Harness;

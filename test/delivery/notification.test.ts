@@ -4,7 +4,8 @@ import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/
 import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('3. The notification', () => {
   let h: Harness;

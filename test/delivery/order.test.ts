@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
-import { type Harness, type Receiver, type Settings, startHarness, startReceiver, until } from './harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, type Settings, startHarness } from '../service.js';
 
 describe('A retry comes at its time', () => {
   let h: Harness;

@@ -11,9 +11,10 @@ import type { Db } from '../../src/redis/connection/db.js';
 import { globalKeys } from '../../src/redis/connection/keys.js';
 import { joinProcesses, silentAfterMs } from '../../src/redis/connection/processes.js';
 import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
+import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import { uniquePrefix } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 import { enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
-import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
 
 interface Published {
   client: string;

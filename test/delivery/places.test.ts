@@ -4,8 +4,9 @@ import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
+import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import { describeWithOneRedis, servers } from '../servers.js';
-import { type Harness, type Receiver, startGate, startHarness, startReceiver, until } from './harness.js';
+import { type Harness, startHarness } from '../service.js';
 
 const assetsOf = (name: string, count: number) => Array.from({ length: count }, (_, i) => `${name}-${i}`);
 

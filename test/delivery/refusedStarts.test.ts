@@ -7,9 +7,9 @@ import { createLogger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
+import { until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { enrichmentRuns } from '../temporal/enrichmentRuns.js';
-import { until } from './harness.js';
 
 describe('While Temporal refuses to start workflows', () => {
   let proxy: GrpcProxy;

@@ -4,15 +4,8 @@ import { CancelledFailure } from '@temporalio/common';
 import { cancelNotification } from '../../src/redis/notifications/notifications.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
-import {
-  type Harness,
-  type Receiver,
-  type Settings,
-  startGate,
-  startHarness,
-  startReceiver,
-  until,
-} from './harness.js';
+import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import { type Harness, type Settings, startHarness } from '../service.js';
 
 describe('The Temporal UI', () => {
   let h: Harness;

@@ -9,7 +9,8 @@ import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
 import { keysMatching } from '../keysMatching.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('the sweep', () => {
   let h: Harness;

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
+import type { Place } from '../../src/outgoing/post.js';
 import { redeliver } from '../../src/redis/notifications/notifications.js';
 import { getEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from './harness.js';
-import { cutOff, senderWithPlaces } from './senders.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('Catch-up is woken once for a client to which nothing may be sent', () => {
   let h: Harness;
@@ -105,10 +106,10 @@ describe('Failures of our own', () => {
   before(async () => {
     h = await startHarness({ failingAfter: 2 }, 'all', {
       metrics: { ownFailure: (cause) => causes.push(cause) },
-      sender: senderWithPlaces(async (real, ...asked) => {
+      place: async (real, ...asked) => {
         const place = await real.place(...asked);
         return isCutOff ? cutOff(place) : place;
-      }),
+      },
     });
     await h.startWorker();
     receiver = await startReceiver();
@@ -156,3 +157,14 @@ describe('Failures of our own', () => {
     for (const { id } of events) assert.equal((await h.notification(client, id))?.attempts.length, 1);
   });
 });
+
+/** A place at which every POST fails, because this machine has no network. */
+function cutOff(place: Place): Place {
+  return {
+    async post() {
+      place.release();
+      return { ok: false, error: 'connect', ours: 'network', milliseconds: 1 };
+    },
+    release: () => place.release(),
+  };
+}

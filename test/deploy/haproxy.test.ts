@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../local/ports.js';
 import { ApiError, problemOf } from '../../src/api/apiError.js';
-import { until } from '../delivery/harness.js';
+import { until } from '../receiver.js';
 
 const config = 'deploy/haproxy/haproxy.cfg';
 

@@ -4,8 +4,8 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { createMetrics, watchedMetrics } from '../../src/metrics.js';
 import { watchCounts } from '../../src/upkeep/watchCounts.js';
-import { until } from '../delivery/harness.js';
-import { type Service, startService } from '../e2e/service.js';
+import { type Service, startService } from '../program.js';
+import { until } from '../receiver.js';
 import { dashboards, metricsOf, metricsOfThePage, queriesOfDashboards } from './metricsPage.js';
 
 describe('docs/reference/metrics.md', () => {

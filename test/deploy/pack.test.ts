@@ -12,9 +12,9 @@ import { openDb } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { mintedToken } from '../api/credentials.js';
-import { startReceiver, until } from '../delivery/harness.js';
-import { type Service, startService } from '../e2e/service.js';
 import { allExamples } from '../examples/examples.js';
+import { type Service, startService } from '../program.js';
+import { startReceiver, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 const run = promisify(execFile);

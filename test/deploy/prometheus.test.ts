@@ -6,8 +6,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
-import { until } from '../delivery/harness.js';
-import { type Service, startService } from '../e2e/service.js';
+import { type Service, startService } from '../program.js';
+import { until } from '../receiver.js';
 import { rules } from './alertRules.js';
 import { projectDir, queriesOfDashboards } from './metricsPage.js';
 

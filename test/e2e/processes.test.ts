@@ -5,9 +5,9 @@ import { getNotification } from '../../src/redis/notifications/notifications.js'
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { mintedToken } from '../api/credentials.js';
-import { startReceiver, until } from '../delivery/harness.js';
+import { startService } from '../program.js';
+import { startReceiver, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
-import { startService } from './service.js';
 
 describe('Processes of the service', () => {
   let prefix: string;

@@ -5,10 +5,10 @@ import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { type Receiver, startReceiver, until } from '../delivery/harness.js';
+import { type Service, startService } from '../program.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';
 import { decodedPayloads } from './decodedPayloads.js';
-import { type Service, startService } from './service.js';
 
 describe('No secret, token or signing key is ever visible', () => {
   let service: Service;

@@ -3,10 +3,10 @@ import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
-import { type Receiver, startReceiver, until } from '../delivery/harness.js';
+import { type Service, startService } from '../program.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
 import { type Collector, type Span, startCollector } from './collector.js';
-import { type Service, startService } from './service.js';
 
 const caller = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
 const querySecret = 'tell-nobody-7f3a';

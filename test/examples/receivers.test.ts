@@ -5,8 +5,8 @@ import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js'
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { mintedToken } from '../api/credentials.js';
-import { until } from '../delivery/harness.js';
-import { type Service, startService } from '../e2e/service.js';
+import { type Service, startService } from '../program.js';
+import { until } from '../receiver.js';
 import { servers } from '../servers.js';
 import { allExamples } from './examples.js';
 import { startExample } from './runningExample.js';

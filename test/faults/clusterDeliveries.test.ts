@@ -6,9 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { moveSlotsAtOnce } from '../moveSlot.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 
 /** Every event that was answered `queued`. */
 interface Published {

@@ -14,8 +14,9 @@ import { gzipSync } from 'node:zlib';
 import { WorkflowFailedError } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { mochaGlobalSetup, mochaGlobalTeardown, mochaHooks, startServers } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 
 /** Returns the workflow's id once it will end by itself, and its run if a later one follows. */
 type Shape = (h: Harness, receiver: Receiver) => Promise<string | { workflowId: string; runId: string }>;

@@ -13,7 +13,8 @@ import {
   unclaimedNotices,
 } from '../../src/redis/records/notices.js';
 import { createSigningSecret, rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
-import { type Harness, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 import { box, receivedOf, type Scene, startScene, toldOf } from './scene.js';
 
 describe('Notices', () => {

@@ -7,14 +7,8 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { type NoticeKind, setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
-import {
-  type Harness,
-  type Received,
-  type Receiver,
-  startGate,
-  startReceiver,
-  until,
-} from '../delivery/harness.js';
+import { type Received, type Receiver, startGate, startReceiver, until } from '../receiver.js';
+import type { Harness } from '../service.js';
 
 export interface Site {
   accountId: string;

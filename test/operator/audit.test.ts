@@ -5,8 +5,8 @@ import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { idFromBytes } from '../../src/ids.js';
 import { listCalls, recordCall } from '../../src/redis/records/auditCalls.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../api/runningApi.js';
-import { type Receiver, startReceiver } from '../delivery/harness.js';
+import { type Receiver, startReceiver } from '../receiver.js';
+import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 interface Entry {

@@ -3,7 +3,8 @@ import { claimAgain } from '../../src/redis/owed/claim.js';
 import { deleteClient } from '../../src/redis/records/clients.js';
 import { clearDeletedClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const keptSeconds = 14 * 86_400;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setDisabled } from '../../src/redis/records/accounts.js';
-import { newCustomer, type RunningApi, startApi } from '../api/runningApi.js';
 import { Visitor } from '../console/visitor.js';
+import { newCustomer, type RunningApi, startApi } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 describe('operator: console', () => {

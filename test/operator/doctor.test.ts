@@ -11,9 +11,9 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { markAnswered, register } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { type Harness, startHarness } from '../delivery/harness.js';
 import { startOwnCluster } from '../ownCluster.js';
 import { servers } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli, type Ran } from './cli.js';
 
 interface Examined {

@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { type RedisServer, startRedis } from '../../local/redis.js';
-import { type Harness, startHarness, until } from '../delivery/harness.js';
+import { until } from '../receiver.js';
 import { servers } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const snapshot = 'snapshot.rdb';

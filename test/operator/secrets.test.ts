@@ -7,7 +7,8 @@ import {
   rotateSigningSecret,
   signingSecrets,
 } from '../../src/redis/records/signingSecrets.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const older = { id: 'k1', key: Buffer.alloc(32, 1) };

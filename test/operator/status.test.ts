@@ -3,9 +3,10 @@ import { notificationId } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
 import { startProxy } from '../proxy.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';
 
 const settings = {

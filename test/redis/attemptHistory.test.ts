@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { countAttempts, quantileMs, readAttempts, stepMs } from '../../src/redis/records/attemptHistory.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('the results of attempts, in 5-minute steps', () => {
   const log = createLogger('silent', 'test');

@@ -7,7 +7,7 @@ import type { Durability } from '../../src/config.js';
 import type { Logger } from '../../src/log.js';
 import { closeDb, type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { until } from '../delivery/harness.js';
+import { until } from '../receiver.js';
 import { servers } from '../servers.js';
 
 interface Scene {

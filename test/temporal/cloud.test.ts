@@ -6,10 +6,11 @@ import { createLogger, type Logger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';
 import { ensureSearchAttributes } from '../../src/temporal/searchAttributes.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
-import { startService } from '../e2e/service.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
+import { startService } from '../program.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 
 const isOperatorCall = (path: string) => path.includes('OperatorService');
 

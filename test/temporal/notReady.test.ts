@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { startService } from '../e2e/service.js';
 import { startGrpcProxy, status } from '../grpcProxy.js';
+import { startService } from '../program.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 describe('a process with a worker', () => {

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import { readConfig } from '../../src/config.js';
 import { clientOf } from '../../src/temporal/connection.js';
 import { createSweepSchedule, type SweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { until } from '../delivery/harness.js';
+import { until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 describe('The schedule of the sweep', () => {

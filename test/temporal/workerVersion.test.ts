@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { upkeepQueueOf } from '../../src/temporal/workflowIds.js';
-import { type Harness, type Receiver, startHarness, startReceiver, until } from '../delivery/harness.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('Workers with TEMPORAL_WORKER_BUILD_ID', () => {
   const version = { deploymentName: `deployment-${process.pid}`, buildId: '1.0' };

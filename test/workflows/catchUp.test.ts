@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
 import type { Drained } from '../../src/upkeep/drain.js';
-import { until } from '../delivery/harness.js';
+import { until } from '../receiver.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
 
 const minuteMs = 60_000;

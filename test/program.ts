@@ -1,0 +1,111 @@
+/** Programs in processes of their own, with everything they said kept. */
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { freePort } from '../local/ports.js';
+import { watchAnswers } from './api/reference/watchAnswers.js';
+import { until } from './receiver.js';
+import { servers, uniquePrefix } from './servers.js';
+
+export interface Program {
+  stdout: string;
+  stderr: string;
+  /** Everything on stdout and stderr so far. */
+  said(): string;
+  /** Resolves with the exit code. */
+  ended: Promise<number | null>;
+  /** Ends it as an orchestrator does, or by Ctrl-C. Resolves with its exit code. */
+  stop(signal?: 'SIGTERM' | 'SIGINT'): Promise<number | null>;
+  /** Waits until it answers. @throws with what it said if it ends before */
+  until(what: string, look: () => Promise<unknown>): Promise<void>;
+}
+
+/** @param env all of its environment beside PATH */
+export function startProgram(
+  command: string,
+  args: readonly string[],
+  { env = {}, cwd }: { env?: NodeJS.ProcessEnv; cwd?: string } = {},
+): Program {
+  const child = spawn(command, args, {
+    ...(cwd !== undefined && { cwd }),
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let said = '';
+  const program: Program = {
+    stdout: '',
+    stderr: '',
+    said: () => said,
+    ended: new Promise((resolve) => child.once('close', resolve)),
+    stop(signal = 'SIGTERM') {
+      child.kill(signal);
+      return program.ended;
+    },
+    async until(what, look) {
+      try {
+        await until(
+          what,
+          async () => {
+            if (child.exitCode !== null) throw new Error(`it ended: ${said}`);
+            return Boolean(await look().catch(() => false));
+          },
+          60_000,
+        );
+      } catch (err) {
+        child.kill('SIGKILL');
+        throw err;
+      }
+    },
+  };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+      program[name] += text;
+    });
+  }
+  return program;
+}
+
+export interface Service extends Program {
+  url: string;
+  adminUrl: string;
+  prefix: string;
+  taskQueue: string;
+  secretsKey: string;
+}
+
+/**
+ * `node dist/src/main.js <role>`, ready; `npm test` has built it before.
+ * @param folder where the service is, built
+ */
+export async function startService(
+  env: Record<string, string> = {},
+  role: 'all' | 'api' | 'worker' = 'all',
+  folder = join(import.meta.dirname, '..'),
+): Promise<Service> {
+  const prefix = uniquePrefix();
+  const taskQueue = `${prefix}queue`;
+  const [port, adminPort] = await Promise.all([freePort(), freePort()]);
+  const secretsKey = randomBytes(32).toString('base64');
+  const program = startProgram(process.execPath, ['dist/src/main.js', role], {
+    cwd: folder,
+    env: {
+      REDIS_URL: servers().redisUrl,
+      TEMPORAL_ADDRESS: servers().temporalAddress,
+      KEY_PREFIX: prefix,
+      TASK_QUEUE: taskQueue,
+      PORT: String(port),
+      ADMIN_PORT: String(adminPort),
+      SECRETS_KEY: `k1:${secretsKey}`,
+      ALLOW_HTTP_TARGETS: 'true',
+      ALLOWED_TARGET_CIDRS: '127.0.0.0/8',
+      ...env,
+    },
+  });
+  const url = `http://127.0.0.1:${port}`;
+  const adminUrl = `http://127.0.0.1:${adminPort}`;
+  const at = role === 'worker' ? adminUrl : url;
+  await program.until('the service is ready', async () => (await fetch(`${at}/readyz`)).ok);
+  watchAnswers(url);
+  return Object.assign(program, { url, adminUrl, prefix, taskQueue, secretsKey });
+}

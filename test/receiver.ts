@@ -1,0 +1,101 @@
+/** A receiver of notifications that keeps what it got, and what tests wait with. */
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface Received {
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: string;
+  at: number;
+}
+
+type Answer = number | 'hang' | { status: number; headers: Record<string, string> };
+
+export interface Receiver {
+  url: string;
+  received: Received[];
+  /** The answers to the next requests; `hang` is never answered. */
+  answer: (request: Received) => Answer | Promise<Answer>;
+  /** Each answer is given so much later. */
+  delayMs: number;
+  /** Requests without an answer at one time, at most. */
+  mostInFlight: number;
+  idsOf(platformId: string): string[];
+  close(): Promise<void>;
+}
+
+export async function startReceiver(): Promise<Receiver> {
+  const received: Received[] = [];
+  const receiver = {
+    received,
+    answer: () => 200,
+    delayMs: 0,
+    mostInFlight: 0,
+    idsOf: (platformId: string) =>
+      received
+        .filter((r) => (JSON.parse(r.body) as { platform_id: string }).platform_id === platformId)
+        .map((r) => String(r.headers['webhook-id'])),
+  } as unknown as Receiver;
+  let inFlight = 0;
+  const server: Server = createServer((req, res) => {
+    receiver.mostInFlight = Math.max(receiver.mostInFlight, ++inFlight);
+    res.on('close', () => {
+      inFlight--;
+    });
+    let body = '';
+    req.on('data', (chunk: Buffer) => {
+      body += chunk.toString();
+    });
+    req.on('end', async () => {
+      const one = { path: req.url ?? '', headers: req.headers, body, at: Date.now() };
+      received.push(one);
+      const answer = await receiver.answer(one);
+      if (answer === 'hang') return;
+      setTimeout(() => {
+        if (typeof answer === 'number') res.writeHead(answer).end();
+        else res.writeHead(answer.status, answer.headers).end();
+      }, receiver.delayMs);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  receiver.close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return receiver;
+}
+
+/** Has a receiver answer 200 to nothing until the gate is opened. */
+export function closeGate(receiver: Receiver): { open(): void } {
+  const gate = startGate();
+  receiver.answer = async () => {
+    await gate.closed;
+    return 200;
+  };
+  return gate;
+}
+
+/** What waits until it is let go. */
+export function startGate(): { closed: Promise<void>; open(): void } {
+  let open: () => void = () => undefined;
+  const closed = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { closed, open };
+}
+
+/** Waits for a fact, and says which one did not come about. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false> | T | undefined | false,
+  ms = 30_000,
+): Promise<T> {
+  const end = Date.now() + ms;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (Date.now() > end) throw new Error(`did not come about in ${ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
