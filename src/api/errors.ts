@@ -1,6 +1,6 @@
 /**
  * The catalogue of errors: every `code` that an answer can carry, once. The OpenAPI description lists it and
- * docs/reference/errors.md explains it. A new error is a new row here, and then one there.
+ * `/docs/errors` explains it. A new error is a new row here, and its code is named in docs/reference/calls.md.
  */
 
 interface ErrorEntry {

@@ -1,4 +1,4 @@
-/** Runs the commands of docs/guides/operations.md for the stores of `docker compose` against those of a test. */
+/** Runs the commands of docs/guides/disaster.md for the stores of `docker compose` against those of a test. */
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -21,10 +21,10 @@ export async function runDocumented(title: string, scene: Scene): Promise<void> 
 }
 
 async function commandsBelow(title: string): Promise<string[]> {
-  const page = await readFile(join(projectDir, 'docs/guides/operations.md'), 'utf8');
+  const page = await readFile(join(projectDir, 'docs/guides/disaster.md'), 'utf8');
   const [, below] = page.split(`\n${title}`);
   const block = below?.split('```')[1];
-  if (block === undefined) throw new Error(`docs/guides/operations.md has no block below "${title}"`);
+  if (block === undefined) throw new Error(`docs/guides/disaster.md has no block below "${title}"`);
   return block.trim().split('\n');
 }
 

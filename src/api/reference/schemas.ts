@@ -88,7 +88,7 @@ export const notificationWithAttempts = z
 
 const errorCode = z.enum(errorCodes as [(typeof errorCodes)[number]]).meta({
   id: 'ErrorCode',
-  description: `For a program; docs/reference/errors.md says what to do. ${errorCodes
+  description: `For a program; GET /docs/errors says what to do. ${errorCodes
     .map((code) => `${code}: ${statusOf(code)}`)
     .join(', ')}.`,
 });
