@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { OutboxMetrics } from './delivery/outbox/workflowStarts.js';
 import { type DeliveryMetrics, ownFailureCauses } from './delivery/send.js';
+import type { OutboxMetrics } from './delivery/workflowStarts.js';
 import { attemptErrors } from './outgoing/failures.js';
 import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
 import { endpointStates } from './redis/records/endpointStates.js';

@@ -43,7 +43,7 @@ const floors = [
   ],
 ];
 const maxFiles = 22;
-const maxLines = 250;
+const maxLines = 300;
 
 const sources = ['src', 'local', 'workflows', 'activities', 'clients/node/src'].flatMap((folder) =>
   readdirSync(join(project, folder), { recursive: true, encoding: 'utf8' })
@@ -103,6 +103,4 @@ describe('the tree', () => {
 });
 
 /** Longer than the rule allows, and why each stays in one piece. */
-const longWithReason: Record<string, string> = {
-  'src/outgoing/attempt.ts': 'one state machine, from the wait for a place to the last byte that is read',
-};
+const longWithReason: Record<string, string> = {};

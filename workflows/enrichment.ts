@@ -8,8 +8,8 @@ import {
   upsertSearchAttributes,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import type { EnrichmentInput } from '../src/delivery/outbox/workflowStarts.js';
 import { highest, isSoon, type Outcome, type Report } from '../src/delivery/outcome.js';
+import type { EnrichmentInput } from '../src/delivery/workflowStarts.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
 import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
 import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';

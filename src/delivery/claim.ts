@@ -12,10 +12,10 @@ import {
   withoutWorkflow,
 } from '../redis/owed/claim.js';
 import { announceClaims, forgetAnnouncement } from '../redis/owed/owedClients.js';
+import { newNonce } from '../redis/owed/turn.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { Couriers } from './couriers.js';
-import { newNonce } from './nonce.js';
-import type { Outbox } from './outbox/outbox.js';
+import type { Outbox } from './outbox.js';
 import type { DeliveryMetrics } from './send.js';
 
 /** Thrown when this process holds as many events as it may. The event was not accepted. */

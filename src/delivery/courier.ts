@@ -1,8 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isOutOfMemory, isRedisUnavailable } from '../redis/connection/unavailable.js';
 import type { WaitReason } from '../redis/owed/standing.js';
-import { runTurn, type Settled, type Taken, type Takes, type Turn, type Turned } from '../redis/owed/turn.js';
-import { newNonce } from './nonce.js';
+import {
+  newNonce,
+  runTurn,
+  type Settled,
+  type Taken,
+  type Takes,
+  type Turn,
+  type Turned,
+} from '../redis/owed/turn.js';
 import type { Outcome, Waiting } from './outcome.js';
 import { type Answered, conclude, type DeliveryDeps, type Sent, send } from './send.js';
 

@@ -1,8 +1,7 @@
 import { mapInPages } from '../mapInPages.js';
 import { nowOf } from '../redis/connection/db.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import { forgetOwedClient } from '../redis/owed/owedClients.js';
-import { indexedClients } from '../redis/owed/owedIndex.js';
+import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
 import { type Overview, readOverview, type WaitReason } from '../redis/owed/standing.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';

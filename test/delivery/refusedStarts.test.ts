@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
-import { Outbox } from '../../src/delivery/outbox/outbox.js';
+import { Outbox } from '../../src/delivery/outbox.js';
 import { createLogger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';

@@ -3,8 +3,12 @@ import { notificationId } from '../../src/ids.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { recoverFailed } from '../../src/redis/notifications/notifications.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
-import { announceClaims, forgetAnnouncement } from '../../src/redis/owed/owedClients.js';
-import { dropFromIndex, isIndexed } from '../../src/redis/owed/owedIndex.js';
+import {
+  announceClaims,
+  forgetAnnouncement,
+  forgetOwedClient,
+  isIndexed,
+} from '../../src/redis/owed/owedClients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import type { ActivityDeps } from '../../src/upkeep/deps.js';
 import { runSweep } from '../../src/upkeep/sweep.js';
@@ -65,7 +69,7 @@ describe('the sweep', () => {
       ),
     );
     await h.db.redis.del(lost.flat());
-    await dropFromIndex(h.db, client, Number.MAX_SAFE_INTEGER);
+    await forgetOwedClient(h.db, client, Number.MAX_SAFE_INTEGER);
     // With a failover the process loses its connection, and no longer knows what it has announced.
     forgetAnnouncement(h.db, client);
     await h.startWorker();

@@ -7,8 +7,7 @@ import { type ClusterNode, type RedisCluster, startCluster } from '../../local/r
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { announceClaims } from '../../src/redis/owed/owedClients.js';
-import { isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { announceClaims, isIndexed } from '../../src/redis/owed/owedClients.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from '../redis/deliveryClient.js';
 import { untilRedisAnswers } from '../redis/untilRedisAnswers.js';
 import { type SentinelSet, startSentinels } from '../redisSentinels.js';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { Db } from '../../src/redis/connection/db.js';
 import { runPipeline } from '../../src/redis/connection/pipeline.js';
-import { isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { isIndexed } from '../../src/redis/owed/owedClients.js';
 import { clientTokens } from '../../src/redis/records/clients.js';
 import { enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
 

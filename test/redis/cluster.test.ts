@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import type { ClusterNode, RedisCluster } from '../../local/redisCluster.js';
-import { newNonce } from '../../src/delivery/nonce.js';
 import { createLogger } from '../../src/log.js';
 import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { runPipeline } from '../../src/redis/connection/pipeline.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { announceClaims } from '../../src/redis/owed/owedClients.js';
-import { indexedClients, isIndexed } from '../../src/redis/owed/owedIndex.js';
+import { announceClaims, indexedClients, isIndexed } from '../../src/redis/owed/owedClients.js';
+import { newNonce } from '../../src/redis/owed/turn.js';
 import { moveSlot, moveSlotsAtOnce } from '../moveSlot.js';
 import { startOwnCluster } from '../ownCluster.js';
 import {

@@ -3,7 +3,6 @@
  * of the scripts share.
  */
 import { type DeliverySettings, type Durability, deliveryOf, readConfig } from '../../src/config.js';
-import { newNonce } from '../../src/delivery/nonce.js';
 import { notificationId } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
@@ -23,6 +22,7 @@ import {
   standingsOf,
 } from '../../src/redis/owed/standing.js';
 import {
+  newNonce,
   runTurn,
   type Settled,
   type Taken,

@@ -4,7 +4,6 @@
  */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { newNonce } from '../../src/delivery/nonce.js';
 import {
   listNotifications,
   type NotificationFilter,
@@ -21,6 +20,7 @@ import { readUpdates, type UpdatePlace } from '../../src/redis/notifications/upd
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import { readOverview, type Standing } from '../../src/redis/owed/standing.js';
 import type { Settled, Taken, Takes } from '../../src/redis/owed/turn.js';
+import { newNonce } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Connection } from '@temporalio/client';
 import { readConfig } from '../../src/config.js';
-import { Outbox } from '../../src/delivery/outbox/outbox.js';
+import { Outbox } from '../../src/delivery/outbox.js';
 import { createLogger, type Logger } from '../../src/log.js';
 import type { ArrivedEvent, ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { clientOf, connect } from '../../src/temporal/connection.js';

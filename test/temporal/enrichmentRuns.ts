@@ -1,6 +1,6 @@
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { decodeFromPayloadsAtIndex } from '@temporalio/common/lib/internal-non-workflow/index.js';
-import type { EnrichmentInput } from '../../src/delivery/outbox/workflowStarts.js';
+import type { EnrichmentInput } from '../../src/delivery/workflowStarts.js';
 
 /** A run of the workflow `enrichment`, as Temporal lists it. */
 export interface EnrichmentRun {

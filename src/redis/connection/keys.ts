@@ -20,7 +20,7 @@ import { recordKeptDays } from '../../constants.js';
  *   console-session:<sha256>      string: the same for a session that a link has opened; 8 hours
  *   deleted-clients               sorted set: client token by the time of its deletion (ms), until its keys are cleared
  *   owed-clients                  sorted set: client token by the time its last claim began (ms); in a cluster
- *                                 owed-clients:{<n>}, each beside the clients in it (redis/owed/owedIndex.ts)
+ *                                 owed-clients:{<n>}, each beside the clients in it (redis/owed/owedClients.ts)
  *   processes                     sorted set: ids of the processes that start workflows, by the time each last said that it
  *                                 runs (ms) (redis/connection/processes.ts)
  *   audit                         stream of operators' changes

@@ -1,8 +1,17 @@
 /** Settles attempts and takes the next ones of a client, in one script: the one gate before every POST. */
+import { randomBytes } from 'node:crypto';
 import type { DeliverySettings } from '../../config.js';
 import type { Db } from '../connection/db.js';
 import { runScript, type ScriptArgument } from '../connection/library.js';
 import { type AttemptRecord, fieldsOf, unlessNone, type WaitReason } from './standing.js';
+
+const ownName = randomBytes(6).toString('base64url');
+let calls = 0;
+
+/** Identifies one call of a script, and the attempts that it takes, over all processes. */
+export function newNonce(): string {
+  return `${ownName}${(calls++).toString(36)}`;
+}
 
 /** The fewest failed attempts since its last success after which an endpoint is suspended (contract, section 3). */
 export const suspendMinimumAttempts = 20;

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ArrivedEvent, ClaimedEvent } from '../../redis/owed/claim.js';
-import { type WorkflowIds, workflowIds } from '../../temporal/workflowIds.js';
-import { StartBudget } from './startBudget.js';
+import type { ArrivedEvent, ClaimedEvent } from '../redis/owed/claim.js';
+import { type WorkflowIds, workflowIds } from '../temporal/workflowIds.js';
 import { type StartDeps, WorkflowStarts } from './workflowStarts.js';
 
 export interface OutboxDeps extends StartDeps {
@@ -190,4 +189,54 @@ function collect(workflowId: string, group: string | undefined): Collected {
 /** Returns an upper bound for the payload of an event. */
 function bytesOf(event: ArrivedEvent): number {
   return 450 + event.platformId.length * 3 + event.segments.reduce((sum, s) => sum + s.length * 3 + 3, 0);
+}
+
+/**
+ * This process's share of a budget of starts per second; the starts of up to one second may be saved for a burst. All
+ * processes have equal shares.
+ */
+export class StartBudget {
+  #left: number;
+  #countedAt = performance.now();
+
+  /** @param processes how many share it now */
+  constructor(
+    readonly perSecond: number,
+    readonly processes: () => number,
+  ) {
+    this.#left = this.#burst();
+  }
+
+  /** Takes one start. @returns false if none is left */
+  take(): boolean {
+    this.#count();
+    if (this.#left < 1) return false;
+    this.#left--;
+    return true;
+  }
+
+  /** Gives back a start that was taken and is not needed. */
+  giveBack(): void {
+    this.#left++;
+  }
+
+  /** Returns when the next start can be taken (ms); below 0 if it can be taken now. */
+  nextInMs(): number {
+    this.#count();
+    return ((1 - this.#left) / this.#share()) * 1000;
+  }
+
+  #share(): number {
+    return this.perSecond / this.processes();
+  }
+
+  #burst(): number {
+    return Math.max(1, this.#share());
+  }
+
+  #count(): void {
+    const now = performance.now();
+    this.#left = Math.min(this.#burst(), this.#left + ((now - this.#countedAt) / 1000) * this.#share());
+    this.#countedAt = now;
+  }
 }

@@ -1,9 +1,9 @@
 import type { Client } from '@temporalio/client';
-import type { Logger } from '../../log.js';
-import type { ClaimedEvent } from '../../redis/owed/claim.js';
-import { listsOf, notificationStateKey } from '../../temporal/searchAttributeKeys.js';
-import { isOverLimit, isTemporalUnavailable } from '../../temporal/unavailable.js';
-import { spanFor, type Tracing } from '../../tracing.js';
+import type { Logger } from '../log.js';
+import type { ClaimedEvent } from '../redis/owed/claim.js';
+import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
+import { isOverLimit, isTemporalUnavailable } from '../temporal/unavailable.js';
+import { spanFor, type Tracing } from '../tracing.js';
 
 export interface StartDeps {
   temporal: Client;
