@@ -4,6 +4,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import {
   cpSync,
   existsSync,
@@ -22,6 +23,14 @@ const [task, ...args] = process.argv.slice(2);
 const tests = 'test/**/*.test.ts';
 const faults = 'test/faults/**/*.test.ts';
 const fuzz = 'test/fuzz/**/*.test.ts';
+/** Slow files that need a browser, other languages, a cluster or programs of operators. */
+const slow = [
+  'test/{clients,examples}/*.test.ts',
+  'test/console/browser.test.ts',
+  'test/deploy/{haproxy,prometheus}.test.ts',
+  'test/deploy/helm/*.test.ts',
+  'test/redis/cluster.test.ts',
+];
 /** Most tests wait more than they compute: more files than cores at a time. */
 const sideBySide = ['--parallel', '--jobs', '3'];
 /** The files of the fault suite that also run on Temporal's production server. */
@@ -46,38 +55,28 @@ switch (task) {
     break;
   case 'test':
     prepare();
-    mocha(tests, '--ignore', faults, '--ignore', fuzz, ...sideBySide);
+    await mocha(tests, ...[faults, fuzz, ...slow].flatMap((files) => ['--ignore', files]), ...sideBySide);
     break;
-  case 'cluster':
+  case 'nightly':
     prepare();
-    process.env.TEST_REDIS = 'cluster';
-    mocha('test/{api,console,delivery,notices,redis}/**/*.test.ts');
-    break;
-  case 'unit':
-    prepare([install]);
-    runModule('mocha/bin/mocha.js', ['--config', '.mocharc.unit.cjs', ...args]);
-    break;
-  case 'watch':
-    if (!args.some((arg) => arg.endsWith('.ts'))) fail('usage: npm run test:watch -- FILE...');
-    prepare();
-    runModule('tsx/dist/cli.mjs', ['test/watch.ts', ...args]);
+    await nightly(args.includes('--short'));
     break;
   case 'faults':
     prepare();
-    mocha(faults);
+    await mocha(faults);
     break;
   case 'test:stack':
     prepare();
     process.env.FAULT_STACK = '1';
-    mocha(...stackFaults);
+    await mocha(...stackFaults);
     break;
   case 'fuzz':
     prepare();
-    mocha(fuzz);
+    await mocha(fuzz);
     break;
   case 'bench':
     prepare();
-    runModule('tsx/dist/cli.mjs', ['bench/main.ts', ...args]);
+    await runModule('tsx/dist/cli.mjs', ['bench/main.ts', ...args]);
     break;
   default:
     fail(`launch.mjs: no task ${task}`);
@@ -86,7 +85,33 @@ switch (task) {
 /** The named files, or the task's own: without any, mocha would take the whole of `test`. */
 function mocha(...all) {
   const isNamed = args.some((arg) => arg.endsWith('.ts') || existsSync(join(projectDir, arg)));
-  runModule('mocha/bin/mocha.js', isNamed ? args : [...args, ...all]);
+  return runModule('mocha/bin/mocha.js', isNamed ? args : [...args, ...all]);
+}
+
+/**
+ * Runs what `npm test` leaves out, one suite after another. The short form is that of `.ci/run`. With TEST_COUNTS each suite leaves
+ * its counts there; a suite that crashed leaves an empty file (.ci/sum.mjs).
+ */
+async function nightly(isShort) {
+  const { TEST_COUNTS: folder } = process.env;
+  const run = async (name, env, program, programArgs) => {
+    console.log(`== ${name}`);
+    const counts = folder && join(folder, `${name}.json`);
+    if (counts) writeFileSync(counts, '');
+    await runModule(program, programArgs, { ...env, ...(counts && { TEST_COUNTS: counts }) });
+  };
+  const tests = (name, env, ...files) => run(name, env, 'mocha/bin/mocha.js', ['--forbid-only', ...files]);
+  await tests('slow', isShort ? {} : { BUILD_HELM: '1' }, ...sideBySide, ...slow);
+  if (isShort) {
+    await tests('faults', { FAULT_KILLS: '8' }, 'test/faults/{kill,deploy}.test.ts');
+    await tests('fuzz', { FUZZ_EXAMPLES: '8' }, fuzz);
+    return;
+  }
+  await tests('properties', { MODEL_RUNS: '1000' }, 'test/redis/model.test.ts');
+  await tests('cluster', { TEST_REDIS: 'cluster' }, 'test/{api,console,delivery,notices,redis}/**/*.test.ts');
+  await tests('faults', {}, faults);
+  await tests('fuzz', {}, fuzz);
+  await runModule('../.ci/nodes.mjs', []);
 }
 
 function checkNode() {
@@ -95,10 +120,11 @@ function checkNode() {
     fail(`Node 20.19 or newer is needed, this is ${process.version}`);
 }
 
-function prepare(steps = [install, build]) {
+function prepare() {
   const release = lock();
   try {
-    for (const step of steps) step();
+    install();
+    build();
   } finally {
     release();
   }
@@ -183,16 +209,21 @@ async function become(program, ...before) {
   await import(pathToFileURL(path).href);
 }
 
-/** Runs a program of a package to its end, and ends with the same status. */
-function runModule(program, programArgs) {
+/** Runs a program of a package to its end. This process then ends with a failure if one of its programs failed. */
+async function runModule(program, programArgs, env = {}) {
   const child = spawn(process.execPath, [join(projectDir, 'node_modules', program), ...programArgs], {
     stdio: 'inherit',
     cwd: projectDir,
+    env: { ...process.env, ...env },
   });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
-  child.on('exit', (code, signal) => {
-    process.exitCode = signal ? 1 : (code ?? 1);
-  });
+  const end = (signal) => {
+    child.kill(signal);
+    child.on('exit', () => process.exit(1));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, end);
+  const [code] = await once(child, 'exit');
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(signal, end);
+  process.exitCode ||= code ?? 1;
 }
 
 function run(command, commandArgs) {

@@ -1,7 +1,6 @@
 /**
- * The servers of one test run, started before the first test and stopped after the last one, or those of
- * `npm run test:watch`, which stay. Tests share them and keep apart by a key prefix and a task queue of their own
- * (`uniquePrefix`). Under `mocha --parallel` only mocha's own process starts servers; its workers, which run the tests,
+ * The servers of one test run, started before the first test and stopped after the last one. Tests share them and keep
+ * apart by a key prefix and a task queue of their own (`uniquePrefix`). Under `mocha --parallel` only mocha's own process starts servers; its workers, which run the tests,
  * read their addresses from TEST_SERVERS.
  */
 import { randomBytes } from 'node:crypto';

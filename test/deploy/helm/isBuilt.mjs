@@ -1,5 +1,5 @@
 /**
- * Whether Helm and kubeconform were built for this clone (`npm run test:helm` does, in some minutes of CPU). As a program:
+ * Whether Helm and kubeconform were built for this clone (`npm run test:nightly` does, in some minutes of CPU). As a program:
  * exit status 0 where they were, for test/skips.json.
  */
 import { existsSync, readdirSync } from 'node:fs';
