@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
-import { listenAdmin } from './api/admin.js';
+import { createReadiness, listenAdmin, lookEveryMs } from './api/admin.js';
 import { createApi } from './api/app.js';
-import { createReadiness, lookEveryMs } from './api/readiness.js';
 import { listen } from './api/server.js';
 import { type Role, startDelivering } from './compose.js';
 import { type Config, durabilityOf, keepSegmentsSeconds } from './config.js';

@@ -5,10 +5,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
+import { createReadiness, lookEveryMs } from '../src/api/admin.js';
 import { createApi } from '../src/api/app.js';
-import type { ApiDeps } from '../src/api/deps.js';
-import { createReadiness, lookEveryMs } from '../src/api/readiness.js';
 import { listen } from '../src/api/server.js';
+import type { ApiDeps } from '../src/api/step.js';
 import { type Delivering, type DeliveryOptions, type Role, startDelivering } from '../src/compose.js';
 import { durabilityOf, readConfig } from '../src/config.js';
 import { type Constants, constants } from '../src/constants.js';

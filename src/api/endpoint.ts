@@ -2,15 +2,19 @@
 import type { Middleware } from 'koa';
 import { z } from 'zod';
 import { ApiError } from './apiError.js';
-import { composeSteps, type Step } from './composeSteps.js';
-import type { ApiDeps } from './deps.js';
 import type { ErrorCode } from './errors.js';
 import { clientTokenText } from './reference/schemas.js';
-import type { AccountRate } from './steps/accountRate.js';
-import { requireToken, type TokenState } from './steps/bearer.js';
-import { readBody, readJson } from './steps/body/readBody.js';
-import { noStore, type PublisherState, publisherSteps } from './steps/publisher.js';
-import { refuseUnknownParameters } from './steps/readQuery.js';
+import { type ApiDeps, composeSteps, type Step } from './step.js';
+import { readBody, readJson } from './steps/json.js';
+import type { AccountRate } from './steps/limits.js';
+import {
+  noStore,
+  type PublisherState,
+  publisherSteps,
+  requireToken,
+  type TokenState,
+} from './steps/publisher.js';
+import { refuseUnknownParameters } from './steps/query.js';
 
 export type Tag =
   | 'Tokens'

@@ -2,11 +2,8 @@
 import { createLinkEndpoint } from './console/access/createLink.js';
 import type { Endpoint } from './endpoint.js';
 import { accessTokenEndpoint } from './endpoints/accessToken.js';
-import { assetEndpoint } from './endpoints/asset.js';
-import { checkReceiverEndpoint } from './endpoints/checkReceiver.js';
-import { clientsEndpoint } from './endpoints/clients.js';
+import { clientsEndpoint, pushNotificationsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
-import { eventEndpoint } from './endpoints/event.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
 import {
   noticesSecretEndpoint,
@@ -15,16 +12,23 @@ import {
   rotateNoticesSecretEndpoint,
   setNoticesUrlEndpoint,
 } from './endpoints/notices.js';
-import { notificationEndpoint, notificationsEndpoint } from './endpoints/notifications.js';
-import { pushNotificationsEndpoint } from './endpoints/pushNotifications.js';
-import { recoverEndpoint, replayEndpoint } from './endpoints/recover.js';
-import { redeliverEndpoint } from './endpoints/redeliver.js';
+import {
+  assetEndpoint,
+  eventEndpoint,
+  notificationEndpoint,
+  notificationsEndpoint,
+} from './endpoints/notifications.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
 import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/requestHeaders.js';
-import { resumeEndpointEndpoint } from './endpoints/resume.js';
 import { revokeTokenEndpoint } from './endpoints/revokeToken.js';
+import {
+  recoverEndpoint,
+  redeliverEndpoint,
+  replayEndpoint,
+  resumeEndpointEndpoint,
+} from './endpoints/sendAgain.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
-import { testNotificationEndpoint } from './endpoints/testNotification.js';
+import { checkReceiverEndpoint, testNotificationEndpoint } from './endpoints/testNotification.js';
 import { updatesEndpoint } from './endpoints/updates.js';
 import { docsEndpoint } from './reference/docs.js';
 

@@ -1,8 +1,10 @@
-import { createServer, type RequestListener, type ServerResponse } from 'node:http';
+import { randomUUID } from 'node:crypto';
+import { createServer, type RequestListener, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type Koa from 'koa';
 import type { Config } from '../config.js';
-import { refuseBytes } from './steps/body/refuseBytes.js';
+import { ApiError, problemOf } from './apiError.js';
 
 export interface ListeningServer {
   port: number;
@@ -57,7 +59,7 @@ export async function listen(
       connectionsCheckingInterval: limits.checkEveryMs,
       keepAliveTimeout: limits.keepAliveTimeoutMs,
       maxHeaderSize: limits.headerBytes,
-      // checkHead.ts refuses it, in the form of every other error.
+      // app.ts refuses it, in the form of every other error.
       requireHostHeader: false,
     },
     answer,
@@ -98,4 +100,45 @@ function endUnlessSent(res: ServerResponse, withinMs: number): void {
   if (res.writableFinished || res.closed) return;
   const timer = setTimeout(() => res.destroy(), withinMs);
   res.once('close', () => clearTimeout(timer));
+}
+
+/**
+ * Answers requests that the HTTP parser refuses, in the form of every other error, and closes the connection.
+ * @param answer the answer under way on this connection, if any
+ */
+export function refuseBytes(
+  err: NodeJS.ErrnoException,
+  socket: Duplex,
+  answer: ServerResponse | undefined,
+): void {
+  if (!socket.writable || err.code === 'ECONNRESET' || answer?.headersSent) {
+    socket.destroy();
+    return;
+  }
+  const refusal = refusalOf(err.code);
+  const requestId = String(answer?.getHeader('x-request-id') ?? randomUUID());
+  const body = JSON.stringify(problemOf(refusal, answer?.req.url ?? '/', requestId));
+  const head = [
+    `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${requestId}`,
+    'Cache-Control: no-store',
+    'Connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+}
+
+/** Translates the codes of Node's HTTP server and of its parser, llhttp. */
+function refusalOf(code: string | undefined): ApiError {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new ApiError('request_timeout', 'The request took too long');
+    case 'HPE_HEADER_OVERFLOW':
+      return new ApiError('headers_too_long', 'The path, the query and the headers are too long');
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return new ApiError('body_too_long', 'The body is too long');
+    default:
+      return new ApiError('malformed_request', 'The request is not valid HTTP/1.1');
+  }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createTokenLimits, RememberedUntil } from '../../src/api/steps/tokenLimits.js';
+import { createTokenLimits, RememberedUntil } from '../../src/api/steps/limits.js';
 import { keysMatching } from '../keysMatching.js';
 import { startProxy } from '../proxy.js';
 import { itWithOneRedis, servers } from '../servers.js';

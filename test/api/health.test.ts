@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
-import { listenAdmin } from '../../src/api/admin.js';
-import { createReadiness, lookEveryMs } from '../../src/api/readiness.js';
+import { createReadiness, listenAdmin, lookEveryMs } from '../../src/api/admin.js';
 import { createMetrics } from '../../src/metrics.js';
 import { startProxy } from '../proxy.js';
 import { until } from '../receiver.js';

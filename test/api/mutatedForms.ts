@@ -1,8 +1,7 @@
 /** Bodies of forms as strangers send them: the recorded ones, changed at random and filled up to the cap. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { charsetOf } from '../../src/api/steps/body/form.js';
-import { formAtMostBytes, parseMultipart, parseUrlencoded } from '../../src/api/steps/body/readForm.js';
+import { charsetOf, formAtMostBytes, parseMultipart, parseUrlencoded } from '../../src/api/steps/form.js';
 
 export interface FormBody {
   contentType: string;

@@ -7,17 +7,20 @@ import { Socket } from 'node:net';
 import Router from '@koa/router';
 import Koa from 'koa';
 import { clientAddress } from '../../src/api/clientAddress.js';
-import type { StepContext } from '../../src/api/composeSteps.js';
 import { secretOf } from '../../src/api/console/access/session.js';
-import type { ApiDeps } from '../../src/api/deps.js';
 import { endpoints } from '../../src/api/endpoints.js';
-import { givenTime } from '../../src/api/reference/schema.js';
-import { bearerToken } from '../../src/api/steps/bearer.js';
-import { charsetOf } from '../../src/api/steps/body/form.js';
-import { readJson } from '../../src/api/steps/body/readBody.js';
-import { formAtMostBytes, parseMultipart, parseUrlencoded } from '../../src/api/steps/body/readForm.js';
-import { readPlain } from '../../src/api/steps/body/readPlain.js';
-import { parseParameters } from '../../src/api/steps/parameters.js';
+import { givenTime } from '../../src/api/reference/schemas.js';
+import type { ApiDeps, StepContext } from '../../src/api/step.js';
+import {
+  charsetOf,
+  formAtMostBytes,
+  parseMultipart,
+  parseUrlencoded,
+  readPlain,
+} from '../../src/api/steps/form.js';
+import { readJson } from '../../src/api/steps/json.js';
+import { bearerToken } from '../../src/api/steps/publisher.js';
+import { parseParameters } from '../../src/api/steps/query.js';
 import { readConfig } from '../../src/config.js';
 import { readEnrichmentEvent } from '../../src/delivery/event.js';
 import { checkTargetForm } from '../../src/outgoing/target.js';

@@ -5,7 +5,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { Middleware } from 'koa';
 import { ApiError } from '../apiError.js';
-import { composeSteps } from '../composeSteps.js';
+import { composeSteps } from '../step.js';
 import { consoleHeaders } from './headers.js';
 
 const { resolve } = createRequire(import.meta.url);

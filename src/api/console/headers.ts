@@ -1,4 +1,4 @@
-import type { Step } from '../composeSteps.js';
+import type { Step } from '../step.js';
 
 /**
  * For every answer of the console: a page loads files of this service only, has no script in its source, and no other

@@ -1,7 +1,6 @@
 import type Router from '@koa/router';
 import { ApiError } from '../apiError.js';
-import { composeSteps } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
+import { type ApiDeps, composeSteps } from '../step.js';
 import { openEndpoint, openPage, signOutEndpoint } from './access/open.js';
 import { assetEndpoint } from './assets.js';
 import { consoleHeaders } from './headers.js';

@@ -1,9 +1,8 @@
 import type { Middleware } from 'koa';
-import { toApiError } from '../answerErrors.js';
-import { type ApiState, composeSteps, type Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
-import { limitAccount } from '../steps/accountRate.js';
-import { parametersOf } from '../steps/readQuery.js';
+import { toApiError } from '../apiError.js';
+import { type ApiDeps, type ApiState, composeSteps, type Step } from '../step.js';
+import { limitAccount } from '../steps/limits.js';
+import { parametersOf } from '../steps/query.js';
 import { requireSession, requireSite, type SessionState } from './access/session.js';
 import { consoleHeaders } from './headers.js';
 import { html } from './html.js';

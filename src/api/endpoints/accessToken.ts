@@ -3,14 +3,12 @@ import { mintAccessToken } from '../../redis/records/accessTokens.js';
 import { accountIdOf, isClientId } from '../../redis/records/accounts.js';
 import { ApiError, badParameter } from '../apiError.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
-import { exampleOf, text, whole } from '../reference/schema.js';
+import { exampleOf, text, whole } from '../reference/schemas.js';
+import type { ApiDeps, Step } from '../step.js';
 import { audit } from '../steps/auditCall.js';
-import { type Form, formDecoded } from '../steps/body/form.js';
-import { formTypes, readForm } from '../steps/body/readForm.js';
-import { createTokenLimits, RememberedUntil, type TokenLimits } from '../steps/tokenLimits.js';
+import { type Form, formDecoded, formTypes, readForm } from '../steps/form.js';
+import { createTokenLimits, RememberedUntil, type TokenLimits } from '../steps/limits.js';
 
 const form = z.object({
   grant_type: z.literal('none'),

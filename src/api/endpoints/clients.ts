@@ -4,13 +4,28 @@ import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import { getEndpoint } from '../../redis/records/endpoint.js';
 import { endpointStates } from '../../redis/records/endpointStates.js';
-import { getRegistration } from '../../redis/records/registrations.js';
-import { accountEndpoint } from '../endpoint.js';
-import { text, whole } from '../reference/schema.js';
-import { clientTokenText, limitNumber, notACursor, pageMembers, urlText } from '../reference/schemas.js';
-import { limitAccount } from '../steps/accountRate.js';
-import type { TokenState } from '../steps/bearer.js';
-import { readQuery } from '../steps/readQuery.js';
+import { getRegistration, type Registration } from '../../redis/records/registrations.js';
+import { accountEndpoint, clientEndpoint } from '../endpoint.js';
+import {
+  clientTokenText,
+  endpointState,
+  limitNumber,
+  notACursor,
+  pageMembers,
+  text,
+  time,
+  urlText,
+  whole,
+} from '../reference/schemas.js';
+import { limitAccount } from '../steps/limits.js';
+import {
+  type PublisherState,
+  type RegistrationState,
+  requireRegistration,
+  type TokenState,
+} from '../steps/publisher.js';
+import { readQuery } from '../steps/query.js';
+import { presentOptionalTime, presentTime } from './present.js';
 
 /** `c` and the last client of the page. */
 const cursor = text('c.SITE0042').regex(/^c[.][A-Za-z0-9_-]{1,64}$/, notACursor);
@@ -73,5 +88,52 @@ async function presentClient(db: Db, { clientToken, name }: Client): Promise<unk
     state: registration ? health.state : 'not_registered',
     url: registration?.url,
     owed: health.owed,
+  };
+}
+
+/** A registration with the state of its endpoint. */
+export const registeredUrl = z.object({
+  url: urlText,
+  state: endpointState,
+  state_since: time().nullable(),
+  state_reason: text('registered').nullable(),
+  registered_at: time(),
+  owed: whole(0, 'The assets that the client is owed.'),
+  last_success_at: time().nullable(),
+  last_failure_at: time().nullable(),
+  last_error: text('timeout').nullable(),
+  next_attempt_at: time().nullable(),
+});
+
+export const pushNotificationsEndpoint = clientEndpoint<PublisherState & RegistrationState>({
+  method: 'get',
+  path: '/push_notifications',
+  operationId: 'getPushNotifications',
+  tag: 'Endpoint',
+  summary: 'Show the registration and the state of its endpoint',
+  answers: { 200: { what: 'The registration.', schema: registeredUrl } },
+  codes: ['not_registered'],
+  steps: ({ db }) => [
+    requireRegistration(db),
+    async (ctx) => {
+      ctx.body = await presentRegistration(db, ctx.state.registration);
+    },
+  ],
+});
+
+/** Presents a registration with the state of its endpoint. */
+export async function presentRegistration(db: Db, registration: Registration) {
+  const health = await getEndpoint(db, registration.clientToken);
+  return {
+    url: registration.url,
+    state: health.state,
+    state_since: presentOptionalTime(health.lastChange?.atMs),
+    state_reason: health.lastChange?.why ?? null,
+    registered_at: presentTime(registration.registeredAtMs),
+    owed: health.owed,
+    last_success_at: presentOptionalTime(health.lastSuccessAt),
+    last_failure_at: presentOptionalTime(health.lastFailureAt),
+    last_error: health.lastError ?? null,
+    next_attempt_at: presentOptionalTime(health.nextAttemptAt),
   };
 }

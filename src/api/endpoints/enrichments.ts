@@ -2,16 +2,19 @@ import { z } from 'zod';
 import { TooBusy } from '../../delivery/claim.js';
 import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
+import type { EventResult } from '../../metrics.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
+import type { Claim, Held } from '../../redis/owed/claim.js';
+import type { SpanAttributes } from '../../tracing.js';
+import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
+import type { ErrorCode } from '../errors.js';
 import { accepted, notAccepted } from '../reference/schemas.js';
-import { insufficientScope, requireToken, type TokenState } from '../steps/bearer.js';
-import { readBody, readJson } from '../steps/body/readBody.js';
+import type { ApiDeps, Step } from '../step.js';
+import { readBody, readJson } from '../steps/json.js';
+import { insufficientScope, requireToken, type TokenState } from '../steps/publisher.js';
 import { type TraceState, traceRequest } from '../steps/traceRequest.js';
-import { type ItemAnswer, takeInTime } from './takeEvent.js';
 
 const example = {
   event_id: 'an-7731',
@@ -151,4 +154,92 @@ function givenEventId(raw: unknown): string | null {
 
 function isUnknown(err: unknown): boolean {
   return isRedisUnavailable(err) || err instanceof TooBusy || (err instanceof ApiError && err.status === 503);
+}
+
+export type ItemAnswer =
+  | { event_id: string; notification: 'queued'; notification_id: string; held?: Held }
+  | { event_id: string; notification: 'none'; reason: string }
+  | { event_id: string | null; code: ErrorCode; msg: string };
+
+type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
+
+/** The time for all that an answer needs from Redis; then the answer is 503: unknown. */
+const answerWithinMs = 1900;
+
+/**
+ * Answers once the decision is durable.
+ * @param parent the traceparent of the request
+ * @throws ApiError 503 if that takes too long
+ */
+export async function takeInTime(
+  { accepting, db, metrics, tracing }: ApiDeps,
+  event: GivenEvent,
+  parent: string | undefined,
+): Promise<ItemAnswer> {
+  const span = tracing?.begin('accept', { parent, attributes: attributesOf(event) });
+  const claiming = accepting.accept({
+    ...event,
+    acceptedAt: Date.now() + db.clockOffsetMs(),
+    ...(span && { trace: span.traceparent }),
+  });
+  let claim: Claim;
+  try {
+    claim = await withTimeout(claiming, answerWithinMs, () => {
+      throw unavailable('no answer in time');
+    });
+  } catch (err) {
+    metrics.eventAnswered('unknown');
+    span?.end({}, 'unknown');
+    throw err;
+  }
+  const result = resultOf(claim);
+  metrics.eventAnswered(result);
+  span?.end({ 'asset_update.result': result });
+  return answerOf(event, claim);
+}
+
+function attributesOf({ clientToken, platformId, eventId, notificationId }: GivenEvent): SpanAttributes {
+  return {
+    'asset_update.client_token': clientToken,
+    'asset_update.platform_id': platformId,
+    'asset_update.event_id': eventId,
+    'asset_update.notification_id': notificationId,
+  };
+}
+
+function resultOf(claim: Claim): EventResult {
+  switch (claim.kind) {
+    case 'none':
+      return claim.reason;
+    case 'claimed':
+      return claim.again ? 'repeated' : 'queued';
+    case 'ended':
+      return 'repeated';
+    case 'unknown_client':
+      return claim.kind;
+    case 'not_needed':
+      return 'no_new_segments';
+  }
+}
+
+function answerOf(
+  { eventId: event_id, notificationId: notification_id }: GivenEvent,
+  claim: Claim,
+): ItemAnswer {
+  switch (claim.kind) {
+    case 'unknown_client':
+      return { event_id, code: 'unknown_client', msg: 'There is no client with this client_token' };
+    case 'none':
+      return { event_id, notification: 'none', reason: claim.reason };
+    case 'claimed':
+    case 'ended':
+      return {
+        event_id,
+        notification: 'queued',
+        notification_id,
+        held: claim.held,
+      };
+    case 'not_needed':
+      throw new Error('a new event cannot be claimed again');
+  }
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.js';
-import { flag, text } from '../reference/schema.js';
+import { flag, text } from '../reference/schemas.js';
 
 export const healthzEndpoint = endpoint({
   method: 'get',

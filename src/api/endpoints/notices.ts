@@ -11,16 +11,15 @@ import { noticesClientOf, removeNoticesUrl, setNoticesUrl } from '../../redis/re
 import { getRegistration, type Registration } from '../../redis/records/registrations.js';
 import { signingSecrets } from '../../redis/records/signingSecrets.js';
 import { ApiError } from '../apiError.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
 import { accountEndpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
+import type { ApiDeps, Step } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody, readBody, readJson } from '../steps/body/readBody.js';
 import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
+import { checkedBody, readBody, readJson } from '../steps/json.js';
+import { limitSends } from '../steps/limits.js';
 import type { PublisherState, RegistrationState } from '../steps/publisher.js';
-import { limitSends } from '../steps/sendLimit.js';
-import { presentRegistration, registeredUrl } from './pushNotifications.js';
+import { presentRegistration, registeredUrl } from './clients.js';
 import {
   requireSigningSecretsScope,
   rotateSigningSecretEndpoint,

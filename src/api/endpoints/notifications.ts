@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { isPlatformId } from '../../delivery/event.js';
-import { isNotificationId } from '../../ids.js';
+import { eventIdPattern, isNotificationId } from '../../ids.js';
+import { notificationOfEvent } from '../../redis/notifications/eventNotification.js';
 import {
   listNotifications,
   type NotificationFilter,
@@ -9,26 +10,31 @@ import {
 } from '../../redis/notifications/notificationPages.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
 import type { Place } from '../../redis/notifications/place.js';
-import { badParameter } from '../apiError.js';
+import { decisions, explainAsset } from '../../redis/owed/decisions.js';
+import { ApiError, badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
-import { givenTime, text } from '../reference/schema.js';
 import {
+  givenTime,
   limitNumber,
+  matching,
   notACursor,
   notification,
   notificationIdText,
   notificationWithAttempts,
   pageMembers,
   platformIdText,
+  text,
+  time,
+  whole,
 } from '../reference/schemas.js';
-import { limitAccount } from '../steps/accountRate.js';
+import { limitAccount } from '../steps/limits.js';
 import {
   type NotificationStepState,
   type PublisherState,
   requireOwnNotification,
 } from '../steps/publisher.js';
-import { checkedQuery, readQuery } from '../steps/readQuery.js';
-import { presentNotification, presentWithAttempts } from './present.js';
+import { checkedQuery, readQuery } from '../steps/query.js';
+import { presentNotification, presentTime, presentWithAttempts } from './present.js';
 
 /**
  * The end of a page, as text. The first letter is the order: `a`, by acceptance, with the time (ms) and the notification;
@@ -131,3 +137,78 @@ function readCursor(order: NotificationOrder, given: string): Place {
   if (!isMember(member) || cursorOf(order, place) !== given) throw badParameter(`cursor ${notACursor}`);
   return place;
 }
+
+export const eventEndpoint = clientEndpoint<PublisherState>({
+  method: 'get',
+  path: '/events/{event_id}',
+  operationId: 'explainEvent',
+  tag: 'Notifications',
+  summary: 'Show the result of an event',
+  description:
+    'Shows the newest kept notification that names the event. An event that made none is found by its asset only.',
+  by: 'orPlatform',
+  inPath: z.object({ event_id: matching(eventIdPattern, 'an-7731', 'The event.') }),
+  answers: { 200: { what: 'The notification.', schema: notification } },
+  codes: ['unknown_event'],
+  rate: 'records',
+  steps: (deps) => [
+    limitAccount(deps, 'records'),
+    async (ctx) => {
+      const { event_id: eventId = '' } = ctx.params;
+      const found =
+        eventIdPattern.test(eventId) &&
+        (await notificationOfEvent(deps.db, ctx.state.client.clientToken, eventId));
+      if (!found) throw new ApiError('unknown_event', unknown);
+      ctx.body = presentNotification(found);
+    },
+  ],
+});
+
+const unknown =
+  'No kept notification of this client names this event: the newest 10,000 are kept, each for 14 days after its ' +
+  'end. If an event made none, GET /assets/{platform_id} says why, for 14 days or until a later event of its asset';
+
+export const assetEndpoint = clientEndpoint<PublisherState>({
+  method: 'get',
+  path: '/assets/{platform_id}',
+  operationId: 'explainAsset',
+  tag: 'Notifications',
+  summary: 'Explain what was sent about an asset',
+  description:
+    'Says why something was or was not sent: the last event, the decision about it, the last notification.',
+  by: 'orPlatform',
+  inPath: z.object({ platform_id: platformIdText.describe('The asset.') }),
+  answers: {
+    200: {
+      what: 'The record of the asset.',
+      schema: z.object({
+        platform_id: platformIdText,
+        known_segments: whole(2),
+        last_event: z
+          .object({ event_id: text('an-7731'), at: time(), decision: z.enum(decisions) })
+          .optional(),
+        last_notification: notification.optional(),
+      }),
+    },
+  },
+  codes: ['unknown_asset'],
+  steps: ({ db }) => [
+    async (ctx) => {
+      const { platform_id: platformId = '' } = ctx.params;
+      const found = await explainAsset(db, ctx.state.client.clientToken, platformId);
+      if (!found.lastEvent && found.knownSegments === 0) {
+        throw new ApiError('unknown_asset', 'There is no record of this asset for this client');
+      }
+      ctx.body = {
+        platform_id: platformId,
+        known_segments: found.knownSegments,
+        last_event: found.lastEvent && {
+          event_id: found.lastEvent.eventId,
+          at: presentTime(found.lastEvent.at),
+          decision: found.lastEvent.decision,
+        },
+        last_notification: found.lastNotification && presentNotification(found.lastNotification),
+      };
+    },
+  ],
+});

@@ -13,16 +13,13 @@ import {
 import { tellStateChange } from '../../tellStateChange.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
 import { clientParameter, endpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
+import type { ApiDeps, Parameter, Step } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { bearerToken, tokenFinder, tokenOrRefuse } from '../steps/bearer.js';
 import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
-import type { Parameter } from '../steps/parameters.js';
-import { ownClientOr } from '../steps/publisher.js';
-import { parametersOf, required } from '../steps/readQuery.js';
+import { bearerToken, ownClientOr, tokenFinder, tokenOrRefuse } from '../steps/publisher.js';
+import { parametersOf, required } from '../steps/query.js';
 
 /** Contract, section 2. */
 export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({

@@ -14,11 +14,11 @@ import {
 } from '../../redis/records/requestHeaders.js';
 import { badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
-import { text } from '../reference/schema.js';
+import { text } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/body/readBody.js';
+import { checkedBody } from '../steps/json.js';
+import { limitSends } from '../steps/limits.js';
 import type { PublisherState } from '../steps/publisher.js';
-import { limitSends } from '../steps/sendLimit.js';
 import { requireSigningSecretsScope } from './signingSecret.js';
 
 const headerNames = z.object({

@@ -3,13 +3,12 @@ import { fingerprintOfOwn, revokeAccessToken } from '../../redis/records/accessT
 import { accountIdOf, areCredentials } from '../../redis/records/accounts.js';
 import { ApiError } from '../apiError.js';
 import { clientAddress } from '../clientAddress.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
 import { endpoint } from '../endpoint.js';
-import { exampleOf, text } from '../reference/schema.js';
+import { exampleOf, text } from '../reference/schemas.js';
+import type { ApiDeps, Step } from '../step.js';
 import { audit } from '../steps/auditCall.js';
-import { formTypes, readForm } from '../steps/body/readForm.js';
-import { createTokenLimits } from '../steps/tokenLimits.js';
+import { formTypes, readForm } from '../steps/form.js';
+import { createTokenLimits } from '../steps/limits.js';
 import { type Credentials, fieldOf, logRefusal, noStore, takeBasic } from './accessToken.js';
 
 const form = z.object({

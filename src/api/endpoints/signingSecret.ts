@@ -7,13 +7,11 @@ import {
   rotationWaitMs,
 } from '../../redis/records/signingSecrets.js';
 import { tooMany } from '../apiError.js';
-import type { Step } from '../composeSteps.js';
 import { clientEndpoint } from '../endpoint.js';
-import { time } from '../reference/schema.js';
-import { secretText } from '../reference/schemas.js';
+import { secretText, time } from '../reference/schemas.js';
+import type { Step } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { insufficientScope, type TokenState } from '../steps/bearer.js';
-import type { PublisherState } from '../steps/publisher.js';
+import { insufficientScope, type PublisherState, type TokenState } from '../steps/publisher.js';
 import { presentOptionalTime } from './present.js';
 
 export const shownSecret = z.object({ signing_secret: secretText });

@@ -2,17 +2,18 @@ import { z } from 'zod';
 import { readUpdates, type UpdatePlace } from '../../redis/notifications/updates.js';
 import { ApiError } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
-import { text, time } from '../reference/schema.js';
 import {
   limitNumber,
   notACursor,
   notificationIdText,
   pageMembers,
   platformIdText,
+  text,
+  time,
 } from '../reference/schemas.js';
-import { limitAccount } from '../steps/accountRate.js';
+import { limitAccount } from '../steps/limits.js';
 import type { PublisherState } from '../steps/publisher.js';
-import { readQuery } from '../steps/readQuery.js';
+import { readQuery } from '../steps/query.js';
 import { presentTime } from './present.js';
 
 /**

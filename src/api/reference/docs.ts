@@ -5,10 +5,10 @@ import { createRequire } from 'node:module';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { Middleware } from 'koa';
-import { composeSteps, type Step } from '../composeSteps.js';
 import { type Html, html } from '../console/html.js';
 import { endpoint } from '../endpoint.js';
 import { errorCodes, errors } from '../errors.js';
+import { composeSteps, type Step } from '../step.js';
 
 /** Isolates a page: it loads nothing, sends nothing, cannot be framed and sends no referrer to other sites. */
 export const pageHeaders: Step = (ctx, next) => {

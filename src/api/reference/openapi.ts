@@ -1,11 +1,10 @@
 import { product } from '../../product.js';
-import type { Step } from '../composeSteps.js';
 import { endpoint } from '../endpoint.js';
 import { endpoints } from '../endpoints.js';
+import type { Step } from '../step.js';
 import { describe } from './describe.js';
 import { answerFile, pageHeaders } from './docs.js';
-import { componentOf, jsonSchemaOf, matching, type Schema, text } from './schema.js';
-import { components } from './schemas.js';
+import { componentOf, components, jsonSchemaOf, matching, type Schema, text } from './schemas.js';
 import { webhooks } from './webhook.js';
 
 /** Describes every call, the notification and the notices, for programs. */

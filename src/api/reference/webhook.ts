@@ -5,8 +5,17 @@ import { bodyOf, changedBody } from '../../notices/notices.js';
 import { notificationRequest, userAgent } from '../../outgoing/notification.js';
 import { type NoticeKind, noticeKinds } from '../../redis/records/notices.js';
 import { parameterOf } from './describe.js';
-import { jsonSchemaOf, matching, type Schema, text, time, whole } from './schema.js';
-import { clientTokenText, notificationIdText, platformIdText } from './schemas.js';
+import {
+  clientTokenText,
+  jsonSchemaOf,
+  matching,
+  notificationIdText,
+  platformIdText,
+  type Schema,
+  text,
+  time,
+  whole,
+} from './schemas.js';
 
 /** The secret that signs the examples; nobody else has it. */
 export const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';

@@ -1,9 +1,7 @@
 import { type AuditedCall, type Recording, readOnce, recordCall } from '../../redis/records/auditCalls.js';
 import { clientAddress } from '../clientAddress.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
-import type { TokenState } from './bearer.js';
-import type { ClientState } from './publisher.js';
+import type { ApiDeps, Step } from '../step.js';
+import type { ClientState, TokenState } from './publisher.js';
 
 /** The audit entry of a call, without its caller. */
 export interface Audited<State> {

@@ -1,11 +1,9 @@
 import { checkTarget, needsLookup, type TargetRefusal, TargetRefused } from '../../outgoing/target.js';
 import { ApiError } from '../apiError.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
 import type { ErrorCode } from '../errors.js';
-import { limitAccount } from './accountRate.js';
-import type { TokenState } from './bearer.js';
-import type { Parameter } from './parameters.js';
+import type { ApiDeps, Parameter, Step } from '../step.js';
+import { limitAccount } from './limits.js';
+import type { TokenState } from './publisher.js';
 
 /** The errors of a call that checks a URL, as `checkUrl` throws them. */
 export const urlCodes = [

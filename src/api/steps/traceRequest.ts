@@ -1,6 +1,6 @@
 import type { Traceparent, Tracing } from '../../tracing.js';
-import { toApiError } from '../answerErrors.js';
-import type { Step } from '../composeSteps.js';
+import { toApiError } from '../apiError.js';
+import type { Step } from '../step.js';
 
 export interface TraceState {
   /** The traceparent of the request's span; absent if tracing is off. */

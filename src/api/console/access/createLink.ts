@@ -4,15 +4,14 @@ import {
   consoleAccesses,
   createConsoleLink,
 } from '../../../redis/records/consoleSessions.js';
-import type { Step } from '../../composeSteps.js';
-import type { ApiDeps } from '../../deps.js';
 import { accountEndpoint } from '../../endpoint.js';
 import { presentTime } from '../../endpoints/present.js';
-import { text, time } from '../../reference/schema.js';
-import { limitAccount } from '../../steps/accountRate.js';
+import { text, time } from '../../reference/schemas.js';
+import type { ApiDeps, Step } from '../../step.js';
 import { auditCall } from '../../steps/auditCall.js';
-import type { TokenState } from '../../steps/bearer.js';
-import { readQuery } from '../../steps/readQuery.js';
+import { limitAccount } from '../../steps/limits.js';
+import type { TokenState } from '../../steps/publisher.js';
+import { readQuery } from '../../steps/query.js';
 import { linkUrl, publicOrigin } from './publicOrigin.js';
 
 interface LinkState extends TokenState {

@@ -10,11 +10,9 @@ import {
 } from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
 import { clientAddress } from '../../clientAddress.js';
-import { composeSteps, type Step } from '../../composeSteps.js';
-import type { ApiDeps } from '../../deps.js';
+import { type ApiDeps, composeSteps, type Step } from '../../step.js';
 import { audit } from '../../steps/auditCall.js';
-import type { Form } from '../../steps/body/form.js';
-import { readForm } from '../../steps/body/readForm.js';
+import { type Form, readForm } from '../../steps/form.js';
 import { consoleHeaders } from '../headers.js';
 import { html, type Piece } from '../html.js';
 import { answerPage } from '../layout.js';

@@ -8,9 +8,8 @@ import {
   findConsoleSession,
 } from '../../../redis/records/consoleSessions.js';
 import { ApiError } from '../../apiError.js';
-import type { Step } from '../../composeSteps.js';
-import type { ApiDeps } from '../../deps.js';
-import type { Form } from '../../steps/body/form.js';
+import type { ApiDeps, Step } from '../../step.js';
+import type { Form } from '../../steps/form.js';
 import { ownClientOr, type PublisherState } from '../../steps/publisher.js';
 import { isSameOrigin, publicOrigin } from './publicOrigin.js';
 

@@ -1,14 +1,18 @@
 /** The answers to the forms of a site: the API's own steps do the work, and a page shows their answer. */
 import type { Middleware } from 'koa';
 import { badParameter } from '../../apiError.js';
-import { composeSteps, type Step } from '../../composeSteps.js';
-import type { ApiDeps } from '../../deps.js';
-import { type RecoverState, recoverEndpoint } from '../../endpoints/recover.js';
-import { type RedeliverState, redeliverEndpoint } from '../../endpoints/redeliver.js';
-import { type ResumeState, resumeEndpointEndpoint } from '../../endpoints/resume.js';
+import {
+  type RecoverState,
+  type RedeliverState,
+  type ResumeState,
+  recoverEndpoint,
+  redeliverEndpoint,
+  resumeEndpointEndpoint,
+} from '../../endpoints/sendAgain.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from '../../endpoints/signingSecret.js';
 import { type TestState, testNotificationEndpoint } from '../../endpoints/testNotification.js';
-import { readForm } from '../../steps/body/readForm.js';
+import { type ApiDeps, composeSteps, type Step } from '../../step.js';
+import { readForm } from '../../steps/form.js';
 import { type FormState, requireOwnForm, requireSession, requireSite } from '../access/session.js';
 import { consoleHeaders } from '../headers.js';
 import { type Html, html, type Piece } from '../html.js';

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import { decisionInWords, whyNotSent } from '../../../decisionInWords.js';
 import { type AssetExplanation, explainAsset } from '../../../redis/owed/decisions.js';
-import type { ApiDeps } from '../../deps.js';
+import type { ApiDeps } from '../../step.js';
 import { type Html, html } from '../html.js';
 import { given, sitePageSteps } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';

@@ -1,7 +1,6 @@
 import type { Middleware } from 'koa';
-import type { ApiDeps } from '../../deps.js';
-import { checkReceiverEndpoint } from '../../endpoints/checkReceiver.js';
-import type { TestState } from '../../endpoints/testNotification.js';
+import { checkReceiverEndpoint, type TestState } from '../../endpoints/testNotification.js';
+import type { ApiDeps } from '../../step.js';
 import type { FormState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { type Answer, answerForm, asText, type SentRequest, takeUrl } from './answers.js';

@@ -7,7 +7,7 @@ import {
   readAttempts,
   stepMs,
 } from '../../../redis/records/attemptHistory.js';
-import type { ApiDeps } from '../../deps.js';
+import type { ApiDeps } from '../../step.js';
 import { type Html, html } from '../html.js';
 import { sitePageSteps } from '../pageSteps.js';
 import { siteUrl } from '../siteFrame.js';

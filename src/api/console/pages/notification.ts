@@ -2,7 +2,7 @@ import type { Middleware } from 'koa';
 import { notificationRequest } from '../../../outgoing/notification.js';
 import type { NotificationRecord } from '../../../redis/notifications/notifications.js';
 import type { AttemptRecord } from '../../../redis/owed/standing.js';
-import type { ApiDeps } from '../../deps.js';
+import type { ApiDeps } from '../../step.js';
 import { type NotificationStepState, requireOwnNotification } from '../../steps/publisher.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';

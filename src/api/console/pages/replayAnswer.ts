@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
-import type { ApiDeps } from '../../deps.js';
-import { type RecoverState, replayEndpoint } from '../../endpoints/recover.js';
+import { type RecoverState, replayEndpoint } from '../../endpoints/sendAgain.js';
+import type { ApiDeps } from '../../step.js';
 import type { FormState } from '../access/session.js';
 import { html } from '../html.js';
 import { siteUrl } from '../siteFrame.js';

@@ -5,7 +5,7 @@ import { type Endpoint, getEndpoint } from '../../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
 import { requestHeaderNames } from '../../../redis/records/requestHeaders.js';
 import { type StateChange, stateChangesOf } from '../../../redis/records/stateChanges.js';
-import type { ApiDeps } from '../../deps.js';
+import type { ApiDeps } from '../../step.js';
 import { type Html, html } from '../html.js';
 import { live } from '../layout.js';
 import { sitePageSteps } from '../pageSteps.js';

@@ -4,9 +4,8 @@ import { type Client, getClient, pageOfClients } from '../../../redis/records/cl
 import { type Endpoint, getEndpoints } from '../../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
 import { badParameter } from '../../apiError.js';
-import type { Step } from '../../composeSteps.js';
-import type { ApiDeps } from '../../deps.js';
 import { notACursor } from '../../reference/schemas.js';
+import type { ApiDeps, Step } from '../../step.js';
 import type { SessionState } from '../access/session.js';
 import { type Html, html } from '../html.js';
 import { answerPage, live } from '../layout.js';

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Middleware } from 'koa';
-import type { ApiDeps } from '../../deps.js';
+import type { ApiDeps } from '../../step.js';
 import { type Html, html } from '../html.js';
 import { sitePageSteps } from '../pageSteps.js';
 import { answerSitePage, siteUrl } from '../siteFrame.js';

@@ -1,17 +1,64 @@
 import { z } from 'zod';
 import type { Db } from '../../redis/connection/db.js';
-import { recoverFailed } from '../../redis/notifications/notifications.js';
+import { recoverFailed, redeliver } from '../../redis/notifications/notifications.js';
 import { replayDelivered } from '../../redis/notifications/replay.js';
-import type { Step } from '../composeSteps.js';
-import type { ApiDeps } from '../deps.js';
+import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
+import { tellStateChange } from '../../tellStateChange.js';
 import { clientEndpoint } from '../endpoint.js';
-import { flag, givenTime, time, whole } from '../reference/schema.js';
-import { limitAccount } from '../steps/accountRate.js';
+import { endpointState, flag, givenTime, notificationIdText, time, whole } from '../reference/schemas.js';
+import type { ApiDeps, Step } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/body/readBody.js';
-import type { PublisherState } from '../steps/publisher.js';
-import { limitSends } from '../steps/sendLimit.js';
+import { checkedBody } from '../steps/json.js';
+import { limitAccount, limitSends } from '../steps/limits.js';
+import {
+  type NotificationStepState,
+  type PublisherState,
+  type RegistrationState,
+  requireOwnNotification,
+  requireRegistration,
+} from '../steps/publisher.js';
 import { presentTime } from './present.js';
+
+export type RedeliverState = NotificationStepState & RegistrationState;
+
+export const redeliverEndpoint = clientEndpoint<RedeliverState>({
+  method: 'post',
+  path: '/notifications/{id}/redeliver',
+  operationId: 'redeliverNotification',
+  tag: 'Notifications',
+  summary: 'Send a notification again',
+  description:
+    'Sends it again now, under the same id: a waiting one is due immediately, an ended one is owed again. If its asset is owed by a newer one, that one is due instead, and the answer names it. One call in 5 s for each client, bursts of 5.',
+  after503: 'it may be due or under way; a repeat may send it once more, under the same id.',
+  inPath: z.object({ id: notificationIdText.describe('The notification.') }),
+  answers: {
+    202: {
+      what: 'What is due now.',
+      schema: z.object({ notification_id: notificationIdText }),
+    },
+  },
+  codes: ['unknown_notification', 'not_registered', 'too_many_requests'],
+  steps: (deps) => [
+    requireOwnNotification(deps.db),
+    requireRegistration(deps.db),
+    limitSends(deps.db),
+    auditCall<NotificationStepState>(deps, {
+      what: 'notification redeliver',
+      about: ({ notification }) => ({ notification_id: notification.notificationId }),
+    }),
+    sendAgain(deps),
+  ],
+});
+
+const sendAgain =
+  (deps: ApiDeps): Step<NotificationStepState> =>
+  async (ctx) => {
+    const { clientToken, notificationId } = ctx.state.notification;
+    const dueId = await deps.db.durably((db) => redeliver(db, clientToken, notificationId)).safe;
+    void deps.catchUps.wake(clientToken, 0);
+    ctx.status = 202;
+    ctx.body = { notification_id: dueId ?? notificationId };
+  };
 
 const failedRange = rangeOf('Failed');
 
@@ -134,3 +181,34 @@ const sayRange = ({ range: { since, until, dryRun } }: RecoverState) =>
         since: presentTime(since),
         ...(until !== Number.MAX_SAFE_INTEGER && { until: presentTime(until) }),
       };
+
+export type ResumeState = PublisherState & RegistrationState;
+
+/** Makes a suspended or failing endpoint be probed now, then drained. */
+export const resumeEndpointEndpoint = clientEndpoint<ResumeState>({
+  method: 'post',
+  path: '/push_notifications/resume',
+  operationId: 'resumePushNotifications',
+  tag: 'Endpoint',
+  summary: 'Resume a suspended or failing endpoint',
+  description:
+    'Probes the endpoint now; once it answers 2xx, all owed assets drain. One call in 5 s for each client, bursts of 5.',
+  after503: 'repeat it: resuming an endpoint twice does no harm.',
+  answers: { 202: { what: 'Under way.', schema: z.object({ state: endpointState, owed: whole(12) }) } },
+  codes: ['not_registered', 'too_many_requests'],
+  steps: (deps) => [
+    requireRegistration(deps.db),
+    limitSends(deps.db),
+    auditCall(deps, { what: 'resume' }),
+    async (ctx) => {
+      const { clientToken } = ctx.state.client;
+      const before = await getEndpoint(deps.db, clientToken);
+      await deps.db.durably((db) => resumeEndpoint(db, clientToken, 'publisher')).safe;
+      const { state, owed } = await getEndpoint(deps.db, clientToken);
+      tellStateChange(deps, { clientToken, from: before.state, to: state, why: 'resumed by the publisher' });
+      void deps.catchUps.wake(clientToken, 0);
+      ctx.status = 202;
+      ctx.body = { state, owed };
+    },
+  ],
+});

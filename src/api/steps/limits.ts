@@ -1,16 +1,94 @@
 /**
- * Limits how often tokens may be asked for.
+ * Limits on calls: an account's expensive ones (those that look up a name, read many records, or show the console), a client's
+ * that send something, and how often tokens may be asked for. Every 429 has Retry-After.
  *
- * Only minted tokens count per client id, and failures count for one client id from one address: a caller without
- * the secret cannot use up the customer's calls from another address. Tokens are counted in the memory of
- * each process (saving a Redis call for each token; with n processes up to n times the rate), failures in Redis, so
- * that they add up over all processes; in memory while Redis is unavailable.
+ * Counted in Redis over all processes; in memory while Redis is unavailable. Only minted tokens count in the memory of each
+ * process, which saves a Redis call for each token: with n processes up to n times the rate. They count per client id, and
+ * failures for one client id from one address: a caller without the secret cannot use up the customer's calls from another.
  */
 import { hash } from 'node:crypto';
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../../redis/connection/db.js';
-import { tooMany } from '../apiError.js';
+import { takeSendCall } from '../../redis/records/sendLimit.js';
+import { rateLimitFields, tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
-import { sharedWindow } from './sharedWindow.js';
+import type { ApiDeps, Step } from '../step.js';
+import type { ClientState, TokenState } from './publisher.js';
+
+/** The name that callers see in RateLimit-Policy. */
+export type AccountRate = 'names' | 'records' | 'console';
+
+/** An account may use the calls of this time in one burst, for instance to read page after page. */
+export const windowSeconds = 10;
+
+const refusals: Record<AccountRate, string> = {
+  names: 'Too many calls of this account that look up a host name',
+  records: 'Too many calls of this account that read many records',
+  console: 'Too many pages and links of the console for this account',
+};
+
+/** Counts a call of the token's account. @throws ApiError 429 */
+export function limitAccount({ db, config }: ApiDeps, rate: AccountRate): Step<TokenState> {
+  const calls = Math.max(1, Math.floor(config.ACCOUNT_RATE_PER_SECOND * windowSeconds));
+  const quota = { name: rate, calls, windowSeconds };
+  const count = sharedWindow(db, `${db.global.accountRate}:${rate}`, {
+    points: calls,
+    duration: windowSeconds,
+    // An account over its rate costs Redis nothing more until the window ends.
+    inMemoryBlockOnConsumed: calls + 1,
+  });
+  return async (ctx, next) => {
+    const counted = await count(ctx.state.token.accountId);
+    ctx.set(rateLimitFields(quota, counted.left, counted.msBeforeNext));
+    if (counted.isOver) throw tooMany(refusals[rate], quota, counted.msBeforeNext);
+    await next();
+  };
+}
+
+/** One in 5 s, bursts of 5. */
+const quota = { name: 'sends', calls: 5, windowSeconds: 25 };
+
+/**
+ * Limits a client's calls that send something: one in 5 s, bursts of 5.
+ * @param sends how many this call counts as, 1 or 5
+ */
+export function limitSends(db: Db, sends?: 1 | 5): Step<ClientState> {
+  return async (ctx, next) => {
+    const waitMs = await takeSendCall(db, ctx.state.client.clientToken, sends);
+    if (waitMs > 0) throw tooMany('Too many calls that send something for this client', quota, waitMs);
+    await next();
+  };
+}
+
+/** The result of a count: whether it is over the limit, how many are left, and when the window of its key ends. */
+export interface Counted {
+  isOver: boolean;
+  left: number;
+  msBeforeNext: number;
+}
+
+/**
+ * Counts by key, in windows that begin with a key's first count: in Redis over all processes; while Redis is unavailable,
+ * in the memory of each.
+ * @param window `points` counts in `duration` seconds
+ */
+export function sharedWindow(
+  db: Db,
+  keyPrefix: string,
+  window: { points: number; duration: number; inMemoryBlockOnConsumed?: number },
+): (key: string) => Promise<Counted> {
+  const insuranceLimiter = new RateLimiterMemory(window);
+  const limiter = new RateLimiterRedis({ storeClient: db.redis, keyPrefix, insuranceLimiter, ...window });
+  return async (key) => {
+    try {
+      const { remainingPoints, msBeforeNext } = await limiter.consume(key);
+      return { isOver: false, left: remainingPoints, msBeforeNext };
+    } catch (err) {
+      if (!(err instanceof RateLimiterRes)) throw err;
+      return { isOver: true, left: 0, msBeforeNext: err.msBeforeNext };
+    }
+  };
+}
 
 export interface TokenLimits {
   /** @throws ApiError 429 */

@@ -2,9 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import type { Context, Request } from 'koa';
 import { koaBody } from 'koa-body';
 import type { z } from 'zod';
-import { checkInput } from '../../../checkInput.js';
-import { badParameter, unreadableBody } from '../../apiError.js';
-import type { Step } from '../../composeSteps.js';
+import { checkInput } from '../../checkInput.js';
+import { badParameter, unreadableBody } from '../apiError.js';
+import type { Step } from '../step.js';
 
 /**
  * Reads the body's decompressed bytes with koa-body, as state.body, for any content type.
