@@ -3,7 +3,7 @@ import { TooBusy } from '../delivery/claim.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
-import { type ErrorCode, errors, oauthErrorOf, statusOf } from './errors.js';
+import { type ErrorCode, errors, oauthErrorOf } from './errors.js';
 import type { Step } from './step.js';
 
 /** Refuses a request, with the status of its code. */
@@ -23,7 +23,7 @@ export class ApiError extends Error {
     cause?: unknown,
   ) {
     super(message, { cause });
-    this.status = statusOf(code);
+    this.status = errors[code].status;
   }
 }
 

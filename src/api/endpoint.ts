@@ -7,13 +7,7 @@ import { clientTokenText } from './reference/schemas.js';
 import { type ApiDeps, composeSteps, type Step } from './step.js';
 import { readBody, readJson } from './steps/json.js';
 import type { AccountRate } from './steps/limits.js';
-import {
-  noStore,
-  type PublisherState,
-  publisherSteps,
-  requireToken,
-  type TokenState,
-} from './steps/publisher.js';
+import { type PublisherState, requireOwnClient, requireToken, type TokenState } from './steps/publisher.js';
 import { refuseUnknownParameters } from './steps/query.js';
 
 export type Tag =
@@ -145,11 +139,19 @@ export function clientEndpoint<State extends PublisherState>({
     query: z.object({ client_token: clientParameter, ...of.query?.shape }),
   };
   return declared<State, State & JsonState>(call, (deps) => [
-    ...publisherSteps(deps.db, { orPlatform: by === 'orPlatform' }),
+    noStore,
+    requireToken<State & JsonState>(deps.db),
+    requireOwnClient(deps.db, { orPlatform: by === 'orPlatform' }),
     ...(body ? [readBody(body.atMostBytes), readJson] : []),
     ...of.steps(deps),
   ]);
 }
+
+/** Forbids storing the answer: it may hold secrets and is soon out of date. */
+const noStore: Step = (ctx, next) => {
+  ctx.set('Cache-Control', 'no-store');
+  return next();
+};
 
 /** Declares a call about the account of the token. */
 export const accountEndpoint = <State extends TokenState>({
@@ -158,7 +160,7 @@ export const accountEndpoint = <State extends TokenState>({
 }: Declared<State> & { by?: keyof typeof tokens }): Endpoint & Steps<State> =>
   declared<State, State>(withToken(of, by, []), (deps) => [
     noStore,
-    requireToken(deps.db),
+    requireToken<State>(deps.db),
     ...of.steps(deps),
   ]);
 

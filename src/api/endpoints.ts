@@ -1,7 +1,6 @@
 /** Every call of the API in the order of its description, without `/openapi.json`, which describes them. */
 import { createLinkEndpoint } from './console/access/createLink.js';
 import type { Endpoint } from './endpoint.js';
-import { accessTokenEndpoint } from './endpoints/accessToken.js';
 import { clientsEndpoint, pushNotificationsEndpoint } from './endpoints/clients.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
@@ -20,7 +19,6 @@ import {
 } from './endpoints/notifications.js';
 import { registerPushNotificationsEndpoint } from './endpoints/registerPushNotifications.js';
 import { requestHeadersEndpoint, setRequestHeadersEndpoint } from './endpoints/requestHeaders.js';
-import { revokeTokenEndpoint } from './endpoints/revokeToken.js';
 import {
   recoverEndpoint,
   redeliverEndpoint,
@@ -29,6 +27,7 @@ import {
 } from './endpoints/sendAgain.js';
 import { rotateSigningSecretEndpoint, signingSecretEndpoint } from './endpoints/signingSecret.js';
 import { checkReceiverEndpoint, testNotificationEndpoint } from './endpoints/testNotification.js';
+import { accessTokenEndpoint, revokeTokenEndpoint } from './endpoints/tokens.js';
 import { updatesEndpoint } from './endpoints/updates.js';
 import { docsEndpoint } from './reference/docs.js';
 

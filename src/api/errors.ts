@@ -220,12 +220,5 @@ export type ErrorCode = keyof typeof errors;
 
 export const errorCodes = Object.keys(errors) as ErrorCode[];
 
-export function statusOf(code: ErrorCode): number {
-  return errors[code].status;
-}
-
 /** The `error` of an answer under /oauth. */
-export function oauthErrorOf(code: ErrorCode): string {
-  const entry: ErrorEntry = errors[code];
-  return entry.oauth ?? code;
-}
+export const oauthErrorOf = (code: ErrorCode): string => (errors[code] as ErrorEntry).oauth ?? code;

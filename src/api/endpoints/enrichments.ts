@@ -4,12 +4,11 @@ import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
-import type { Claim, Held } from '../../redis/owed/claim.js';
+import type { Claim } from '../../redis/owed/claim.js';
 import type { SpanAttributes } from '../../tracing.js';
 import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import { endpoint } from '../endpoint.js';
-import type { ErrorCode } from '../errors.js';
 import { accepted, notAccepted } from '../reference/schemas.js';
 import type { ApiDeps, Step } from '../step.js';
 import { readBody, readJson } from '../steps/json.js';
@@ -156,10 +155,7 @@ function isUnknown(err: unknown): boolean {
   return isRedisUnavailable(err) || err instanceof TooBusy || (err instanceof ApiError && err.status === 503);
 }
 
-export type ItemAnswer =
-  | { event_id: string; notification: 'queued'; notification_id: string; held?: Held }
-  | { event_id: string; notification: 'none'; reason: string }
-  | { event_id: string | null; code: ErrorCode; msg: string };
+type ItemAnswer = z.infer<typeof accepted> | z.infer<typeof notAccepted>;
 
 type GivenEvent = Exclude<ReturnType<typeof readEnrichmentEvent>, { problem: string }>;
 

@@ -2,8 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { originOf } from '../../outgoing/target.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
-import type { AccessToken } from '../../redis/records/accessTokens.js';
-import type { Client } from '../../redis/records/clients.js';
 import {
   answerWithinMs,
   getRegistration,
@@ -15,10 +13,10 @@ import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import { clientParameter, endpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';
-import type { ApiDeps, Parameter, Step } from '../step.js';
+import type { ApiDeps, Parameter, Step, StepContext } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
-import { bearerToken, ownClientOr, tokenFinder, tokenOrRefuse } from '../steps/publisher.js';
+import { bearerToken, type PublisherState, requireOwnClient, requireToken } from '../steps/publisher.js';
 import { parametersOf, required } from '../steps/query.js';
 
 /** Contract, section 2. */
@@ -43,55 +41,39 @@ export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
   ],
   rate: 'names',
   steps: (deps) => [
-    readParameters,
-    checkAccessToken(deps),
-    checkClientToken(deps),
+    requireParameters,
+    requireToken<RegistrationState>(deps.db, givenToken),
+    requireOwnClient(deps.db, { refusal: 'invalid_client_token' }),
     refuseRegistered(deps),
-    ...checkNewUrl<RegistrationState>(deps, ({ given }) => given.url),
+    ...checkNewUrl<RegistrationState>(deps, ({ url }) => url),
     auditCall<RegistrationState>(deps, {
       what: 'registration',
       isSecurity: true,
-      about: ({ given }) => ({ url: originOf(given.url.value) }),
+      about: ({ url }) => ({ url: originOf(url.value) }),
     }),
     storeUrl(deps),
   ],
 });
 
-interface RegistrationState {
-  given: { accessToken: string; clientToken: string; url: Parameter };
-  token: AccessToken;
-  client: Client;
+interface RegistrationState extends PublisherState {
+  url: Parameter;
 }
 
-const readParameters: Step<RegistrationState> = async (ctx, next) => {
+/** Runs before anything is looked up. */
+const requireParameters: Step<RegistrationState> = (ctx, next) => {
+  givenToken(ctx);
+  required(ctx, 'client_token');
+  ctx.state.url = required(ctx, 'url');
+  return next();
+};
+
+function givenToken(ctx: StepContext<unknown>): string {
   const bearer = bearerToken(ctx);
   if (bearer !== undefined && parametersOf(ctx).has('access_token')) {
     throw badParameter('The access_token must be given either as a parameter or as a header, not as both');
   }
-  ctx.state.given = {
-    accessToken: bearer ?? required(ctx, 'access_token').value,
-    clientToken: required(ctx, 'client_token').value,
-    url: required(ctx, 'url'),
-  };
-  await next();
-};
-
-function checkAccessToken({ db }: ApiDeps): Step<RegistrationState> {
-  const find = tokenFinder(db);
-  return async (ctx, next) => {
-    ctx.state.token = await tokenOrRefuse(find, ctx.state.given.accessToken);
-    await next();
-  };
+  return bearer ?? required(ctx, 'access_token').value;
 }
-
-const checkClientToken =
-  ({ db }: ApiDeps): Step<RegistrationState> =>
-  async (ctx, next) => {
-    const { clientToken } = ctx.state.given;
-    const { accountId } = ctx.state.token;
-    ctx.state.client = await ownClientOr('invalid_client_token', db, { clientToken, accountId });
-    await next();
-  };
 
 /** Runs before the url is checked. It leaves a url that an equal unanswered call has stored to storeUrl. */
 const refuseRegistered =
@@ -101,7 +83,7 @@ const refuseRegistered =
     const mayBeOurs =
       there &&
       !there.answered &&
-      there.url === ctx.state.given.url.value &&
+      there.url === ctx.state.url.value &&
       there.accountId === ctx.state.token.accountId;
     if (there && !mayBeOurs) throw alreadyRegistered(config.OPERATOR_CONTACT);
     await next();
@@ -114,7 +96,7 @@ const storeUrl =
   (deps: ApiDeps): Step<RegistrationState> =>
   async (ctx) => {
     const { db, secretBox, config } = deps;
-    const url = ctx.state.given.url.value;
+    const url = ctx.state.url.value;
     const { clientToken } = ctx.state.client;
     const { accountId } = ctx.state.token;
     const stored = db.durably((own) => register(own, secretBox, { clientToken, accountId, url }));

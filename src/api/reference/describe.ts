@@ -1,35 +1,20 @@
 /** Describes a declared call in OpenAPI's terms: its input, its answers, its errors. */
 import type { z } from 'zod';
 import { typeOf } from '../apiError.js';
-import type { Description, Tag } from '../endpoint.js';
-import { type ErrorCode, errors, oauthErrorOf, statusOf } from '../errors.js';
+import type { Description } from '../endpoint.js';
+import { type ErrorCode, errors, oauthErrorOf } from '../errors.js';
 import { exampleOf, jsonSchemaOf, type Schema } from './schemas.js';
 
-export interface Operation extends Schema {
-  operationId: string;
-  tags: Tag[];
-  summary: string;
-  description: string;
-  security: Schema[];
-  parameters: Parameter[];
-  requestBody?: Schema & { content: Record<string, Media> };
-  responses: Record<string, Response>;
-}
-
-export interface Parameter extends Schema {
-  name: string;
-  in: string;
-  required: boolean;
+interface Media {
+  schema: Schema;
+  examples: Record<string, { value: unknown }>;
 }
 
 interface Response extends Schema {
   content: Record<string, Partial<Media>>;
 }
 
-export interface Media {
-  schema: Schema;
-  examples: Record<string, { value: unknown }>;
-}
+export type Operation = ReturnType<typeof operationOf>;
 
 /** Returns the operations by path and method. */
 export function describe(calls: readonly Description[]): Record<string, Record<string, Operation>> {
@@ -38,7 +23,7 @@ export function describe(calls: readonly Description[]): Record<string, Record<s
   return paths;
 }
 
-function operationOf(of: Description): Operation {
+function operationOf(of: Description) {
   const answers = Object.entries(of.answers).map(
     ([status, answer]) => [status, answerOf(of, answer)] as const,
   );
@@ -51,7 +36,10 @@ function operationOf(of: Description): Operation {
     parameters: [...parametersOf('query', of.query), ...parametersOf('path', of.inPath)],
     ...(of.body && { requestBody: bodyOf(of.body) }),
     // An answer of its own takes the place of a refusal with the same status (/readyz: 503).
-    responses: { ...refusals(of.codes, of.under), ...Object.fromEntries(answers) },
+    responses: { ...refusals(of.codes, of.under), ...Object.fromEntries(answers) } as Record<
+      string,
+      Response
+    >,
   };
 }
 
@@ -62,13 +50,13 @@ function securityOf(security: Description['security']): Schema[] {
   return [{ bearer: [security.scope] }];
 }
 
-const parametersOf = (where: 'query' | 'path', of: z.ZodObject | undefined): Parameter[] =>
+const parametersOf = (where: 'query' | 'path', of: z.ZodObject | undefined) =>
   Object.entries((of?.shape ?? {}) as Record<string, z.ZodType>).map(([name, schema]) =>
     parameterOf(name, where, schema, exampleOf(schema)),
   );
 
 /** Describes a parameter or a header; it is required if its schema refuses its absence. */
-export function parameterOf(name: string, where: string, of: z.ZodType, example: unknown): Parameter {
+export function parameterOf(name: string, where: string, of: z.ZodType, example: unknown) {
   const { description, ...schema } = jsonSchemaOf(of);
   const required = !of.safeParse(undefined).success;
   return { name, in: where, description, required, schema, example };
@@ -113,7 +101,7 @@ const byParser: readonly ErrorCode[] = [
 export function refusals(codes: readonly ErrorCode[], under: Under = 'api') {
   const byStatus: Record<string, ErrorCode[]> = {};
   for (const code of new Set([...codes, ...anyCall])) {
-    const status = statusOf(code);
+    const status = errors[code].status;
     byStatus[status] = [...(byStatus[status] ?? []), code];
   }
   return Object.fromEntries(

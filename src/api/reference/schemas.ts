@@ -6,7 +6,7 @@ import { attemptErrors } from '../../outgoing/failures.js';
 import { notificationStates } from '../../redis/notifications/notificationStates.js';
 import { waitReasons } from '../../redis/owed/standing.js';
 import { endpointStates } from '../../redis/records/endpointStates.js';
-import { errorCodes, errors, oauthErrorOf, statusOf } from '../errors.js';
+import { errorCodes, errors, oauthErrorOf } from '../errors.js';
 
 export type Schema = Record<string, unknown>;
 
@@ -164,7 +164,7 @@ export const notificationWithAttempts = z
 const errorCode = z.enum(errorCodes as [(typeof errorCodes)[number]]).meta({
   id: 'ErrorCode',
   description: `For a program; GET /docs/errors says what to do. ${errorCodes
-    .map((code) => `${code}: ${statusOf(code)}`)
+    .map((code) => `${code}: ${errors[code].status}`)
     .join(', ')}.`,
 });
 

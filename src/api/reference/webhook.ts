@@ -18,71 +18,61 @@ import {
 } from './schemas.js';
 
 /** The secret that signs the examples; nobody else has it. */
-export const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const notificationId = 'msg_3q2-7wABAgMEBQYHCAkKCw';
 /** 2026-01-31T12:00:00Z */
 const at = Date.UTC(2026, 0, 31, 12);
-const said: Record<NoticeKind, { reason: string; since: number; attempts_failed: number; owed: number }> = {
+const notices: Record<
+  NoticeKind,
+  { shown: string; reason: string; since: number; attempts_failed: number; owed: number }
+> = {
   'endpoint.failing': {
+    shown: 'Several attempts in a row have failed: one probe at a time from now on',
     reason: '5 attempts failed in a row',
     since: at - 40_000,
     attempts_failed: 5,
     owed: 12,
   },
   'endpoint.suspended': {
+    shown: 'Nothing is sent until the endpoint is resumed',
     reason: 'it answered 410',
     since: at - 86_400_000,
     attempts_failed: 291,
     owed: 480,
   },
   'endpoint.recovered': {
+    shown: 'A probe or a redelivery has succeeded: owed assets are delivered now',
     reason: 'a probe succeeded',
     since: at - 3_600_000,
     attempts_failed: 17,
     owed: 48,
   },
-  'secret.rotated': { reason: 'the signing secret was rotated', since: at, attempts_failed: 0, owed: 0 },
-};
-
-const about: Record<NoticeKind, { name: string; summary: string; description: string }> = {
-  'endpoint.failing': {
-    name: 'receiveEndpointFailing',
-    summary: 'An endpoint is failing',
-    description: 'Several attempts in a row have failed. From now on the endpoint gets one probe at a time.',
-  },
-  'endpoint.suspended': {
-    name: 'receiveEndpointSuspended',
-    summary: 'An endpoint is suspended',
-    description: 'The endpoint answered 410, or has failed for days. Nothing is sent until it is resumed.',
-  },
-  'endpoint.recovered': {
-    name: 'receiveEndpointRecovered',
-    summary: 'An endpoint accepts notifications again',
-    description: 'A probe or a redelivery has succeeded. Owed assets are delivered now.',
-  },
   'secret.rotated': {
-    name: 'receiveSecretRotated',
-    summary: 'A signing secret was rotated',
-    description: 'A client has another signing secret. If none of your people rotated it, find out who did.',
+    shown: 'A client has another signing secret: if none of your people rotated it, find out who did',
+    reason: 'the signing secret was rotated',
+    since: at,
+    attempts_failed: 0,
+    owed: 0,
   },
 };
+const accountId = 'acc_7Qd2mVx0';
 
 /** Returns a notification as it is sent at that time. */
 export const exampleNotification = (event: 'asset-update' | 'test', platformId: string) =>
   notificationRequest({ notificationId, clientToken: 'SITE0042', platformId, event }, [exampleSecret], at);
 
-/** Returns a notice as it is sent at that time. */
-export function exampleNotice(kind: NoticeKind) {
-  const accountId = 'acc_7Qd2mVx0';
-  const body = bodyOf({ kind, at, ...said[kind] }, { accountId, clientToken: 'SITE0042', ...said[kind] });
-  const notification = {
-    notificationId,
-    clientToken: noticesClient(accountId),
-    platformId: 'SITE0042',
-    body,
-  };
-  return notificationRequest(notification, [exampleSecret], at);
-}
+/** Returns a body for the account as it is sent at that time. */
+const exampleNotice = (body: string) =>
+  notificationRequest(
+    { notificationId, clientToken: noticesClient(accountId), platformId: 'SITE0042', body },
+    [exampleSecret],
+    at,
+  );
+
+const noticeBodies = noticeKinds.map((kind): [shown: string, body: string] => [
+  notices[kind].shown,
+  bodyOf({ kind, at, ...notices[kind] }, { accountId, clientToken: 'SITE0042', owed: notices[kind].owed }),
+]);
 
 interface Sent {
   operationId: string;
@@ -90,15 +80,15 @@ interface Sent {
   summary: string;
   description: string;
   what: 'notification' | 'notice';
-  example: { headers: Record<string, string>; body: string };
-  /** Other bodies, by what they show. */
-  others?: Record<string, unknown>;
+  example: { headers: Record<string, string> };
+  /** By what they show. */
+  bodies: (readonly [shown: string, body: string])[];
   /** Of the header that names the client. */
   clientToken: z.ZodType;
   schema: z.ZodType;
 }
 
-const webhook = ({ operationId, tag, summary, description, what, example, others, ...of }: Sent) => ({
+const webhook = ({ operationId, tag, summary, description, what, example, bodies, ...of }: Sent) => ({
   post: {
     operationId,
     tags: [tag],
@@ -122,9 +112,7 @@ const webhook = ({ operationId, tag, summary, description, what, example, others
         'application/json': {
           schema: jsonSchemaOf(of.schema),
           examples: Object.fromEntries(
-            Object.entries({ [summary]: JSON.parse(example.body) as unknown, ...others }).map(
-              ([shown, value]) => [shown, { summary: shown, value }],
-            ),
+            bodies.map(([shown, body]) => [shown, { summary: shown, value: JSON.parse(body) as unknown }]),
           ),
         },
       },
@@ -134,7 +122,7 @@ const webhook = ({ operationId, tag, summary, description, what, example, others
 });
 
 /** Describes what each answer of a receiver means. */
-export const answersToAttempt = {
+const answersToAttempt = {
   '2XX': { description: 'Delivered. The headers are enough; at most 16 KiB of a body are read.' },
   '3XX': { description: 'A failed attempt: redirects are never followed.' },
   '410': {
@@ -153,17 +141,16 @@ const update = z.strictObject({
   platform_id: platformIdText,
 });
 
-const noticeOf = (kind: NoticeKind) =>
-  z.strictObject({
-    event: z.literal(kind),
-    account_id: text('acc_7Qd2mVx0'),
-    client_token: clientTokenText,
-    at: time('The time of the change.'),
-    reason: text(said[kind].reason, 'For a person.'),
-    since: time('The first failure since the last success; without a failure the same as `at`.'),
-    attempts_failed: whole(5, 'Failed attempts since then.'),
-    owed: whole(12, 'The owed assets of the client when the notice was made.'),
-  });
+const notice = z.strictObject({
+  event: z.enum(noticeKinds),
+  account_id: text(accountId),
+  client_token: clientTokenText,
+  at: time('The time of the change.'),
+  reason: text(notices['endpoint.failing'].reason, 'For a person.'),
+  since: time('The first failure since the last success; without a failure the same as `at`.'),
+  attempts_failed: whole(5, 'Failed attempts since then.'),
+  owed: whole(12, 'The owed assets of the client when the notice was made.'),
+});
 
 const noticesClientText = matching(
   /^notices:/,
@@ -171,32 +158,7 @@ const noticesClientText = matching(
   '`notices:` and the account, or `notices:platform`.',
 );
 
-const noticeWebhook = (kind: NoticeKind) =>
-  webhook({
-    operationId: about[kind].name,
-    tag: 'Notices',
-    summary: about[kind].summary,
-    description: `${about[kind].description} Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.`,
-    what: 'notice',
-    example: exampleNotice(kind),
-    clientToken: noticesClientText,
-    schema: noticeOf(kind),
-  });
-
-const changedAt = { accountId: 'acc_7Qd2mVx0', at, change: 'replaced' } as const;
-
-/** Returns `notices.changed` as it is sent at that time. */
-const exampleChanged = () =>
-  notificationRequest(
-    {
-      notificationId,
-      clientToken: noticesClient(changedAt.accountId),
-      platformId: '',
-      body: changedBody(changedAt),
-    },
-    [exampleSecret],
-    at,
-  );
+const changed = changedBody({ accountId, at, change: 'replaced' });
 
 export const webhooks = {
   'asset-update': webhook({
@@ -207,11 +169,25 @@ export const webhooks = {
       'Sent to the registered URL, at least once for each asset with new segments. Verify the signature (Standard Webhooks 1.0.0) over the bytes as they arrive, keep the `webhook-id`s to see each notification once, answer 2xx within 10 s, then ask the platform for the segments. It also has the headers that the account has set (`PUT /push_notifications/headers`).',
     what: 'notification',
     example: exampleNotification('asset-update', 'vid-9'),
-    others: { 'A test': { event: 'test', platform_id: 'test' } },
+    bodies: [
+      ['An asset has new segments', exampleNotification('asset-update', 'vid-9').body],
+      ['A test', exampleNotification('test', 'test').body],
+    ],
     clientToken: clientTokenText.describe('The client that it is about.'),
     schema: update,
   }),
-  ...Object.fromEntries(noticeKinds.map((kind) => [kind, noticeWebhook(kind)])),
+  notice: webhook({
+    operationId: 'receiveNotice',
+    tag: 'Notices',
+    summary: 'An endpoint fails, is suspended or recovers, or a signing secret was rotated',
+    description:
+      'Sent like a notification to the URL of PUT /notices, with the notices’ own secret. Of several changes that wait, the newest is sent.',
+    what: 'notice',
+    example: exampleNotice(changed),
+    bodies: noticeBodies,
+    clientToken: noticesClientText,
+    schema: notice,
+  }),
   'notices.changed': webhook({
     operationId: 'receiveNoticesChanged',
     tag: 'Notices',
@@ -219,11 +195,12 @@ export const webhooks = {
     description:
       'Sent once, without retries, to the URL that PUT /notices replaced or DELETE /notices removed. If none of your people did it, find out who did.',
     what: 'notice',
-    example: exampleChanged(),
+    example: exampleNotice(changed),
+    bodies: [['This URL gets no more notices', changed]],
     clientToken: noticesClientText,
     schema: z.strictObject({
       event: z.literal('notices.changed'),
-      account_id: text('acc_7Qd2mVx0'),
+      account_id: text(accountId),
       at: time('The time of the change.'),
       reason: text('the URL for notices was replaced: this one gets no more', 'For a person.'),
     }),

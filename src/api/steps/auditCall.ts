@@ -1,6 +1,8 @@
+import { accountIdOf } from '../../redis/records/accounts.js';
 import { type AuditedCall, type Recording, readOnce, recordCall } from '../../redis/records/auditCalls.js';
-import { clientAddress } from '../clientAddress.js';
+import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiDeps, Step } from '../step.js';
+import { RememberedUntil } from './limits.js';
 import type { ClientState, TokenState } from './publisher.js';
 
 /** The audit entry of a call, without its caller. */
@@ -61,3 +63,29 @@ const forLog = (call: AuditedCall) => ({
   token_fingerprint: call.tokenFingerprint,
   request_id: call.requestId,
 });
+
+/** About 1 MB in each process. */
+const rememberedAtMost = 10_000;
+
+/**
+ * Records the first token of a day (UTC) that an account asks for from a network: a thief's first one is among them.
+ * A process remembers what is recorded, so that the other token calls cost Redis nothing more.
+ */
+export function firstTokenAudit(deps: ApiDeps) {
+  const recorded = new RememberedUntil(rememberedAtMost);
+  return async (clientId: string, address: string, requestId: string): Promise<void> => {
+    const now = Date.now();
+    const dayEndsMs = now - (now % dayMs) + dayMs;
+    const as = `first token ${networkOf(address)} ${dayEndsMs}`;
+    const key = `${clientId} ${as}`;
+    if (recorded.leftMs(key, now) > 0) return;
+    const call = {
+      ...{ accountId: accountIdOf(clientId), clientToken: '', what: 'first token of the day', address },
+      ...{ tokenFingerprint: '', requestId, about: { client_id: clientId } },
+    };
+    await audit(deps, call, { once: { forMs: dayMs, as }, isSecurity: true });
+    recorded.remember(key, dayEndsMs);
+  };
+}
+
+const dayMs = 86_400_000;

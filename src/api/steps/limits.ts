@@ -19,7 +19,7 @@ import type { ClientState, TokenState } from './publisher.js';
 export type AccountRate = 'names' | 'records' | 'console';
 
 /** An account may use the calls of this time in one burst, for instance to read page after page. */
-export const windowSeconds = 10;
+const windowSeconds = 10;
 
 const refusals: Record<AccountRate, string> = {
   names: 'Too many calls of this account that look up a host name',
@@ -60,26 +60,19 @@ export function limitSends(db: Db, sends?: 1 | 5): Step<ClientState> {
   };
 }
 
-/** The result of a count: whether it is over the limit, how many are left, and when the window of its key ends. */
-export interface Counted {
-  isOver: boolean;
-  left: number;
-  msBeforeNext: number;
-}
-
 /**
  * Counts by key, in windows that begin with a key's first count: in Redis over all processes; while Redis is unavailable,
  * in the memory of each.
  * @param window `points` counts in `duration` seconds
  */
-export function sharedWindow(
+function sharedWindow(
   db: Db,
   keyPrefix: string,
   window: { points: number; duration: number; inMemoryBlockOnConsumed?: number },
-): (key: string) => Promise<Counted> {
+) {
   const insuranceLimiter = new RateLimiterMemory(window);
   const limiter = new RateLimiterRedis({ storeClient: db.redis, keyPrefix, insuranceLimiter, ...window });
-  return async (key) => {
+  return async (key: string) => {
     try {
       const { remainingPoints, msBeforeNext } = await limiter.consume(key);
       return { isOver: false, left: remainingPoints, msBeforeNext };
@@ -90,54 +83,43 @@ export function sharedWindow(
   };
 }
 
-export interface TokenLimits {
-  /** @throws ApiError 429 */
-  refuseTooMany(clientId: string, address: () => string): void;
-  /** Counts a token that was minted and not yet given out. @throws ApiError 429 if concurrent calls used up the rate */
-  countToken(clientId: string): void;
-  /** @throws ApiError 429 if this failure is over the limit */
-  countFailure(clientId: string, address: string): Promise<void>;
-}
-
 /** Failures for one client id from one address. */
-const failuresAllowed = 10;
-const failuresWindowSeconds = 60;
+const failures = { name: 'failures', calls: 10, windowSeconds: 60 };
 /** About 1 MB in each process, for any number of ids and addresses that a stranger makes up. */
 const refusedAtMost = 10_000;
 
-const tooManyFailures = (waitMs: number) =>
-  tooMany(
-    'Too many failures',
-    { name: 'failures', calls: failuresAllowed, windowSeconds: failuresWindowSeconds },
-    waitMs,
-  );
+const tooManyFailures = (waitMs: number) => tooMany('Too many failures', failures, waitMs);
 
-export function createTokenLimits(db: Db, tokensPerSecond: number): TokenLimits {
+export type TokenLimits = ReturnType<typeof createTokenLimits>;
+
+/** Limits how often tokens may be asked for; each member throws ApiError 429. */
+export function createTokenLimits(db: Db, tokensPerSecond: number) {
   const quota = { name: 'tokens', calls: tokensPerSecond, windowSeconds: 1 };
   const tooManyTokens = (waitMs: number) => tooMany('Too many requests for this client_id', quota, waitMs);
   const tokens = new SecondWindow(tokensPerSecond);
   const countFailed = sharedWindow(db, db.global.tokenFailures, {
-    points: failuresAllowed,
-    duration: failuresWindowSeconds,
+    points: failures.calls,
+    duration: failures.windowSeconds,
   });
   // Addresses that have failed too often are remembered here, so that a good request needs no look-up.
   const refused = new RememberedUntil(refusedAtMost);
 
   return {
-    refuseTooMany(clientId, address) {
+    refuseTooMany(clientId: string, address: string): void {
       const now = Date.now();
       if (refused.size > 0) {
-        const refusedForMs = refused.leftMs(failureKey(clientId, address()), now);
+        const refusedForMs = refused.leftMs(failureKey(clientId, address), now);
         if (refusedForMs > 0) throw tooManyFailures(refusedForMs);
       }
       const fullForMs = tokens.fullForMs(clientId, now);
       if (fullForMs > 0) throw tooManyTokens(fullForMs);
     },
-    countToken(clientId) {
+    /** Counts a token that was minted and not yet given out: concurrent calls may have used up the rate. */
+    countToken(clientId: string): void {
       const now = Date.now();
       if (!tokens.count(clientId, now)) throw tooManyTokens(tokens.fullForMs(clientId, now));
     },
-    async countFailure(clientId, address) {
+    async countFailure(clientId: string, address: string): Promise<void> {
       const key = failureKey(clientId, address);
       const { isOver, msBeforeNext } = await countFailed(key);
       if (!isOver) return;

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { mintAccessToken } from '../../redis/records/accessTokens.js';
-import { accountIdOf, isClientId } from '../../redis/records/accounts.js';
+import { fingerprintOfOwn, mintAccessToken, revokeAccessToken } from '../../redis/records/accessTokens.js';
+import { accountIdOf, areCredentials, isClientId } from '../../redis/records/accounts.js';
 import { ApiError, badParameter } from '../apiError.js';
-import { clientAddress, networkOf } from '../clientAddress.js';
+import { clientAddress } from '../clientAddress.js';
 import { endpoint } from '../endpoint.js';
 import { exampleOf, text, whole } from '../reference/schemas.js';
 import type { ApiDeps, Step } from '../step.js';
-import { audit } from '../steps/auditCall.js';
+import { audit, firstTokenAudit } from '../steps/auditCall.js';
 import { type Form, formDecoded, formTypes, readForm } from '../steps/form.js';
-import { createTokenLimits, RememberedUntil, type TokenLimits } from '../steps/limits.js';
+import { createTokenLimits, type TokenLimits } from '../steps/limits.js';
 
 const form = z.object({
   grant_type: z.literal('none'),
@@ -58,38 +58,36 @@ export const accessTokenEndpoint = endpoint<TokenState>({
   under: 'oauth',
   steps: (deps) => {
     const limits = createTokenLimits(deps.db, deps.config.TOKEN_RATE_PER_SECOND);
-    return [
-      noStore,
-      logRefusal(deps),
-      readForm,
-      takeBasic,
-      readFields,
-      checkGrantType,
-      refuseTooMany(deps, limits),
-      answerToken(deps, limits),
-    ];
+    return [...credentialSteps<TokenState>(deps), readFields(form), mint(deps, limits)];
   },
 });
 
-interface TokenState extends Credentials {
-  fields: Record<'grant_type' | 'client_id' | 'client_secret' | 'scope', string>;
-}
-
-export interface Credentials {
+interface Credentials {
   form: Form;
   /** Of an answer 401. */
   challenge?: Record<string, string>;
 }
 
+interface FieldState<Name extends string> extends Credentials {
+  fields: Record<Name, string>;
+}
+
+type TokenState = FieldState<keyof typeof form.shape>;
+
+/** Returns the steps that read the form of a call and the credentials in it. */
+function credentialSteps<State extends Credentials>(deps: ApiDeps): Step<State>[] {
+  return [noStore, logRefusal(deps), readForm, takeBasic];
+}
+
 /** RFC 6749, section 5.1: for every answer that may hold a token or information about credentials. */
-export const noStore: Step = (ctx, next) => {
+const noStore: Step = (ctx, next) => {
   ctx.res.setHeader('Cache-Control', 'no-store');
   ctx.res.setHeader('Pragma', 'no-cache');
   return next();
 };
 
 /** Logs the client id and address of a refused token call: the request's own line names neither. */
-export const logRefusal =
+const logRefusal =
   ({ log, config }: ApiDeps): Step<{ form?: Form }> =>
   async (ctx, next) => {
     try {
@@ -117,7 +115,7 @@ export const logRefusal =
  * Takes credentials of `Authorization: Basic` as if they were fields: RFC 6749, section 2.3.1, each form-encoded before
  * base64. Other schemes are not for this call. @throws ApiError 400
  */
-export const takeBasic: Step<Credentials> = (ctx, next) => {
+const takeBasic: Step<Credentials> = (ctx, next) => {
   const [, given] = /^basic +(\S+) *$/i.exec(ctx.req.headers.authorization ?? '') ?? [];
   if (given === undefined) return next();
   const { form } = ctx.state;
@@ -135,47 +133,30 @@ export const takeBasic: Step<Credentials> = (ctx, next) => {
   return next();
 };
 
-const readFields: Step<TokenState> = (ctx, next) => {
-  const { form } = ctx.state;
-  ctx.state.fields = {
-    grant_type: fieldOf(form, 'grant_type'),
-    client_id: fieldOf(form, 'client_id'),
-    client_secret: fieldOf(form, 'client_secret'),
-    scope: fieldOf(form, 'scope'),
-  };
-  return next();
-};
-
-/** @throws ApiError 400 */
-export function fieldOf(form: Form, name: string): string {
-  const value = form.get(name);
-  if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
-  if (value === '') throw badParameter(`The parameter ${name} is empty`);
-  return value;
-}
-
-const checkGrantType: Step<TokenState> = (ctx, next) => {
-  if (ctx.state.fields.grant_type !== 'none') {
-    throw new ApiError('unsupported_grant_type', 'The grant_type must be none');
-  }
-  return next();
-};
-
-const refuseTooMany =
-  ({ config }: ApiDeps, limits: TokenLimits): Step<TokenState> =>
+/** Reads the fields of a form, each of which must be there. @throws ApiError 400 */
+const readFields =
+  <Name extends string>(schema: z.ZodObject<Record<Name, z.ZodType>>): Step<FieldState<Name>> =>
   (ctx, next) => {
-    const address = () => clientAddress(ctx.req, config.TRUSTED_PROXIES);
-    limits.refuseTooMany(ctx.state.fields.client_id, address);
+    const fields = {} as Record<Name, string>;
+    for (const name of Object.keys(schema.shape) as Name[]) {
+      const value = ctx.state.form.get(name);
+      if (value === undefined) throw badParameter(`The parameter ${name} is missing`);
+      if (value === '') throw badParameter(`The parameter ${name} is empty`);
+      fields[name] = value;
+    }
+    ctx.state.fields = fields;
     return next();
   };
 
 /** RFC 6749, section 5.1. */
-const answerToken = (deps: ApiDeps, limits: TokenLimits): Step<TokenState> => {
+const mint = (deps: ApiDeps, limits: TokenLimits): Step<TokenState> => {
   const { db, config, metrics } = deps;
   const auditFirst = firstTokenAudit(deps);
   return async (ctx) => {
+    const { grant_type, client_id: clientId, client_secret: clientSecret, scope } = ctx.state.fields;
+    if (grant_type !== 'none') throw new ApiError('unsupported_grant_type', 'The grant_type must be none');
     const address = clientAddress(ctx.req, config.TRUSTED_PROXIES);
-    const { client_id: clientId, client_secret: clientSecret, scope } = ctx.state.fields;
+    limits.refuseTooMany(clientId, address);
     const scopes = [...new Set(scope.split(/\s+/))];
     const ttlSeconds = config.ACCESS_TOKEN_TTL_SECONDS;
     const minted = await db.durably((own) =>
@@ -201,28 +182,60 @@ const answerToken = (deps: ApiDeps, limits: TokenLimits): Step<TokenState> => {
   };
 };
 
-/** About 1 MB in each process. */
-const rememberedAtMost = 10_000;
+const revocation = z.object({
+  token: text('tok_4nV0').min(1),
+  client_id: text('cid_7Qd2mVx0').min(1),
+  client_secret: text('cs_4f0Zc1Yt8mJr6Kq2').min(1),
+});
 
-/**
- * Records the first token of a day (UTC) that an account asks for from a network: a thief's first one is among them.
- * A process remembers what is recorded, so that the other token calls cost Redis nothing more.
- */
-function firstTokenAudit(deps: ApiDeps) {
-  const recorded = new RememberedUntil(rememberedAtMost);
-  return async (clientId: string, address: string, requestId: string): Promise<void> => {
-    const now = Date.now();
-    const dayEndsMs = now - (now % dayMs) + dayMs;
-    const as = `first token ${networkOf(address)} ${dayEndsMs}`;
-    const key = `${clientId} ${as}`;
-    if (recorded.leftMs(key, now) > 0) return;
-    const call = {
-      ...{ accountId: accountIdOf(clientId), clientToken: '', what: 'first token of the day', address },
-      ...{ tokenFingerprint: '', requestId, about: { client_id: clientId } },
-    };
-    await audit(deps, call, { once: { forMs: dayMs, as }, isSecurity: true });
-    recorded.remember(key, dayEndsMs);
+/** Ends a token before its time (RFC 7009). */
+export const revokeTokenEndpoint = endpoint<RevokeState>({
+  method: 'post',
+  path: '/oauth/revoke',
+  operationId: 'revokeAccessToken',
+  tag: 'Tokens',
+  summary: 'Revoke an access token',
+  description:
+    'Ends an access token of the account immediately (RFC 7009). An unknown, expired or foreign token is answered 200 as well. Sessions of the console that the token has opened stay open. The credentials may come as `Authorization: Basic`.',
+  after503: 'send it again.',
+  body: {
+    schema: revocation,
+    types: formTypes,
+    examples: { 'A token that is no longer needed': exampleOf(revocation) },
+  },
+  answers: { 200: { what: 'The token is not valid, or no longer.', schema: z.object({}) } },
+  codes: [
+    ...(['invalid_client', 'body_too_long', 'unsupported_media_type'] as const),
+    ...(['too_many_requests', 'temporarily_unavailable'] as const),
+  ],
+  under: 'oauth',
+  steps: (deps) => [...credentialSteps<RevokeState>(deps), readFields(revocation), revoke(deps)],
+});
+
+type RevokeState = FieldState<keyof typeof revocation.shape>;
+
+function revoke(deps: ApiDeps): Step<RevokeState> {
+  const { db, config } = deps;
+  const limits = createTokenLimits(db, config.TOKEN_RATE_PER_SECOND);
+  return async (ctx) => {
+    const { token, client_id: clientId, client_secret: clientSecret } = ctx.state.fields;
+    const address = clientAddress(ctx.req, config.TRUSTED_PROXIES);
+    limits.refuseTooMany(clientId, address);
+    if (!(await areCredentials(db, { clientId, clientSecret }))) {
+      await limits.countFailure(clientId, address);
+      throw new ApiError('invalid_client', 'The client credentials are not valid', ctx.state.challenge);
+    }
+    limits.countToken(clientId);
+    const accountId = accountIdOf(clientId);
+    const tokenFingerprint = await fingerprintOfOwn(db, accountId, token);
+    if (tokenFingerprint !== undefined) {
+      const { requestId } = ctx.state;
+      const about = { client_id: clientId };
+      const what = 'access token revoked';
+      const call = { accountId, clientToken: '', what, address, tokenFingerprint, requestId, about };
+      await audit(deps, call, { isSecurity: true });
+      await db.durably((own) => revokeAccessToken(own, accountId, token)).safe;
+    }
+    ctx.body = {};
   };
 }
-
-const dayMs = 86_400_000;
