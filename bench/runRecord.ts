@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism, loadavg, release, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { projectDir } from '../src/operator/running/projectDir.js';
+import { projectDir } from '../src/operator/npmStart.js';
 
 /** Time, command and machine of a run. */
 export interface RunRecord {

@@ -9,7 +9,7 @@ import { type RedisServer, startRedis } from '../local/redis.js';
 import { startTemporal, type TemporalServer } from '../local/temporal.js';
 import { readConfig } from '../src/config.js';
 import { createLogger } from '../src/log.js';
-import { projectDir } from '../src/operator/running/projectDir.js';
+import { projectDir } from '../src/operator/npmStart.js';
 import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.js';
 import type { Pids } from './processUsage.js';

@@ -1,7 +1,7 @@
 /** Files made once for a clone and kept: binaries of servers, tools and packages of tests. */
 import { mkdir, mkdtemp, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { projectDir } from '../src/operator/running/projectDir.js';
+import { projectDir } from '../src/operator/npmStart.js';
 
 /**
  * Returns a folder under `.cache/` that only ever appears complete: two concurrent callers get the same one.

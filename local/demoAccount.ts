@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { projectDir } from '../src/operator/running/projectDir.js';
+import { projectDir } from '../src/operator/npmStart.js';
 import { freePort, isPortTaken } from './ports.js';
 
 const run = promisify(execFile);

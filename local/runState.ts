@@ -1,6 +1,6 @@
-/** Writes `.data/run.json` (src/operator/running/runState.ts), and ends processes that it names. */
+/** Writes `.data/run.json` (src/operator/npmStart.ts), and ends processes that it names. */
 import { linkSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { type RunningHere, readRunState, runStateFile } from '../src/operator/running/runState.js';
+import { type RunningHere, readRunState, runStateFile } from '../src/operator/npmStart.js';
 import { isSameProcess, type ProcessMark } from './processMark.js';
 
 export interface RunState extends RunningHere {

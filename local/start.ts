@@ -8,7 +8,7 @@ import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, write
 import { join } from 'node:path';
 import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
 import { messageOf } from '../src/messageOf.js';
-import { dataDir, projectDir } from '../src/operator/running/projectDir.js';
+import { dataDir, projectDir } from '../src/operator/npmStart.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { answersOk, startChild, waitUntilReady } from './child.js';
 import { consoleLink, demoAccount, linesToPaste } from './demoAccount.js';

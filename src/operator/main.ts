@@ -1,9 +1,9 @@
 /** `npm run -s operator -- <command>`: runs one command and ends with its exit status. */
-import { run, status } from './run.js';
+import { exitStatus, run } from './program.js';
 
 // A reader that closes the pipe (`| head`) is no failure.
 process.stdout.on('error', (err: NodeJS.ErrnoException) => {
-  process.exit(err.code === 'EPIPE' ? status.done : status.refused);
+  process.exit(err.code === 'EPIPE' ? exitStatus.done : exitStatus.refused);
 });
 process.stderr.on('error', () => {});
 

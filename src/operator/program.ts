@@ -1,25 +1,47 @@
-/** The command line: its groups, its help, and wrong usage. */
-import { Command } from 'commander';
-import { parseAnyClient, parseClientToken, parseNotificationId } from './arguments.js';
-import { addAccountCommands } from './commands/account.js';
-import { addAuditCommand } from './commands/audit.js';
-import { addClientCommands } from './commands/client.js';
-import { addConsoleCommand } from './commands/console.js';
-import { addDemoCommand } from './commands/demo.js';
-import { addDoctorCommand } from './commands/doctor.js';
-import { addExplainCommand } from './commands/explain.js';
-import { addNoticesCommands } from './commands/notices.js';
-import { addNotificationCommands } from './commands/notification.js';
-import { addRegistrationCommands } from './commands/registration.js';
-import { addSecretsCommands } from './commands/secrets.js';
-import { addStatusCommand } from './commands/status.js';
-import type { AddCommand, Operator } from './operator.js';
+/** The command line: its groups, its help, wrong usage, and one run. */
+import { Command, CommanderError } from 'commander';
+import { addAccountCommands, addConsoleCommand } from './account.js';
+import { addAuditCommand } from './audit.js';
+import { addClientCommands, addSecretsCommands } from './client.js';
+import { addDemoCommand } from './demo.js';
+import { addDoctorCommand } from './doctor.js';
+import { addExplainCommand } from './explain.js';
+import { addNotificationCommands } from './notification.js';
+import { addNoticesCommands, addRegistrationCommands } from './registration.js';
+import { type AddCommand, type Operator, openSession, reasonOf } from './session.js';
+import { addStatusCommand } from './status.js';
+import { parseAnyClient, parseClientToken, parseNotificationId } from './terminal.js';
+
+export const exitStatus = { done: 0, refused: 1, wrongUsage: 2 };
+
+/** Runs one command, given the words after `operator`. @returns its exit status */
+export async function run(args: string[]): Promise<number> {
+  let operator: Operator | undefined;
+  const program = createProgram((options) => {
+    operator = openSession(options);
+    return operator;
+  });
+  try {
+    await program.parseAsync(args, { from: 'user' });
+    return exitStatus.done;
+  } catch (err) {
+    // Help that was asked for has 0.
+    if (err instanceof CommanderError) return err.exitCode === 0 ? exitStatus.done : exitStatus.wrongUsage;
+    process.stderr.write(`${reasonOf(err)}\n`);
+    return exitStatus.refused;
+  } finally {
+    await operator?.close();
+  }
+}
 
 const afterHelp = `
 Exit status: 0 done, 1 refused (the reason is on stderr), 2 wrong usage.
 
 The servers are those of REDIS_URL and TEMPORAL_ADDRESS; without them, those that
-"npm start" runs for this project folder. Every change is recorded; see "audit".`;
+"npm start" runs for this project folder. Every change is recorded; see "audit".
+
+Under npm, write "--" before the command: npm run -s operator -- status --json
+(without it npm takes --json for itself, and the command prints text).`;
 
 /** The readers of arguments, by the names that commands give them. */
 const parsers: Record<string, (text: string) => string> = {
@@ -28,33 +50,33 @@ const parsers: Record<string, (text: string) => string> = {
   'notification-id': parseNotificationId,
 };
 
-/** @param open called once a command runs: only then are `program.opts()` known */
-export function createProgram(open: () => Operator): Command {
+/** @param open called once a command runs: only then are the options known */
+export function createProgram(open: (options: { json?: boolean; as?: string }) => Operator): Command {
   const program = new Command('operator')
     .description('Commands for operators: accounts, clients, registrations, notifications.')
     .option('--json', 'print exactly one JSON value')
     .option('--as <name>', 'record what you do under this name (default: OPERATOR_NAME, else your login)')
     .configureHelp({ showGlobalOptions: true })
-    .showHelpAfterError()
+    .configureOutput({ outputError: (message, write) => write(inOwnWords(message)) })
+    .showHelpAfterError('See: operator --help')
     .addHelpText('after', afterHelp)
     .exitOverride();
   const addTo =
-    (parent: Command): AddCommand =>
+    (parent: Command, path = ''): AddCommand =>
     (name, description, carryOut) => {
       const command = parent.command(name).description(description);
+      command.showHelpAfterError(`See: operator ${path}${command.name()} --help`);
       for (const argument of command.registeredArguments) {
         const parse = parsers[argument.name()];
         if (parse !== undefined) argument.argParser(parse);
       }
-      return command.action(async (...given) => {
-        const operator = open();
-        // Before anything is done under this name.
-        operator.checkName();
-        // Untyped, as commander passes them.
-        await carryOut(operator, ...(given as never));
-      });
+      // Untyped, as commander passes them.
+      return command.action((...given) => carryOut(open(program.opts()), ...(given as never)));
     };
-  const group = (name: string, description: string) => addTo(program.command(name).description(description));
+  const group = (name: string, description: string) => {
+    const command = program.command(name).description(description);
+    return addTo(command.showHelpAfterError(`See: operator ${name} --help`), `${name} `);
+  };
   addAccountCommands(group('account', 'manage accounts of media companies and of the platform'));
   addClientCommands(group('client', 'manage clients: sites, apps and channels of an account'));
   addRegistrationCommands(group('registration', 'show and change the URL and state of clients'));
@@ -70,3 +92,20 @@ export function createProgram(open: () => Operator): Command {
   addDemoCommand(add);
   return program;
 }
+
+/** Says wrong usage as the help does, not as the parser does. */
+function inOwnWords(message: string): string {
+  return wordings.reduce((text, [theirs, ours]) => text.replace(theirs, ours), message);
+}
+
+const wordings: [RegExp, string][] = [
+  [/^error: /, ''],
+  [/^command-argument value '(.*)' is invalid for argument '(.*)'\. /s, '<$2> cannot be "$1". '],
+  [/^option '(-\S+).*?' argument '(.*)' is invalid\. /s, '$1 cannot be "$2". '],
+  [/^option '(.+)' argument missing/, 'A value is missing: $1.'],
+  [/^required option '(.+)' not specified/, 'An option is missing: $1.'],
+  [/^missing required argument '(.+)'/, 'An argument is missing: <$1>.'],
+  [/^too many arguments for '(.+)'\. Expected (\d+) .* got (\d+)\./, '$1 takes $2 arguments, not $3.'],
+  [/^unknown (\w+) '(.+)'/, 'There is no $1 $2.'],
+  [/\n\((Did you mean .+)\)/, ' $1'],
+];

@@ -1,26 +1,52 @@
-/** One run of the command line: the servers' addresses, connections opened when first needed, the output. */
+/** One run of the command line: the servers, opened when first needed, the output, the audit, and refusals. */
 import { hostname, userInfo } from 'node:os';
 import type { Connection } from '@temporalio/client';
-import { durabilityOf, isGiven, isTemporalGiven, keepSegmentsSeconds, readConfig } from '../config.js';
+import type { Command } from 'commander';
+import {
+  ConfigError,
+  durabilityOf,
+  isGiven,
+  isTemporalGiven,
+  keepSegmentsSeconds,
+  readConfig,
+} from '../config.js';
 import { createLogger } from '../log.js';
 import { messageOf } from '../messageOf.js';
+import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
+import { isRedisUnavailable } from '../redis/connection/unavailable.js';
+import { type Account, getAccount } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
+import { type Client, getClient } from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { type Operator, Refused } from './operator.js';
-import { projectDir } from './running/projectDir.js';
-import { type RunningHere, readRunState } from './running/runState.js';
-import { waitForReads } from './servers.js';
+import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../redis/records/refusals.js';
+import { SecretUnreadable } from '../redis/records/secretBox.js';
+import { projectDir, type RunningHere, readRunState } from './npmStart.js';
+import { waitForReads } from './redisChecks.js';
 
-export interface Session extends Operator {
-  close(): Promise<void>;
+/** What commands work with. */
+export type Operator = ReturnType<typeof openSession>;
+
+/** Adds a command. Once it runs, a session is opened for `carryOut`, which gets the command's arguments after the operator. */
+export type AddCommand = <Given extends unknown[]>(
+  name: string,
+  description: string,
+  carryOut: (operator: Operator, ...given: Given) => Promise<void>,
+) => Command;
+
+/** The command is understood but not carried out: the reason goes to stderr, the exit status is 1. */
+export class Refused extends Error {
+  override name = 'Refused';
 }
 
-/** A person waits: after 5 s the command says that a server does not answer. */
-const connectTimeoutMs = 5000;
-const redisTimeoutMs = 5000;
+export class RedisAway extends Refused {}
 
-export function openSession(options: { json?: boolean; as?: string }): Session {
+/** A person waits: after 5 s the command says that a server does not answer. */
+const patienceMs = 5000;
+
+/** @throws Refused if the given operator's name is not valid */
+export function openSession(options: { json?: boolean; as?: string }) {
+  const who = whoOf(options.as);
   const running = once(runningHere);
   const config = once(() => readConfig(process.env, running()?.environment));
   let connection: Promise<Connection> | undefined;
@@ -35,12 +61,12 @@ export function openSession(options: { json?: boolean; as?: string }): Session {
       keepSegmentsSeconds: keepSegmentsSeconds(config()),
       durability: durabilityOf(config()),
       log: createLogger('silent', 'operator'),
-      commandTimeoutMs: redisTimeoutMs,
+      commandTimeoutMs: patienceMs,
     });
     try {
-      await waitForReads(store, redisTimeoutMs);
+      await waitForReads(store, patienceMs);
     } catch {
-      throw new Refused(`Redis does not answer at ${withoutPassword(url)}.`);
+      throw new RedisAway(`Redis does not answer at ${withoutPassword(url)}.`);
     }
     return store;
   });
@@ -53,7 +79,7 @@ export function openSession(options: { json?: boolean; as?: string }): Session {
     connection = Connection.connect({
       ...config().temporalConnection,
       address,
-      connectTimeout: connectTimeoutMs,
+      connectTimeout: patienceMs,
     });
     try {
       const namespace = config().TEMPORAL_NAMESPACE;
@@ -63,32 +89,37 @@ export function openSession(options: { json?: boolean; as?: string }): Session {
     }
   });
 
+  /** Makes a change; resolves once it is on Redis' disk. */
   const change = async <T>(write: (db: Db) => Promise<T>): Promise<T> =>
     await (await db()).durably(write).safe;
-  const who = once(() => whoOf(options.as));
+  /** Prints to stderr, also with `--json`. */
   const warn = (line: string) => void process.stderr.write(`${line}\n`);
 
   return {
-    config,
-    db,
-    change,
-    temporal,
+    ...{ config, db, temporal, change, warn },
+    /** Returns the address of Temporal's UI; undefined if its port is unknown. */
     temporalUi: () => config().TEMPORAL_UI_URL ?? running()?.temporalUiUrl,
+    /** Returns where the service listens. */
     api: () => running()?.apiUrl ?? `http://${hostInUrl(config().HOST)}:${config().PORT}`,
-    answer(value, forPeople) {
+    /** Prints the one value with `--json`, else the text. Each command calls it once, at its end. */
+    answer(value: unknown, forPeople: () => string) {
       const shown = options.json ? JSON.stringify(value, null, 2) : forPeople();
       if (shown !== '') process.stdout.write(`${shown}\n`);
     },
-    tell(line) {
+    /** Prints a line of progress, for people only. */
+    tell(line: string) {
       if (!options.json) process.stdout.write(`${line}\n`);
     },
-    warn,
-    checkName: () => void who(),
-    async record(what, target, before, after) {
-      await change((own) => recordChange(own, { who: who(), what, target, before, after }));
-      if (isUnnamed(who())) warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
+    /** Records a change under the operator's name. */
+    async record(what: string, target: string, before: unknown, after: unknown) {
+      await change((own) => recordChange(own, { who, what, target, before, after }));
+      if (isUnnamed(who)) warn('Recorded without a name: give yours with --as NAME or OPERATOR_NAME.');
     },
-    async wake(clientToken) {
+    /**
+     * Wakes the client's catch-up, after the change itself. Without Temporal it warns and returns: the sweep finds the
+     * client within 30 seconds.
+     */
+    async wake(clientToken: string) {
       try {
         if ((await getEndpoint(await db(), clientToken)).owed === 0) return;
         const { createCatchUps } = await import('../temporal/catchUps.js');
@@ -112,10 +143,43 @@ export function openSession(options: { json?: boolean; as?: string }): Session {
   };
 }
 
+/** @throws Refused if there is no such account */
+export async function requireAccount(operator: Operator, id: string): Promise<Account> {
+  const account = await getAccount(await operator.db(), id);
+  if (account === undefined) throw new Refused(`There is no account ${id}.`);
+  return account;
+}
+
+/** @throws Refused if there is no such client */
+export async function requireClient(operator: Operator, clientToken: string): Promise<Client> {
+  const client = await getClient(await operator.db(), clientToken);
+  if (client === undefined) throw new Refused(`There is no client ${clientToken}.`);
+  return client;
+}
+
+/** Returns why a command was not carried out, for the person who typed it. */
+export function reasonOf(err: unknown): string {
+  if (err instanceof Refused || err instanceof ConfigError) return err.message;
+  if (err instanceof Error && spoken.some((kind) => err instanceof kind))
+    return err.message.charAt(0).toUpperCase() + err.message.slice(1);
+  if (isRedisUnavailable(err))
+    return 'Redis does not answer or is full; the command may or may not have taken effect.';
+  return err instanceof Error ? `${err.name}: ${err.message}` : String(err);
+}
+
+/** Errors of the store and the guard whose message is meant for people. */
+const spoken = [
+  TargetRefused,
+  ResolverUnavailable,
+  UnknownAccount,
+  UnknownClient,
+  ClientTokenTaken,
+  SecretUnreadable,
+];
+
 /** Returns undefined if the environment names both servers, which may be different ones. */
 function runningHere(): RunningHere | undefined {
-  if (isGiven('REDIS_URL') && isTemporalGiven()) return undefined;
-  return readRunState();
+  return isGiven('REDIS_URL') && isTemporalGiven() ? undefined : readRunState();
 }
 
 function addressOf(
@@ -154,24 +218,18 @@ const unnamed = 'unnamed';
 function whoOf(as: string | undefined): string {
   // SUDO_USER is the login of the person who called `sudo`. The image sets IN_CONTAINER: its login names no person.
   const { OPERATOR_NAME, SUDO_USER, IN_CONTAINER } = process.env;
-  const name = nameOf(as ?? (OPERATOR_NAME || undefined));
+  const name = (as ?? (OPERATOR_NAME || undefined))?.trim();
+  if (name !== undefined && (!/^[^\p{Cc}\p{Cf}]{1,64}$/u.test(name) || name === unnamed)) {
+    throw new Refused(
+      'A name (--as, OPERATOR_NAME) has 1 to 64 characters, none of them a control character.',
+    );
+  }
   if (IN_CONTAINER === 'true') return `${name ?? unnamed} (container ${hostname()})`;
   const login = SUDO_USER || ownLogin();
   return name === undefined ? login : `${name} (${login})`;
 }
 
 const isUnnamed = (who: string): boolean => who.startsWith(`${unnamed} (`);
-
-function nameOf(given: string | undefined): string | undefined {
-  if (given === undefined) return undefined;
-  const name = given.trim();
-  if (!/^[^\p{Cc}\p{Cf}]{1,64}$/u.test(name) || name === unnamed) {
-    throw new Refused(
-      'A name (--as, OPERATOR_NAME) has 1 to 64 characters, none of them a control character.',
-    );
-  }
-  return name;
-}
 
 /** A user id without an entry in the system's list, as used by orchestrators, has no name. */
 function ownLogin(): string {

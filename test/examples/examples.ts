@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../local/cached.js';
-import { projectDir } from '../../src/operator/running/projectDir.js';
+import { projectDir } from '../../src/operator/npmStart.js';
 
 const run = promisify(execFile);
 const examples = join(projectDir, 'examples');

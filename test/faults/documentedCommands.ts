@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { projectDir } from '../../src/operator/running/projectDir.js';
+import { projectDir } from '../../src/operator/npmStart.js';
 import { pause } from './pause.js';
 import type { Scene } from './scene.js';
 

@@ -6,7 +6,7 @@ import { nodeFlags } from '../../local/nodeFlags.js';
 import { freePort } from '../../local/ports.js';
 import { startRedis } from '../../local/redis.js';
 import { startTemporal } from '../../local/temporal.js';
-import { projectDir } from '../../src/operator/running/projectDir.js';
+import { projectDir } from '../../src/operator/npmStart.js';
 import { type Proxy as Line, startProxy } from '../proxy.js';
 import { prepareProductionServers } from '../stack/productionServers.js';
 import { createReceiver, type Receiver } from './receiver.js';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { isSameProcess, type ProcessMark } from '../../local/processMark.js';
 import type { RunState } from '../../local/runState.js';
-import { projectDir } from '../../src/operator/running/projectDir.js';
+import { projectDir } from '../../src/operator/npmStart.js';
 
 const ready = /Ctrl-C stops all of it/;
 

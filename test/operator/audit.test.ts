@@ -240,7 +240,8 @@ describe('audit: the name of an operator', () => {
   const container = `container ${hostname()}`;
 
   async function recordedAs(args: string[], env: NodeJS.ProcessEnv) {
-    const ran = await cli.run(['account', 'create', '--name', 'A', '--json', ...args], { env });
+    const name = JSON.stringify([args, env]);
+    const ran = await cli.run(['account', 'create', '--name', name, '--json', ...args], { env });
     assert.equal(ran.status, 0, ran.stderr);
     const { account_id } = JSON.parse(ran.stdout) as { account_id: string };
     const entry = (await cli.json('audit')).find((found: Entry) => found.target === account_id) as Entry;

@@ -3,8 +3,12 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { ClientToken } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { markAnswered, register } from '../../src/redis/records/registrations.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { redisPatience, servers, uniquePrefix } from '../servers.js';
 
 export interface Ran {
@@ -37,14 +41,14 @@ const project = fileURLToPath(new URL('../..', import.meta.url));
 
 /** The built command line if it is not older than its source, because it loads faster. */
 const isBuilt = (() => {
-  const built = join(project, 'dist/src/operator/run.js');
+  const built = join(project, 'dist/src/operator/program.js');
   const newest = readdirSync(join(project, 'src'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.ts'))
     .reduce((latest, file) => Math.max(latest, statSync(join(project, 'src', file)).mtimeMs), 0);
   return existsSync(built) && statSync(built).mtimeMs >= newest;
 })();
 const nodeOptions = isBuilt ? [] : ['--import', 'tsx'];
-const pathOf = (module: 'main' | 'run') =>
+const pathOf = (module: 'main' | 'program') =>
   join(project, isBuilt ? `dist/src/operator/${module}.js` : `src/operator/${module}.ts`);
 
 /** The command line as an operator starts it. */
@@ -88,6 +92,20 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
   };
 }
 
+/** Makes a client, and registers its URL as a publisher does. */
+export async function registeredClient(
+  { db }: Pick<Cli, 'db'>,
+  accountId: string,
+  clientToken: string,
+  url: string,
+): Promise<ClientToken> {
+  const client = await createClient(db, { accountId, name: `Site of ${clientToken}`, clientToken });
+  const result = await register(db, createSecretBox(undefined), { clientToken, accountId, url });
+  if (result.outcome !== 'stored') throw new Error(`${clientToken} already has a URL`);
+  await markAnswered(db, clientToken, result.nonce);
+  return client.clientToken;
+}
+
 /** Processes that wait for a command. All of them end with this one. */
 const idleServers: ChildProcess[] = [];
 
@@ -107,9 +125,13 @@ function runInServer(args: readonly string[], env: NodeJS.ProcessEnv): Promise<R
 }
 
 function startServer(): ChildProcess {
-  const server = fork(join(project, 'test/operator/commandServer.mjs'), [pathToFileURL(pathOf('run')).href], {
-    execArgv: nodeOptions,
-  });
+  const server = fork(
+    join(project, 'test/operator/commandServer.mjs'),
+    [pathToFileURL(pathOf('program')).href],
+    {
+      execArgv: nodeOptions,
+    },
+  );
   // It keeps no run of mocha from its end.
   server.unref();
   server.channel?.unref();

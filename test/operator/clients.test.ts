@@ -1,56 +1,59 @@
 import assert from 'node:assert/strict';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { type Cli, openCli } from './cli.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { type Cli, openCli, registeredClient } from './cli.js';
 
-describe('operator: client', () => {
+const url = 'http://127.0.0.1:4999/hook?key=receivers-own-secret';
+
+describe('operator: client, registration', () => {
   let cli: Cli;
   let account: string;
   before(async () => {
     cli = await openCli();
-    account = (await createAccount(cli.db, { name: 'Acme' })).account_id;
+    account = (await cli.json('account', 'create', '--name', 'Acme')).account_id;
   });
   after(() => cli.close());
 
-  it('create --account ID --name N [--token T] prints {client_token, account_id, name}', async () => {
-    assert.deepEqual(
-      await cli.json('client', 'create', '--account', account, '--name', 'Site', '--token', 'SITE1'),
-      { client_token: 'SITE1', account_id: account, name: 'Site' },
-    );
-    const made = await cli.json('client', 'create', '--account', account, '--name', 'App');
-    assert.match(made.client_token, /^[A-Za-z0-9_-]{1,64}$/);
+  const registered = (clientToken: string) => registeredClient(cli, account, clientToken, url);
+
+  it('client create --account ID --name N [--token T] prints {client_token, account_id, name}; refuses an unknown account', async () => {
+    const create = ['client', 'create', '--name', 'Site', '--account'];
+    assert.deepEqual(await cli.json(...create, account, '--token', 'SITE1'), {
+      ...{ client_token: 'SITE1', account_id: account, name: 'Site' },
+    });
+    assert.match((await cli.json(...create, account)).client_token, /^[A-Za-z0-9_-]{1,64}$/);
+    const ran = await cli.run([...create, 'acc_nobody']);
+    assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'There is no such account\n']);
   });
 
-  it('create refuses an unknown account', async () => {
-    const ran = await cli.run(['client', 'create', '--account', 'acc_nobody', '--name', 'X']);
-    assert.equal(ran.status, 1);
-    assert.match(ran.stderr, /no such account/i);
-  });
-
-  it('list [--account ID] shows bounds, which set T sets and removes', async () => {
-    const other = (await createAccount(cli.db, { name: 'Other' })).account_id;
-    const make = ['client', 'create', '--account', other, '--name', 'Bounded', '--token', 'BOUNDED'];
-    await cli.json(...make);
+  it('client list [--account ID] shows bounds, which set T sets and removes, with before and after in the audit', async () => {
+    const other = (await cli.json('account', 'create', '--name', 'Other')).account_id;
+    await cli.json('client', 'create', '--account', other, '--name', 'Bounded', '--token', 'BOUNDED');
     const set = await cli.json('client', 'set', 'BOUNDED', '--max-in-flight', '3', '--max-per-second', '7');
     assert.deepEqual(set, {
-      client_token: 'BOUNDED',
-      account_id: other,
-      name: 'Bounded',
-      max_in_flight: 3,
-      max_per_second: 7,
+      ...{ client_token: 'BOUNDED', account_id: other, name: 'Bounded', max_in_flight: 3, max_per_second: 7 },
     });
-    assert.deepEqual(await cli.json('client', 'list', '--account', other), [set]);
+    const listed = { ...set, state: 'not_registered', url: null };
+    assert.deepEqual(await cli.json('client', 'list', '--account', other), [listed]);
     const back = await cli.json('client', 'set', 'BOUNDED', '--max-in-flight', 'default');
     assert.deepEqual([back.max_in_flight, back.max_per_second], [null, 7]);
-    const audit = await cli.json('audit');
-    const change = audit.filter((c: { what: string }) => c.what === 'client set').at(-1);
-    assert.deepEqual(
-      [change.before.max_in_flight, change.after.max_in_flight],
-      [3, null],
-      'the audit has before and after',
-    );
+    const [, change] = (await cli.json('audit', '--of', 'BOUNDED')).slice(-2);
+    assert.deepEqual([change.before.max_in_flight, change.after.max_in_flight], [3, null]);
   });
 
-  it('delete T keeps the client token taken for good', async () => {
+  it('client list --name N finds part of a name or client token, and shows state and host, also beside broken keys', async () => {
+    await registered('FOUND');
+    const broken = await registered('FOUND2');
+    await cli.db.redis.set(cli.db.client(broken).owed, 'no hash');
+    const ran = await cli.run(['client', 'list', '--name', 'found']);
+    assert.match(ran.stdout, /^FOUND {3}Site of FOUND +acc_\S+ {2}active {6}127\.0\.0\.1:4999$/m);
+    assert.match(ran.stdout, /^FOUND2 .* unreadable /m);
+    assert.equal(ran.stdout.trim().split('\n').length, 3);
+    assert.equal((await cli.json('client', 'list', '--name', 'of FOUND2'))[0].url, url);
+    await cli.db.redis.del(cli.db.client(broken).owed);
+  });
+
+  it('client delete T keeps the client token taken for good', async () => {
     const create = ['client', 'create', '--account', account, '--name', 'Gone', '--token', 'GONE'];
     await cli.json(...create);
     assert.equal((await cli.json('client', 'delete', 'GONE')).deleted, true);
@@ -59,5 +62,74 @@ describe('operator: client', () => {
     assert.match(again.stderr, /given out before/);
     const twice = await cli.run(['client', 'delete', 'GONE']);
     assert.deepEqual([twice.status, twice.stderr], [1, 'There is no client GONE.\n']);
+  });
+
+  it('registration show T shows a URL and its state; list [--state S] lists them', async () => {
+    const shown = await cli.json('registration', 'show', await registered('SHOWN'));
+    assert.deepEqual([shown.url, shown.state, shown.owed], [url, 'active', 0]);
+    assert.ok(Date.parse(shown.registered_at) > 0);
+    const active = await cli.json('registration', 'list', '--state', 'active');
+    const found = active.filter((one: { client_token: string }) => one.client_token === 'SHOWN');
+    assert.deepEqual(found, [shown]);
+    assert.deepEqual(await cli.json('registration', 'list', '--state', 'suspended'), []);
+  });
+
+  it('registration pause T and resume T; resume says that a failing endpoint is probed now', async () => {
+    const token = await registered('PAUSED');
+    const paused = await cli.json('registration', 'pause', token);
+    assert.deepEqual([paused.previous_state, paused.state], ['active', 'paused']);
+    assert.equal((await cli.json('registration', 'show', token)).state, 'paused');
+    const resumed = await cli.json('registration', 'resume', token);
+    assert.deepEqual([resumed.previous_state, resumed.state], ['paused', 'active']);
+    await cli.db.redis.hset(cli.db.client(token).endpoint, { state: 'failing', probe_at: Date.now() });
+    const { stdout } = await cli.run(['registration', 'resume', token]);
+    const probed = 'A probe goes out now; once it succeeds, the rest follows.';
+    assert.equal(stdout, `${token} is failing; owed: 0. ${probed}\n`);
+    const ran = await cli.run(['registration', 'pause', 'NOBODY']);
+    assert.deepEqual([ran.status, ran.stderr], [1, 'There is no client NOBODY.\n']);
+  });
+
+  it('registration reset T prints {client_token, removed_url, owed}; then there is none to show or reset', async () => {
+    const token = await registered('RESET');
+    const reset = await cli.json('registration', 'reset', token);
+    assert.deepEqual(reset, { client_token: token, removed_url: url, owed: 0 });
+    for (const command of ['show', 'reset']) {
+      const ran = await cli.run(['registration', command, token]);
+      assert.deepEqual([ran.status, ran.stdout, ran.stderr], [1, '', 'RESET has no URL.\n']);
+    }
+  });
+
+  it('registration change T --url U prints {client_token, previous_url, url}; the audit keeps scheme and host', async () => {
+    const token = await registered('CHANGED');
+    const next = 'http://127.0.0.1:4998/other';
+    const changed = await cli.json('registration', 'change', token, '--url', next);
+    assert.deepEqual(changed, { client_token: token, previous_url: url, url: next });
+    assert.equal((await cli.json('registration', 'show', token)).url, next);
+    const [change] = (await cli.json('audit', '--of', token)).slice(-1);
+    assert.deepEqual(change.before, { url: 'http://127.0.0.1:4999' });
+    assert.deepEqual(change.after, { url: new URL(next).origin });
+    assert.equal(JSON.stringify(await cli.json('audit')).includes('receivers-own-secret'), false);
+  });
+
+  it('registration change T --url U refuses a URL that may not be registered, and changes nothing', async () => {
+    const token = await registered('REFUSED');
+    for (const next of ['http://10.0.0.1/', 'ftp://example.com/', 'http://u:p@127.0.0.1:4999/', 'hook']) {
+      const ran = await cli.run(['registration', 'change', token, '--url', next]);
+      assert.equal(ran.status, 1);
+      assert.match(ran.stderr, /\burl\b/);
+    }
+    assert.equal((await cli.json('registration', 'show', token)).url, url);
+  });
+
+  it('commands about clients accept the client of notices; it is neither created nor deleted', async () => {
+    await setNoticesUrl(cli.db, createSecretBox(undefined), account, url);
+    const client = `notices:${account}`;
+    assert.equal((await cli.json('registration', 'pause', client)).state, 'paused');
+    assert.deepEqual(await cli.json('notification', 'list', '--client', client), []);
+    for (const args of [
+      ['client', 'delete', client],
+      ['client', 'create', '--account', account, '--name', 'A site', '--token', 'notices:x'],
+    ])
+      assert.match((await cli.run(args)).stderr, /A client token is 1 to 64/);
   });
 });

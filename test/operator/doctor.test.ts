@@ -5,16 +5,17 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { type RedisServer, startRedis } from '../../local/redis.js';
 import type { RedisCluster } from '../../local/redisCluster.js';
+import { noticesClient } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { markAnswered, register } from '../../src/redis/records/registrations.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
+import { replaceSigningSecret } from '../../src/redis/records/signingSecrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startOwnCluster } from '../ownCluster.js';
 import { servers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
-import { type Cli, openCli, type Ran } from './cli.js';
+import { type Cli, openCli, type Ran, registeredClient } from './cli.js';
 
 interface Examined {
   level: string;
@@ -62,17 +63,29 @@ describe('operator doctor', () => {
   });
 
   it('fails at a signing secret whose key is missing, and does not show it', async () => {
-    const { account_id: accountId } = await createAccount(h.db, { name: 'Acme' });
-    await createClient(h.db, { accountId, name: 'Site', clientToken: 'SEALED' });
+    const { account_id } = await createAccount(h.db, { name: 'Acme' });
+    const client = await registeredClient({ db: h.db }, account_id, 'SEALED', 'https://example.com/');
     const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
-    const wanted = { clientToken: 'SEALED', accountId, url: 'https://example.com/' };
-    const result = await register(h.db, box, wanted);
-    assert.equal(result.outcome, 'stored');
-    await markAnswered(h.db, 'SEALED', result.nonce);
+    await replaceSigningSecret(h.db, box, client);
     const { ran, finding } = await examine();
     assert.equal(ran.status, 1);
-    assert.equal(finding('redis signing secrets')?.level, 'fail');
-    await h.db.redis.del(h.db.client('SEALED').signingSecrets);
+    assert.match(finding('redis signing secrets')?.found ?? '', /does not decrypt those of SEALED\.$/);
+    await h.db.redis.del(h.db.client(client).signingSecrets);
+  });
+
+  it('fails at a secret of notices whose key is missing, among however many clients', async () => {
+    const { account_id } = await createAccount(h.db, { name: 'Acme' });
+    const others = Array.from({ length: 20_000 }, (_, i) => `other-${i}`);
+    await h.db.redis.sadd(h.db.global.clients, others);
+    const box = createSecretBox([{ id: 'k9', key: Buffer.alloc(32, 9) }]);
+    await setNoticesUrl(h.db, box, account_id, 'https://example.com/');
+    const { finding } = await examine();
+    await h.db.redis.srem(h.db.global.clients, others);
+    await h.db.redis.del(h.db.client(noticesClient(account_id)).signingSecrets);
+    assert.match(
+      finding('redis signing secrets')?.found ?? '',
+      new RegExp(`those of notices:${account_id}\\.$`),
+    );
   });
 
   describe('ends with exit status 1 and says what to do at', () => {

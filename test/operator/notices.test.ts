@@ -40,18 +40,6 @@ describe('operator: notices', () => {
     assert.deepEqual(await cli.json('notices', 'show', platform), ofPlatform);
   });
 
-  it('commands about clients accept the one of notices; it is neither created nor deleted', async () => {
-    await setNoticesUrl(cli.db, older, accountId, url);
-    const client = `notices:${accountId}`;
-    assert.equal((await cli.json('registration', 'pause', client)).state, 'paused');
-    assert.deepEqual(await cli.json('notification', 'list', '--client', client), []);
-    for (const args of [
-      ['client', 'delete', client],
-      ['client', 'create', '--account', accountId, '--name', 'A site', '--token', 'notices:x'],
-    ])
-      assert.match((await cli.run(args)).stderr, /A client token is 1 to 64/);
-  });
-
   it('rotate-secret: the previous secret still signs; with --now it ends; the audit has both', async () => {
     await setNoticesUrl(cli.db, older, accountId, url);
     const box = createSecretBox([key('k2', 8), key('k1', 7)]);

@@ -49,6 +49,7 @@ describe('operator status: us or them', () => {
     const status = await cli.json('status');
     assert.deepEqual([status.verdict, status.workers, status.worst], ['fine', 1, []], status.because);
     assert.deepEqual([status.lag_seconds, status.owed, status.owed_clients], [0, 0, 0]);
+    assert.match((await cli.run(['status'])).stdout, /^All is well\. Nothing is overdue.*\n\n(.+\n){4}$/);
   });
 
   describe('them', () => {
@@ -86,6 +87,21 @@ describe('operator status: us or them', () => {
   });
 
   describe('nobody, and the waiting clients are named', () => {
+    it('a customer of whom the first attempts failed, and paused ones, in ten lines that say what to do', async () => {
+      receiver.answer = () => 500;
+      const client = await h.newClient(receiver.url);
+      await owe(client, 1);
+      await until('it failed', async () => (await getEndpoint(h.db, client)).failures === 1);
+      for (let i = 0; i < 3; i++) await setPaused(h.db, await h.newClient(receiver.url), true);
+      const [status, worst] = await statusOf(client);
+      assert.deepEqual([status.verdict, worst.situation], ['fine', 'retrying'], status.because);
+      assert.match(status.because, /Clients: 1 retrying \(owed 1\), 3 paused \(owed 0\)\.$/);
+      const lines = (await cli.run(['status'])).stdout.trimEnd().split('\n');
+      assert.equal(lines.length, 10);
+      assert.match(`${lines[8]}`, new RegExp(`^${client} +retrying .* nothing: it is tried again$`));
+      assert.match(`${lines[9]}`, /^(\S+) +paused .* if it may go on: registration resume \1$/);
+    });
+
     it('a customer that drains at its rate after an outage', async () => {
       const client = await startsToDrain(600);
       const [status, worst] = await statusOf(client);

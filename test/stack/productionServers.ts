@@ -14,7 +14,7 @@ import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import { findOnPath, isExecutable, temporalBinary } from '../../local/binaries.js';
 import { type Child, startChild, waitUntilReady } from '../../local/child.js';
 import { freePort } from '../../local/ports.js';
-import { projectDir } from '../../src/operator/running/projectDir.js';
+import { projectDir } from '../../src/operator/npmStart.js';
 import { goTools } from '../goTools.js';
 
 const run = promisify(execFile);

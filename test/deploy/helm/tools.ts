@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached } from '../../../local/cached.js';
 import { environmentSchema } from '../../../src/config.js';
-import { projectDir } from '../../../src/operator/running/projectDir.js';
+import { projectDir } from '../../../src/operator/npmStart.js';
 import { goTools } from '../../goTools.js';
 
 const run = promisify(execFile);

@@ -1,28 +1,30 @@
+/** Registrations: the URL and state of clients, and of the clients that get notices. */
 import { Option } from 'commander';
-import type { ClientToken } from '../../ids.js';
-import { targetPolicyOf } from '../../outgoing/address.js';
-import { checkTarget, originOf } from '../../outgoing/target.js';
+import { type ClientToken, noticesClient } from '../ids.js';
+import { targetPolicyOf } from '../outgoing/address.js';
+import { checkTarget, originOf } from '../outgoing/target.js';
 import {
   type Endpoint,
   getEndpoint,
   getEndpoints,
   resumeEndpoint,
   setPaused,
-} from '../../redis/records/endpoint.js';
-import { endpointStates } from '../../redis/records/endpointStates.js';
+} from '../redis/records/endpoint.js';
+import { endpointStates } from '../redis/records/endpointStates.js';
+import { noticesClientOf } from '../redis/records/notices.js';
 import {
   changeRegistration,
   getRegistration,
   listRegistrations,
   type Registration,
   resetRegistration,
-} from '../../redis/records/registrations.js';
-import { type AddCommand, type Operator, Refused, requireClient } from '../operator.js';
-import { facts, table } from '../terminal/table.js';
-import { fromNow, lastErrorOf, moment } from '../terminal/words.js';
+} from '../redis/records/registrations.js';
+import { rotateSecret } from './client.js';
+import { type AddCommand, type Operator, Refused, requireAccount, requireClient } from './session.js';
+import { facts, fromNow, lastErrorOf, moment, table } from './terminal.js';
 
 export function addRegistrationCommands(add: AddCommand): void {
-  add('show <token>', "show a client's URL, its state and its owed notifications", registrationShow);
+  add('show <token>', "show a client's URL, its state and its owed notifications", show);
   add('list', 'list every registration, or those in one state', list).addOption(
     new Option('--state <state>', 'only in this state').choices(endpointStates),
   );
@@ -35,7 +37,16 @@ export function addRegistrationCommands(add: AddCommand): void {
   add('resume <token>', 'end a pause, and probe a suspended or failing endpoint now; then drain', resume);
 }
 
-export async function registrationShow(operator: Operator, token: ClientToken): Promise<void> {
+export function addNoticesCommands(add: AddCommand): void {
+  add('show <account>', "show the URL for an account's (or platform's) notices, and its state", showNotices);
+  const replaces = 'replace the signing secret of notices; the old one also signs for 24 h';
+  add('rotate-secret <account>', replaces, rotateNoticesSecret).option(
+    '--now',
+    'the old one and every earlier one end immediately',
+  );
+}
+
+async function show(operator: Operator, token: ClientToken): Promise<void> {
   await requireClient(operator, token);
   const found = await getRegistration(await operator.db(), token);
   if (found === undefined) throw new Refused(`${token} has no URL.`);
@@ -130,6 +141,32 @@ async function switchTo(operator: Operator, token: ClientToken, verb: 'pause' | 
     const isHeld = ' Its account is disabled, so nothing is sent.';
     return `${token} is ${state}${was}; owed: ${owed}.${held ? isHeld : follows}`;
   });
+}
+
+async function showNotices(operator: Operator, of: string): Promise<void> {
+  await show(operator, await requireNoticesUrl(operator, of));
+}
+
+async function rotateNoticesSecret(
+  operator: Operator,
+  of: string,
+  { now = false }: { now?: boolean },
+): Promise<void> {
+  const { until, endOfOld } = await rotateSecret(operator, await requireNoticesUrl(operator, of), now);
+  await operator.record('notices rotate-secret', of, null, { old_ones_end: now ? 'now' : 'in 24 h' });
+  const readBy = 'the account reads it with GET /notices/signing_secret';
+  operator.answer(
+    { account_id: of, previous_valid_until: until },
+    () => `The notices of ${of} have a new signing secret; ${readBy}. ${endOfOld}`,
+  );
+}
+
+/** @param of an account's id, or `platform` @returns the client that gets the notices @throws Refused */
+async function requireNoticesUrl(operator: Operator, of: string): Promise<ClientToken> {
+  const clientToken =
+    of === 'platform' ? noticesClient(of) : noticesClientOf(await requireAccount(operator, of));
+  if (await getRegistration(await operator.db(), clientToken)) return clientToken;
+  throw new Refused(`${of} has no URL for notices; an account sets its own with PUT /notices.`);
 }
 
 function present(registration: Registration, endpoint: Endpoint) {

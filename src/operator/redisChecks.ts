@@ -1,12 +1,87 @@
-/** Checks of Redis: its settings and its state. */
+/** What `status` and `doctor` ask Redis: whether it answers and accepts writes, its settings and its state. */
 import type { Redis } from 'ioredis';
-import type { Config } from '../../config.js';
-import type { Db } from '../../redis/connection/db.js';
-import { createSecretBox, SecretUnreadable } from '../../redis/records/secretBox.js';
-import { useOfField } from '../../redis/records/signingSecrets.js';
-import { askRedis } from '../servers.js';
-import { span } from '../terminal/words.js';
-import { type Finding, fail, ok, warn } from './finding.js';
+import type { Config } from '../config.js';
+import { noticesClient } from '../ids.js';
+import { type Db, waitForRedis } from '../redis/connection/db.js';
+import { rangeTags } from '../redis/connection/slots.js';
+import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
+import { useOfField } from '../redis/records/signingSecrets.js';
+import { span } from './terminal.js';
+
+/** The result of one check. */
+export interface Finding {
+  /** The name of the check: `<part> <what>`, such as `redis persistence`. */
+  check: string;
+  level: 'ok' | 'warn' | 'fail';
+  /** The finding, as a sentence. */
+  found: string;
+  /** What to do about it; absent if the check is ok. */
+  todo?: string;
+}
+
+const problem =
+  (level: 'warn' | 'fail') =>
+  (check: string, found: string, todo: string): Finding => ({ check, level, found, todo });
+
+export const ok = (check: string, found: string): Finding => ({ check, level: 'ok', found });
+export const warn = problem('warn');
+export const fail = problem('fail');
+
+/** The service gives up on a command after 1 s. */
+const slowRedisMs = 500;
+/** With this error Redis also refuses a PING, but answers every read. */
+const diskFailed = 'MISCONF';
+const backWithinMs = 1500;
+const refused = 'Events, tokens and registrations are answered 503.';
+
+/** The meaning of Redis' refusals, by their first word. */
+const meanings: Record<string, string> = {
+  OOM: `Redis is full (maxmemory). ${refused}`,
+  [diskFailed]: `Redis refuses writes because its last write to disk failed. ${refused}`,
+  READONLY: `Redis refuses writes: it is a replica, and REDIS_URL must lead to the primary. ${refused}`,
+  NOREPLICAS: `Redis refuses writes: too few replicas are connected (min-replicas-to-write). ${refused}`,
+};
+
+/**
+ * Asks how fast Redis answers and whether it accepts writes: a full Redis and a replica still answer every read. It writes
+ * the mark, on each primary, that the service writes when it waits for the disk; nothing reads it.
+ * @throws if Redis does not answer
+ */
+export async function askRedis(db: Db): Promise<{ answerMs: number; slow?: string; refuses?: string }> {
+  const begun = performance.now();
+  // Not PING, which Redis refuses after a failed write.
+  await db.nodes.echo();
+  const answerMs = performance.now() - begun;
+  const slow = answerMs > slowRedisMs ? { slow: `Redis takes ${span(answerMs)} to answer.` } : {};
+  try {
+    const keys = rangeTags().map((tag) => `${db.global.diskMark}:{${tag}}`);
+    const marks = db.nodes.primaries().map((node) => keys.find((key) => db.nodes.ownerOf(key) === node));
+    await Promise.all(marks.map((mark) => mark !== undefined && db.redis.set(mark, '', 'EX', 60)));
+    return { answerMs, ...slow };
+  } catch (err) {
+    const word = firstWord(err);
+    // A user who may only read cannot find out.
+    if (word === 'NOPERM') return { answerMs, ...slow };
+    const meaning = meanings[word];
+    if (meaning === undefined) throw err;
+    // ioredis reconnects after a replica has refused.
+    if (word === 'READONLY') await waitForRedis(db, backWithinMs);
+    return { answerMs, ...slow, refuses: meaning };
+  }
+}
+
+/** Waits until Redis answers, also if its disk has failed. @throws after `timeoutMs` */
+export async function waitForReads(db: Db, timeoutMs: number): Promise<void> {
+  try {
+    await waitForRedis(db, timeoutMs);
+  } catch (err) {
+    if (!(err instanceof Error) || firstWord(err.cause) !== diskFailed) throw err;
+  }
+}
+
+function firstWord(err: unknown): string {
+  return err instanceof Error ? (err.message.split(' ')[0] ?? '') : '';
+}
 
 type Values = Record<string, string | undefined>;
 
@@ -96,12 +171,16 @@ function ofReplicas(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
   return fail(check, found, todo);
 }
 
-/** Checks 100 clients drawn at random. */
+/** Clients and accounts drawn at random. */
+const drawn = 100;
+
 async function ofSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
   const check = 'redis signing secrets';
   const box = createSecretBox(SECRETS_KEY);
+  const accounts = ['platform', ...(await db.redis.srandmember(db.global.accounts, drawn))];
+  const clients = await db.redis.srandmember(db.global.clients, drawn);
   let outdated = 0;
-  for (const clientToken of (await db.redis.srandmember(db.global.clients, 100)) as string[]) {
+  for (const clientToken of new Set([...accounts.map(noticesClient), ...clients])) {
     const fields = await db.redis.hgetall(db.client(clientToken).signingSecrets);
     for (const [field, sealed] of Object.entries(fields)) {
       if (box.isOutdated(sealed)) outdated++;

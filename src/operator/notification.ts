@@ -1,0 +1,169 @@
+/** Notifications: listed, shown, sent again, cancelled, recovered. */
+import { InvalidArgumentError, Option } from 'commander';
+import type { ClientToken } from '../ids.js';
+import { mapInPages } from '../mapInPages.js';
+import type { Db } from '../redis/connection/db.js';
+import { newestNotifications } from '../redis/notifications/newestNotifications.js';
+import { listNotifications } from '../redis/notifications/notificationPages.js';
+import { type NotificationState, notificationStates } from '../redis/notifications/notificationStates.js';
+import {
+  cancelNotification,
+  findNotification,
+  getNotification,
+  type ListedNotification,
+  type NotificationRecord,
+  recoverFailed,
+  redeliver as redeliverNotification,
+} from '../redis/notifications/notifications.js';
+import type { Place } from '../redis/notifications/place.js';
+import type { WaitReason } from '../redis/owed/standing.js';
+import { listClients } from '../redis/records/clients.js';
+import { getRegistration } from '../redis/records/registrations.js';
+import { describe, describeNext, present } from './explain.js';
+import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
+import { moment, parseAnyClient, parseMoment, table } from './terminal.js';
+
+export function addNotificationCommands(add: AddCommand): void {
+  add('list', 'list the newest notifications, of all clients or of one', list)
+    .option('--client <token>', 'only of this client', parseAnyClient)
+    .addOption(new Option('--state <state>', 'only in this state').choices(notificationStates))
+    .option('--since <when>', 'accepted since this date, or this long ago (15m, 2h, 3d)', parseMoment)
+    .option('--limit <n>', 'at most this many', parseLimit, 50);
+  add('show <notification-id>', 'show one notification and its attempts', show);
+  add('redeliver <notification-id>', 'send a notification again now, or make a waiting one due', redeliver);
+  add('cancel <notification-id>', 'cancel a waiting notification', cancel);
+  add('recover <token>', 'make failed notifications owed again, unless the asset has a newer one', recover)
+    .requiredOption('--since <when>', 'failed since this date, or this long ago (15m, 2h, 3d)', parseMoment)
+    .option('--until <when>', 'failed until then (default: now)', parseMoment)
+    .option('--dry-run', 'only count');
+}
+
+interface ListOptions {
+  client?: ClientToken;
+  state?: NotificationState;
+  since?: number;
+  limit: number;
+}
+
+function parseLimit(text: string): number {
+  const limit = Number(text);
+  if (Number.isSafeInteger(limit) && limit >= 1 && limit <= 10_000) return limit;
+  throw new InvalidArgumentError('Give a whole number from 1 to 10000.');
+}
+
+async function list(operator: Operator, options: ListOptions): Promise<void> {
+  if (options.client !== undefined) await requireClient(operator, options.client);
+  const found = await findNewest(await operator.db(), options);
+  operator.answer(
+    found.map((n) => present(operator, n)),
+    () =>
+      table(
+        ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'NEXT'],
+        found.map((n) => {
+          const { notificationId, clientToken, platformId, state } = n;
+          return [notificationId, clientToken, platformId, state, moment(n.acceptedAt), describeNext(n)];
+        }),
+        'No notifications match.',
+      ),
+  );
+}
+
+/** Clients whose notifications are read at the same time. */
+const concurrency = 50;
+
+async function findNewest(db: Db, options: ListOptions): Promise<ListedNotification[]> {
+  if (options.client !== undefined) return await findNewestOfClient(db, options.client, options);
+  const clientTokens = (await listClients(db)).map((client) => client.clientToken);
+  if (options.state === undefined || options.state === 'waiting') {
+    const waitingOnly = options.state === 'waiting';
+    return await newestNotifications(db, clientTokens, { ...options, waitingOnly });
+  }
+  const found = await mapInPages(clientTokens, concurrency, (token) =>
+    findNewestOfClient(db, token, options),
+  );
+  return found
+    .flat()
+    .sort((a, b) => b.acceptedAt - a.acceptedAt)
+    .slice(0, options.limit);
+}
+
+async function findNewestOfClient(
+  db: Db,
+  clientToken: ClientToken,
+  { state, since, limit }: ListOptions,
+): Promise<ListedNotification[]> {
+  const found: ListedNotification[] = [];
+  let behind: Place | undefined;
+  do {
+    const wanted = { limit: limit - found.length, state, since, behind };
+    const page = await listNotifications(db, clientToken, wanted);
+    found.push(...page.notifications);
+    behind = page.next;
+  } while (behind !== undefined && found.length < limit);
+  return found;
+}
+
+async function show(operator: Operator, id: string): Promise<void> {
+  const found = await requireNotification(operator, id);
+  operator.answer(present(operator, found), () => describe(operator, found));
+}
+
+async function redeliver(operator: Operator, id: string): Promise<void> {
+  const { clientToken, state } = await requireNotification(operator, id);
+  const db = await operator.db();
+  if ((await getRegistration(db, clientToken)) === undefined) {
+    throw new Refused(`${clientToken} has no URL, so nothing can be sent.`);
+  }
+  const dueId = (await operator.change((own) => redeliverNotification(own, clientToken, id))) ?? id;
+  await operator.wake(clientToken);
+  await operator.record('notification redeliver', id, { client_token: clientToken, state }, { due: dueId });
+  const due = await getNotification(db, clientToken, dueId);
+  const waits = due && !isSentNow.includes(due.waitingReason) && describeNext(due);
+  const answer = { notification_id: dueId, client_token: clientToken, previous_state: state };
+  operator.answer({ ...answer, waiting_reason: due?.waitingReason ?? null }, () => {
+    const which = dueId === id ? `${id} (it was ${state})` : `Its asset is owed by the newer ${dueId}, which`;
+    return `${which} is ${waits ? `owed. Next attempt: ${waits}` : 'due now'}.`;
+  });
+}
+
+/** Of a notification that was made due. */
+const isSentNow: readonly (WaitReason | undefined)[] = ['due', 'in_flight', undefined];
+
+async function cancel(operator: Operator, id: string): Promise<void> {
+  const { clientToken, state, platformId } = await requireNotification(operator, id);
+  if (!(await operator.change((db) => cancelNotification(db, clientToken, id)))) {
+    const now = await requireNotification(operator, id);
+    throw new Refused(`${id} no longer waits: it is ${now.state}.`);
+  }
+  const before = { client_token: clientToken, platform_id: platformId, state };
+  await operator.record('notification cancel', id, before, { state: 'cancelled' });
+  const answer = { notification_id: id, client_token: clientToken, state: 'cancelled' };
+  operator.answer(answer, () => `${id} is cancelled.`);
+}
+
+async function recover(
+  operator: Operator,
+  token: ClientToken,
+  { since, until = Date.now(), dryRun = false }: { since: number; until?: number; dryRun?: boolean },
+): Promise<void> {
+  await requireClient(operator, token);
+  const { count } = await operator.change((db) => recoverFailed(db, token, { since, until, dryRun }));
+  if (!dryRun) {
+    const range = { since: moment(since), until: moment(until) };
+    await operator.record('notification recover', token, range, { count });
+    if (count > 0) await operator.wake(token);
+  }
+  operator.answer({ client_token: token, count, dry_run: dryRun }, () =>
+    dryRun ? `${count} would be owed again.` : `${count} are owed again.`,
+  );
+}
+
+/** @throws Refused if there is no such notification */
+async function requireNotification(operator: Operator, id: string): Promise<NotificationRecord> {
+  const found = await findNotification(await operator.db(), id);
+  if (found !== undefined) return found;
+  throw new Refused(
+    `There is no notification ${id}: records are kept for 14 days after their end. ` +
+      "Search Temporal's UI for a workflow whose id ends with it, or ask for its asset: explain CLIENT PLATFORM_ID.",
+  );
+}

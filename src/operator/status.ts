@@ -1,0 +1,245 @@
+/** `status`: whether it is us or them, and the clients that are worst off. */
+import { type Config, deliveryOf } from '../config.js';
+import { mapInPages } from '../mapInPages.js';
+import type { Db } from '../redis/connection/db.js';
+import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
+import { clientTokens, getClient } from '../redis/records/clients.js';
+import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
+import { readCounts } from '../redis/sweep/counts.js';
+import { isTemporalUnavailable } from '../temporal/unavailable.js';
+import { countWorkers } from './doctor.js';
+import { askRedis } from './redisChecks.js';
+import { type AddCommand, type Operator, RedisAway, Refused, reasonOf } from './session.js';
+import { amount, facts, fromNow, lastErrorOf, moment, paint, span, table } from './terminal.js';
+
+export function addStatusCommand(add: AddCommand): void {
+  add('status', 'say whether it is us or them, and show the worst clients', status);
+}
+
+/**
+ * What an operator does in a client's situation; the worst first. `late`: something could have been sent for more than 2 minutes,
+ * and is not. `draining`: what is due is sent as fast as the client's bounds allow. `clear`: nothing is owed or overdue.
+ */
+const todos = {
+  late: 'doctor; if all is ok there: registration resume CLIENT',
+  suspended: 'ask its publisher, then: registration resume CLIENT',
+  failing: 'tell its publisher; it is probed',
+  not_before: 'nothing: the endpoint asked to wait',
+  retrying: 'nothing: it is tried again',
+  draining: 'nothing: it is catching up',
+  held: 'if it may go on: account enable ACCOUNT',
+  paused: 'if it may go on: registration resume CLIENT',
+  no_url: 'ask its publisher to register a URL',
+  clear: 'nothing',
+};
+type Situation = keyof typeof todos;
+const situations = Object.keys(todos) as Situation[];
+
+interface ClientStatus {
+  clientToken: string;
+  endpoint: Endpoint;
+  situation: Situation;
+  /** How long the next attempt is overdue, ms; 0 if it is not. */
+  overdueMs: number;
+  todo: string;
+}
+
+async function status(operator: Operator): Promise<void> {
+  await look(operator).catch((err: unknown) => {
+    const isAway = err instanceof RedisAway || isRedisUnavailable(err);
+    throw isAway ? new Refused(`It is us. ${reasonOf(err)}`) : err;
+  });
+}
+
+async function look(operator: Operator): Promise<void> {
+  const db = await operator.db();
+  const [redis, temporal, { ended }] = await Promise.all([
+    askRedis(db),
+    askTemporal(operator),
+    readCounts(db),
+  ]);
+  const { clients, broken } = await readClients(db, operator.config());
+  const servers = [redis.slow, redis.refuses, temporal.problem].filter((problem) => problem !== undefined);
+  if (temporal.workers === 0) servers.push('No worker asks Temporal for work.');
+  const ours = [...servers, ...ownProblems(clients, broken, ended?.atMs)];
+  const { verdict, because } = judge(ours, clients);
+  const lagMs = clients.reduce((most, { overdueMs }) => Math.max(most, overdueMs), 0);
+  const owed = clients.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
+  const owedClients = clients.filter(({ endpoint }) => endpoint.owed > 0).length;
+  const worst = clients
+    .filter(({ situation }) => situation !== 'clear')
+    .sort(
+      (a, b) =>
+        situations.indexOf(a.situation) - situations.indexOf(b.situation) ||
+        b.endpoint.owed - a.endpoint.owed,
+    )
+    .slice(0, named);
+  operator.answer(
+    {
+      ...{ verdict, because, lag_seconds: Math.round(lagMs / 1000), owed, owed_clients: owedClients },
+      redis: redis.refuses ?? redis.slow ?? 'ok',
+      temporal: temporal.problem ?? 'ok',
+      workers: temporal.workers ?? null,
+      worst: worst.map(present),
+    },
+    () => {
+      const [colour, words] = headings[verdict];
+      const parts = facts({
+        redis: `answers in ${span(redis.answerMs)}${redis.refuses === undefined ? '' : ', refuses writes'}`,
+        temporal: temporal.problem ?? 'ok',
+        workers: temporal.workers ?? 'unknown',
+        owed: `${owed} to ${amount(owedClients, 'client')}; lag: ${lagMs === 0 ? 'none' : span(lagMs)}`,
+      });
+      const shown = verdict === 'fine' ? worst.slice(0, namedWhenFine) : worst;
+      const rows = shown.length === 0 ? '' : `\n\n${worstTable(shown)}`;
+      return `${paint(colour, words)} ${because}\n\n${parts}${rows}`;
+    },
+  );
+}
+
+const headings = {
+  fine: ['green', 'All is well.'],
+  us: ['red', 'It is us.'],
+  them: ['yellow', 'It is them.'],
+} as const;
+
+/** Clients in one answer. */
+const named = 10;
+/** With these a healthy answer has ten lines. */
+const namedWhenFine = 2;
+
+/** The longest call to Temporal, because a person waits. */
+const temporalWithinMs = 5000;
+
+async function askTemporal(operator: Operator): Promise<{ workers?: number; problem?: string }> {
+  try {
+    const temporal = await operator.temporal();
+    const workers = await temporal.connection.withDeadline(Date.now() + temporalWithinMs, () =>
+      countWorkers(temporal, operator.config()),
+    );
+    return { workers };
+  } catch (err) {
+    return { problem: isTemporalUnavailable(err) ? 'Temporal does not answer.' : reasonOf(err) };
+  }
+}
+
+/** Longer than the sweep takes to find what nothing works on (contract, section 3). */
+const lateMs = 120_000;
+/** Clients read at the same time. */
+const concurrency = 100;
+
+/** Reads client by client, so that broken keys of one client hide no other. @throws if Redis is unavailable */
+async function readClients(db: Db, config: Config): Promise<{ clients: ClientStatus[]; broken: string[] }> {
+  const bounds = deliveryOf(config);
+  const broken = new Set<string>();
+  const clients: ClientStatus[] = [];
+  for await (const page of clientTokens(db)) {
+    await mapInPages(page, concurrency, (clientToken) =>
+      unlessBroken(
+        async () => {
+          const endpoint = await getEndpoint(db, clientToken, bounds);
+          if (!endpoint.isConsistent) broken.add(clientToken);
+          const client = await getClient(db, clientToken);
+          if (client === undefined) return;
+          const situation = situationOf(endpoint);
+          const overdueMs = endpoint.overdueMs > lateMs ? endpoint.overdueMs : 0;
+          const todo = todos[situation].replace('CLIENT', clientToken).replace('ACCOUNT', client.accountId);
+          clients.push({ clientToken, endpoint, situation, overdueMs, todo });
+        },
+        () => void broken.add(clientToken),
+      ),
+    );
+  }
+  return { clients, broken: [...broken].sort() };
+}
+
+function situationOf(endpoint: Endpoint): Situation {
+  const { state, held, waitingReason, overdueMs, oldestOwedAt } = endpoint;
+  if (held) return 'held';
+  // A failing endpoint too, whose probe nobody makes.
+  if (waitingReason === 'due' && overdueMs > lateMs) return 'late';
+  if (state !== 'active') return state;
+  switch (waitingReason) {
+    case 'due':
+      if (oldestOwedAt !== undefined && oldestOwedAt < Date.now() - lateMs) return 'draining';
+      break;
+    case 'full':
+    case 'rate':
+      return 'draining';
+    case 'not_before':
+      return 'not_before';
+    case 'no_registration':
+      return 'no_url';
+  }
+  return endpoint.failures > 0 && endpoint.owed > 0 ? 'retrying' : 'clear';
+}
+
+/** The sweep runs every 15 seconds; the alert waits as long (deploy/prometheus/alerts.yml). */
+const sweptWithinMs = 180_000;
+
+/** @param sweptAtMs undefined: no sweep has completed yet */
+function ownProblems(clients: readonly ClientStatus[], broken: readonly string[], sweptAtMs?: number) {
+  const problems: string[] = [];
+  const unsweptMs = Date.now() - (sweptAtMs ?? Date.now());
+  if (unsweptMs > sweptWithinMs) problems.push(`No sweep has completed for ${span(unsweptMs)}.`);
+  if (broken.length > 0)
+    problems.push(`The keys of some clients are broken: ${broken.slice(0, named).join(', ')}.`);
+  const late = clients.filter(({ situation }) => situation === 'late');
+  const [latest] = late.sort((a, b) => b.overdueMs - a.overdueMs);
+  if (latest !== undefined) {
+    const are = late.length === 1 ? '1 client is' : `${late.length} clients are`;
+    const long = `for ${span(latest.overdueMs)} (${latest.clientToken})`;
+    problems.push(`${are} owed something that could be sent and is not, ${long}.`);
+  }
+  return problems;
+}
+
+/** `us`: the service fails to do something that it could do; `them`: only receivers prevent deliveries. */
+function judge(ours: readonly string[], clients: readonly ClientStatus[]) {
+  if (ours.length > 0) return { verdict: 'us', because: ours.join(' ') } as const;
+  const theirs = say(clients, ['failing', 'suspended', 'not_before']);
+  if (theirs !== '') return { verdict: 'them', because: `Endpoints: ${theirs}.` } as const;
+  const waiting = say(clients, ['retrying', 'draining', 'paused', 'held', 'no_url']);
+  const because = `Nothing is overdue and no endpoint is failing.${waiting && ` Clients: ${waiting}.`}`;
+  return { verdict: 'fine', because } as const;
+}
+
+/** `2 failing (owed 31), 1 no url (owed 4)`. */
+function say(clients: readonly ClientStatus[], which: readonly Situation[]): string {
+  return which
+    .flatMap((situation) => {
+      const among = clients.filter((client) => client.situation === situation);
+      const owed = among.reduce((sum, { endpoint }) => sum + endpoint.owed, 0);
+      return among.length === 0 ? [] : [`${among.length} ${inWords(situation)} (owed ${owed})`];
+    })
+    .join(', ');
+}
+
+const inWords = (situation: Situation): string => situation.replace('_', ' ');
+
+function present({ clientToken, endpoint, situation, overdueMs, todo }: ClientStatus) {
+  return {
+    client_token: clientToken,
+    state: endpoint.state,
+    situation,
+    do: todo,
+    owed: endpoint.owed,
+    owed_since: moment(endpoint.oldestOwedAt) ?? null,
+    overdue_seconds: Math.round(overdueMs / 1000),
+    next_attempt_at: moment(endpoint.nextAttemptAt) ?? null,
+    failures: endpoint.failures,
+    last_error: endpoint.lastError ?? null,
+    last_status: endpoint.lastStatus ?? null,
+    last_success_at: moment(endpoint.lastSuccessAt) ?? null,
+  };
+}
+
+function worstTable(worst: readonly ClientStatus[]): string {
+  const head = ['WORST', 'SITUATION', 'OWED', 'SINCE', 'NEXT', 'FAILURES', 'LAST ERROR', 'DO'];
+  const rows = worst.map(({ clientToken, situation, endpoint, todo }) => [
+    clientToken,
+    ...[inWords(situation), endpoint.owed, fromNow(endpoint.oldestOwedAt), fromNow(endpoint.nextAttemptAt)],
+    ...[endpoint.failures, lastErrorOf(endpoint), todo],
+  ]);
+  return table(head, rows, '');
+}
