@@ -1,7 +1,7 @@
 import { request } from 'undici';
 import { createAccount, platformScope } from '../src/redis/records/accounts.js';
 import { createClient } from '../src/redis/records/clients.js';
-import { createSigningSecret } from '../src/redis/records/signingSecrets.js';
+import { createSigningSecret } from '../src/redis/records/secrets.js';
 import type { Stack } from './stack.js';
 
 /** The accounts of a run: a publisher with its clients, and the platform. */

@@ -2,8 +2,9 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { type DeliveryMetrics, ownFailureCauses } from './delivery/send.js';
 import type { OutboxMetrics } from './delivery/workflowStarts.js';
 import { attemptErrors } from './outgoing/failures.js';
-import { type CommandObserver, redisErrorClasses } from './redis/connection/observeCommands.js';
-import { endpointStates } from './redis/records/endpointStates.js';
+import type { CommandObserver } from './redis/connection/observeCommands.js';
+import { redisErrorClasses } from './redis/connection/unavailable.js';
+import { endpointStates } from './redis/records/endpoint.js';
 import { type CallObserver, observedCalls, temporalErrorClasses } from './temporal/observeCalls.js';
 
 /** The metrics of the service. No account, client, asset or URL is ever a label. */

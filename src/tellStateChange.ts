@@ -1,5 +1,5 @@
 import type { Logger } from './log.js';
-import type { EndpointState } from './redis/records/endpointStates.js';
+import type { EndpointState } from './redis/records/endpoint.js';
 
 export interface ToldChange {
   clientToken: string;

@@ -11,9 +11,8 @@ import type { Db } from '../redis/connection/db.js';
 import type { AttemptRecord } from '../redis/owed/standing.js';
 import type { Settled, Taken, Verdict } from '../redis/owed/turn.js';
 import type { AttemptHistory } from '../redis/records/attemptHistory.js';
-import { decodeRequestHeaders, type RequestHeaders } from '../redis/records/requestHeaders.js';
 import { type SecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
-import { createSigningSecret, decodeSigningSecrets } from '../redis/records/signingSecrets.js';
+import { type RequestHeaders, readAttemptSecrets } from '../redis/records/secrets.js';
 import { tellStateChange } from '../tellStateChange.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 import type { TracedSpan, Tracing } from '../tracing.js';
@@ -134,7 +133,7 @@ async function signAndPost(
 ): Promise<Sent> {
   const sentAt = Date.now();
   const at = sentAt + deps.db.clockOffsetMs();
-  const { secrets, own } = await secretsOf(deps, clientToken, taken, at);
+  const { secrets, own } = await readAttemptSecrets(deps.db, deps.secretBox, clientToken, taken.secrets, at);
   const { platformId, notificationId, body } = taken;
   const url = originOf(taken.url);
   const request = notificationRequest(
@@ -155,19 +154,6 @@ async function signAndPost(
     retryAfterMs: result.retryAfterMs,
   };
   return { kind: 'answered', verdict, result };
-}
-
-/** Decrypts what the take has read: the signing secrets, one made if there is none, and the client's own request headers. */
-async function secretsOf(
-  { db, secretBox }: DeliveryDeps,
-  clientToken: string,
-  taken: Taken,
-  atMs: number,
-): Promise<{ secrets: string[]; own: RequestHeaders }> {
-  const secrets = decodeSigningSecrets(secretBox, clientToken, taken.secrets, atMs);
-  const own = decodeRequestHeaders(secretBox, clientToken, taken.secrets);
-  if (secrets.length > 0) return { secrets, own };
-  return { secrets: [await createSigningSecret(db, secretBox, clientToken)], own };
 }
 
 function recordOf(at: number, url: string, result: PostResult, own: RequestHeaders): AttemptRecord {

@@ -1,7 +1,6 @@
 /** Who did what: operators' changes, calls of the API, changes of state. */
-import { listChanges } from '../redis/records/audit.js';
-import { listCalls, type RecordedCall } from '../redis/records/auditCalls.js';
-import { listStateChanges, type StateChange } from '../redis/records/stateChanges.js';
+import { listCalls, listChanges, type RecordedCall } from '../redis/records/audit.js';
+import { listStateChanges, type StateChange } from '../redis/records/endpoint.js';
 import type { AddCommand, Operator } from './session.js';
 import { moment, parseMoment, table } from './terminal.js';
 

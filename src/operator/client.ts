@@ -4,17 +4,17 @@ import type { ClientToken } from '../ids.js';
 import { mapInPages } from '../mapInPages.js';
 import { originOf } from '../outgoing/target.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
-import { type Client, createClient, deleteClient, listClients, setClient } from '../redis/records/clients.js';
-import { clearDeletedClient } from '../redis/records/deletion.js';
+import { type Client, createClient, listClients, setClient } from '../redis/records/clients.js';
+import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { reencryptSigningSecrets } from '../redis/records/reencrypt.js';
 import { getRegistration } from '../redis/records/registrations.js';
 import { createSecretBox } from '../redis/records/secretBox.js';
 import {
   createSigningSecret,
+  reencryptSigningSecrets,
   replaceSigningSecret,
   rotateSigningSecret,
-} from '../redis/records/signingSecrets.js';
+} from '../redis/records/secrets.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
 import { facts, moment, parseClientToken, span, table } from './terminal.js';
 

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
 import { decisionInWords } from '../decisionInWords.js';
 import type { ClientToken } from '../ids.js';
-import { notificationOfEvent } from '../redis/notifications/eventNotification.js';
+import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { explainAsset } from '../redis/owed/decisions.js';

@@ -3,19 +3,21 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { ClientToken } from '../ids.js';
 import { mapInPages } from '../mapInPages.js';
 import type { Db } from '../redis/connection/db.js';
-import { newestNotifications } from '../redis/notifications/newestNotifications.js';
-import { listNotifications } from '../redis/notifications/notificationPages.js';
-import { type NotificationState, notificationStates } from '../redis/notifications/notificationStates.js';
+import { listNotifications, newestNotifications } from '../redis/notifications/notificationPages.js';
 import {
-  cancelNotification,
   findNotification,
   getNotification,
   type ListedNotification,
   type NotificationRecord,
-  recoverFailed,
-  redeliver as redeliverNotification,
+  type NotificationState,
+  notificationStates,
 } from '../redis/notifications/notifications.js';
 import type { Place } from '../redis/notifications/place.js';
+import {
+  cancelNotification,
+  recoverFailed,
+  redeliver as redeliverNotification,
+} from '../redis/notifications/redeliver.js';
 import type { WaitReason } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';

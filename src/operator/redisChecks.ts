@@ -5,7 +5,7 @@ import { noticesClient } from '../ids.js';
 import { type Db, waitForRedis } from '../redis/connection/db.js';
 import { rangeTags } from '../redis/connection/slots.js';
 import { createSecretBox, SecretUnreadable } from '../redis/records/secretBox.js';
-import { useOfField } from '../redis/records/signingSecrets.js';
+import { useOfField } from '../redis/records/secrets.js';
 import { span } from './terminal.js';
 
 /** The result of one check. */

@@ -5,12 +5,12 @@ import { targetPolicyOf } from '../outgoing/address.js';
 import { checkTarget, originOf } from '../outgoing/target.js';
 import {
   type Endpoint,
+  endpointStates,
   getEndpoint,
   getEndpoints,
   resumeEndpoint,
   setPaused,
 } from '../redis/records/endpoint.js';
-import { endpointStates } from '../redis/records/endpointStates.js';
 import { noticesClientOf } from '../redis/records/notices.js';
 import {
   changeRegistration,

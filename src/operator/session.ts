@@ -17,9 +17,14 @@ import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type Account, getAccount } from '../redis/records/accounts.js';
 import { recordChange } from '../redis/records/audit.js';
-import { type Client, getClient } from '../redis/records/clients.js';
+import {
+  type Client,
+  ClientTokenTaken,
+  getClient,
+  UnknownAccount,
+  UnknownClient,
+} from '../redis/records/clients.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { ClientTokenTaken, UnknownAccount, UnknownClient } from '../redis/records/refusals.js';
 import { SecretUnreadable } from '../redis/records/secretBox.js';
 import { projectDir, type RunningHere, readRunState } from './npmStart.js';
 import { waitForReads } from './redisChecks.js';

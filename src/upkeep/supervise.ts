@@ -5,9 +5,8 @@ import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
 import { type Overview, readOverview, type WaitReason } from '../redis/owed/standing.js';
 import { getAccount } from '../redis/records/accounts.js';
 import { getClient } from '../redis/records/clients.js';
+import { countEndpoints, noteCounted, readCounts } from '../redis/records/counts.js';
 import { setHeld } from '../redis/records/endpoint.js';
-import { noteCounted, readCounts } from '../redis/sweep/counts.js';
-import { countEndpoints } from '../redis/sweep/endpointCounts.js';
 import { besideOthers, noteBroken, type SweepDeps } from './brokenClients.js';
 
 /** What is due for so long has nobody who sends it. */

@@ -1,4 +1,4 @@
-import { noteSweepEnd } from '../redis/sweep/counts.js';
+import { noteSweepEnd } from '../redis/records/counts.js';
 import type { SweepDeps } from './brokenClients.js';
 import { clearDeletedClients } from './deletions.js';
 import type { ActivityDeps } from './deps.js';

@@ -1,5 +1,5 @@
 import { changesSince, tellUntil, toldUntil, writtenAtMs } from '../redis/records/audit.js';
-import { listStateChanges } from '../redis/records/stateChanges.js';
+import { listStateChanges } from '../redis/records/endpoint.js';
 import { tellStateChange } from '../tellStateChange.js';
 import { noteBroken, type SweepDeps } from './brokenClients.js';
 

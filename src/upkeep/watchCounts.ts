@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { Counts } from '../redis/sweep/counts.js';
+import type { Counts } from '../redis/records/counts.js';
 
 const stated = 'asset_update_endpoints';
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { findAccessToken, mintAccessToken } from '../../src/redis/records/accessTokens.js';
 import { createAccount, rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
-import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { keysMatching } from '../keysMatching.js';
 import { monitorRedis } from '../monitorRedis.js';
 import { startProxy } from '../proxy.js';

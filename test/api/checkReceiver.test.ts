@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
-import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { getClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
-import { setRequestHeaders } from '../../src/redis/records/requestHeaders.js';
+import { setRequestHeaders } from '../../src/redis/records/secrets.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 import { forgetSends } from './forgetSends.js';
 

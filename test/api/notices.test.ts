@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { setScopes } from '../../src/redis/records/accounts.js';
-import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { toldOf } from '../notices/scene.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setDisabled } from '../../src/redis/records/accounts.js';
-import { deleteClient } from '../../src/redis/records/clients.js';
+import { deleteClient } from '../../src/redis/records/deletion.js';
 import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
 import { describeWithOneRedis, itWithOneRedis, servers } from '../servers.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 
 describe('POST /oauth/revoke', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { cancelNotification, redeliver } from '../../src/redis/notifications/notifications.js';
+import { cancelNotification, redeliver } from '../../src/redis/notifications/redeliver.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { startProxy } from '../proxy.js';

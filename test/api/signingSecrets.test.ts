@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setScopes } from '../../src/redis/records/accounts.js';
-import { previousSigningSecretsAtMost } from '../../src/redis/records/signingSecrets.js';
+import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
 import { mintedToken } from './credentials.js';
 

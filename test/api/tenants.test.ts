@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
-import { listCalls } from '../../src/redis/records/auditCalls.js';
-import { deleteClient } from '../../src/redis/records/clients.js';
+import { listCalls } from '../../src/redis/records/audit.js';
+import { deleteClient } from '../../src/redis/records/deletion.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
 import { forgetSends } from './forgetSends.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { startReceiver, until } from '../receiver.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { rotateSecret, setDisabled } from '../../src/redis/records/accounts.js';
-import { listCalls } from '../../src/redis/records/auditCalls.js';
+import { listCalls } from '../../src/redis/records/audit.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { keysMatching } from '../keysMatching.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';

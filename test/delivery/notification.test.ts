@@ -3,7 +3,7 @@ import { Webhook } from 'standardwebhooks';
 import { getEndpoint, resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
-import { cancelNotification } from '../../src/redis/notifications/notifications.js';
+import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
 import { type Receiver, startGate, startReceiver, until } from '../receiver.js';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Logger } from '../../src/log.js';
-import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import { listStateChanges } from '../../src/redis/records/stateChanges.js';
+import { getEndpoint, listStateChanges } from '../../src/redis/records/endpoint.js';
 import { type Cli, openCli } from '../operator/cli.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { RedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { recoverFailed } from '../../src/redis/notifications/notifications.js';
+import { recoverFailed } from '../../src/redis/notifications/redeliver.js';
 import { claimEvents } from '../../src/redis/owed/claim.js';
 import {
   announceClaims,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Place } from '../../src/outgoing/post.js';
-import { redeliver } from '../../src/redis/notifications/notifications.js';
+import { redeliver } from '../../src/redis/notifications/redeliver.js';
 import { getEndpoint, setHeld, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';

@@ -2,7 +2,7 @@ import type { Db } from '../../src/redis/connection/db.js';
 import { createAccount, platformScope } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import type { SecretBox } from '../../src/redis/records/secretBox.js';
-import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { createSigningSecret } from '../../src/redis/records/secrets.js';
 
 /** Who takes part: a publisher with registered clients, and the platform. */
 export interface Cast {

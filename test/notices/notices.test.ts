@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { noticesClient } from '../../src/ids.js';
-import { newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
+import { newestNotifications } from '../../src/redis/notifications/notificationPages.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { createAccount, setDisabled } from '../../src/redis/records/accounts.js';
-import { deleteClient } from '../../src/redis/records/clients.js';
+import { deleteClient } from '../../src/redis/records/deletion.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
 import {
   dropNotice,
@@ -12,7 +12,7 @@ import {
   setNoticesUrl,
   unclaimedNotices,
 } from '../../src/redis/records/notices.js';
-import { createSigningSecret, rotateSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { createSigningSecret, rotateSigningSecret } from '../../src/redis/records/secrets.js';
 import { startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 import { box, receivedOf, type Scene, startScene, toldOf } from './scene.js';

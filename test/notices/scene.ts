@@ -6,7 +6,7 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { type NoticeKind, setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { createSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { type Received, type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import type { Harness } from '../service.js';
 

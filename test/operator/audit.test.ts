@@ -4,7 +4,7 @@ import { hostname, userInfo } from 'node:os';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import { idFromBytes } from '../../src/ids.js';
-import { listCalls, recordCall } from '../../src/redis/records/auditCalls.js';
+import { listCalls, recordCall } from '../../src/redis/records/audit.js';
 import { type Receiver, startReceiver } from '../receiver.js';
 import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
 import { type Cli, openCli } from './cli.js';

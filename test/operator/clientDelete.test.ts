@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { claimAgain } from '../../src/redis/owed/claim.js';
-import { deleteClient } from '../../src/redis/records/clients.js';
-import { clearDeletedClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
+import { clearDeletedClient, deleteClient, deletionsUnderWay } from '../../src/redis/records/deletion.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';

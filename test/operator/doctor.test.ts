@@ -10,7 +10,7 @@ import { createLogger } from '../../src/log.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { replaceSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { replaceSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
 import { startOwnCluster } from '../ownCluster.js';
 import { servers } from '../servers.js';

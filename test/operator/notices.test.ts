@@ -3,7 +3,7 @@ import { noticesClient } from '../../src/ids.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { signingSecrets } from '../../src/redis/records/signingSecrets.js';
+import { signingSecrets } from '../../src/redis/records/secrets.js';
 import { type Cli, openCli } from './cli.js';
 
 const key = (id: string, byte: number) => ({ id, key: Buffer.alloc(32, byte) });

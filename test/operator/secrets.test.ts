@@ -6,7 +6,7 @@ import {
   previousSigningSecretsAtMost,
   rotateSigningSecret,
   signingSecrets,
-} from '../../src/redis/records/signingSecrets.js';
+} from '../../src/redis/records/secrets.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli } from './cli.js';

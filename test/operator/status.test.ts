@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { notificationId } from '../../src/ids.js';
 import { claimAgain } from '../../src/redis/owed/claim.js';
+import { noteSweepEnd } from '../../src/redis/records/counts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { noteSweepEnd } from '../../src/redis/sweep/counts.js';
 import { startProxy } from '../proxy.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, userAgent } from '../../src/outgoing/notification.js';
 import { createSender, type Sender } from '../../src/outgoing/post.js';
-import { newSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { newSigningSecret } from '../../src/redis/records/secrets.js';
 import { loopbackNames } from './namesBy.js';
 import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './rawReceiver.js';
 

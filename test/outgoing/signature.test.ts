@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { notificationRequest, sign, userAgent } from '../../src/outgoing/notification.js';
-import { newSigningSecret } from '../../src/redis/records/signingSecrets.js';
+import { newSigningSecret } from '../../src/redis/records/secrets.js';
 
 const platformId = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 256 });
 const id = fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/);

@@ -1,7 +1,8 @@
 /** Exact times and numbers of section 3 of the contract, which the model (model.test.ts) leaves open. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { cancelNotification, getNotification } from '../../src/redis/notifications/notifications.js';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
+import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import type { Taken } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';

@@ -8,19 +8,18 @@ import {
   listNotifications,
   type NotificationFilter,
 } from '../../src/redis/notifications/notificationPages.js';
+import { getNotification } from '../../src/redis/notifications/notifications.js';
+import type { Place } from '../../src/redis/notifications/place.js';
 import {
   cancelNotification,
-  getNotification,
   recoverFailed,
   redeliver,
-} from '../../src/redis/notifications/notifications.js';
-import type { Place } from '../../src/redis/notifications/place.js';
-import { replayDelivered } from '../../src/redis/notifications/replay.js';
+  replayDelivered,
+} from '../../src/redis/notifications/redeliver.js';
 import { readUpdates, type UpdatePlace } from '../../src/redis/notifications/updates.js';
 import type { ArrivedEvent, Claim } from '../../src/redis/owed/claim.js';
 import { readOverview, type Standing } from '../../src/redis/owed/standing.js';
-import type { Settled, Taken, Takes } from '../../src/redis/owed/turn.js';
-import { newNonce } from '../../src/redis/owed/turn.js';
+import { newNonce, type Settled, type Taken, type Takes } from '../../src/redis/owed/turn.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { resumeEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration, resetRegistration } from '../../src/redis/records/registrations.js';

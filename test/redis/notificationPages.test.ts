@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { newestNotifications } from '../../src/redis/notifications/newestNotifications.js';
-import { listNotifications } from '../../src/redis/notifications/notificationPages.js';
-import { redeliver } from '../../src/redis/notifications/notifications.js';
+import { runScript } from '../../src/redis/connection/library.js';
+import { listNotifications, newestNotifications } from '../../src/redis/notifications/notificationPages.js';
 import {
+  beginning,
   byFallingScore,
-  type Direction,
   type Place,
-  pageBehind,
-  startOf,
+  placeArguments,
+  placesOf,
 } from '../../src/redis/notifications/place.js';
+import { redeliver } from '../../src/redis/notifications/redeliver.js';
 import { closeDeliveryClients, type DeliveryClient, minute, newDeliveryClient } from './deliveryClient.js';
 
 describe('a page after a place of a sorted set', () => {
@@ -22,26 +22,35 @@ describe('a page after a place of a sorted set', () => {
   });
 
   it('has the members of the sorted set there, also if the place is no longer in it', async () => {
-    const client = await newDeliveryClient();
-    const key = client.db.client(client.clientToken).owedSince;
+    const { db, clientToken } = await newDeliveryClient();
+    const keys = db.client(clientToken);
     const wanted = fc.record({ score: fc.nat({ max: 3 }), member }, { noNullPrototype: true });
+    const read = {
+      falling: async (place: Place) => {
+        const args = [...placeArguments(place), 5, '', '', ''];
+        return placesOf(((await runScript(db, 'listedPage', clientToken, args)) as string[][])[1] ?? []);
+      },
+      rising: async ({ score, member }: Place) => {
+        const answer = (await runScript(db, 'updatesPage', clientToken, [score, member, 5])) as unknown[];
+        return placesOf((answer[5] as string[]).filter((_, i) => i % 3 < 2));
+      },
+    };
     await fc.assert(
       fc.asyncProperty(places, wanted, fc.nat({ max: 29 }), async (all, other, n) => {
-        await client.db.redis.del(key);
-        if (all.length > 0)
-          await client.db.redis.zadd(key, ...all.flatMap(({ score, member }) => [score, member]));
+        await db.redis.del(keys.notifications);
+        const adding = db.redis.pipeline();
+        for (const { score, member } of all) {
+          adding.zadd(keys.notifications, score, member).hset(keys.notification(member), { asset: 'video' });
+        }
+        await adding.exec();
         const falling = [...all].sort(byFallingScore);
         for (const place of [other, all[n] ?? other]) {
-          for (const direction of ['falling', 'rising'] as Direction[]) {
-            const sign = direction === 'falling' ? 1 : -1;
-            const sorted = direction === 'falling' ? falling : [...falling].reverse();
-            const behind = sorted.filter((one) => sign * byFallingScore(one, place) > 0);
-            const page = (from: Place) =>
-              pageBehind(client.db, client.clientToken, 'owed-since', { place: from, direction, count: 5 });
-            assert.deepEqual(await page(place), behind.slice(0, 5));
-            assert.deepEqual(await page(startOf(direction)), sorted.slice(0, 5));
-          }
+          const behind = (sign: 1 | -1) => (one: Place) => sign * byFallingScore(one, place) > 0;
+          assert.deepEqual(await read.falling(place), falling.filter(behind(1)).slice(0, 5));
+          const rising = falling.filter(behind(-1)).reverse();
+          assert.deepEqual(await read.rising(place), rising.slice(0, 5));
         }
+        assert.deepEqual(await read.falling(beginning), falling.slice(0, 5));
       }),
       { numRuns: 100 },
     );

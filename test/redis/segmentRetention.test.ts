@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { startRedis } from '../../local/redis.js';
 import { assetSlot } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
-import { closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { checkExpiry } from '../../src/redis/connection/layout.js';
+import { checkExpiry, closeDb, openDb, waitForRedis } from '../../src/redis/connection/db.js';
 import { servers } from '../servers.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from './deliveryClient.js';
 

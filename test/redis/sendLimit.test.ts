@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { sendEveryMs, takeSendCall } from '../../src/redis/records/sendLimit.js';
+import { sendEveryMs, takeSendCall } from '../../src/redis/records/clients.js';
 import { closeDeliveryClients, newDeliveryClient } from './deliveryClient.js';
 
 describe('calls that send something: one in 5 s, bursts of 5', () => {

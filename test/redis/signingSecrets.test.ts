@@ -13,7 +13,7 @@ import {
   replaceSigningSecret,
   rotateSigningSecret,
   signingSecrets,
-} from '../../src/redis/records/signingSecrets.js';
+} from '../../src/redis/records/secrets.js';
 import { servers, uniquePrefix } from '../servers.js';
 
 describe('secrets at rest', () => {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { keptUpdates, readUpdates, type UpdatePlace } from '../../src/redis/notifications/updates.js';
-import { deleteClient } from '../../src/redis/records/clients.js';
-import { clearDeletedClient } from '../../src/redis/records/deletion.js';
+import { clearDeletedClient, deleteClient } from '../../src/redis/records/deletion.js';
 import { resetRegistration } from '../../src/redis/records/registrations.js';
 import { closeDeliveryClients, type DeliveryClient, day, hour, newDeliveryClient } from './deliveryClient.js';
 

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
-import { getEndpoint } from '../../redis/records/endpoint.js';
-import { endpointStates } from '../../redis/records/endpointStates.js';
+import { endpointStates, getEndpoint } from '../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../redis/records/registrations.js';
 import { accountEndpoint, clientEndpoint } from '../endpoint.js';
 import {

@@ -9,7 +9,7 @@ import type { Db } from '../../redis/connection/db.js';
 import { getAccount } from '../../redis/records/accounts.js';
 import { noticesClientOf, removeNoticesUrl, setNoticesUrl } from '../../redis/records/notices.js';
 import { getRegistration, type Registration } from '../../redis/records/registrations.js';
-import { signingSecrets } from '../../redis/records/signingSecrets.js';
+import { signingSecrets } from '../../redis/records/secrets.js';
 import { ApiError } from '../apiError.js';
 import { accountEndpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';

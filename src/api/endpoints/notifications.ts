@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import { isPlatformId } from '../../delivery/event.js';
 import { eventIdPattern, isNotificationId } from '../../ids.js';
-import { notificationOfEvent } from '../../redis/notifications/eventNotification.js';
 import {
   listNotifications,
   type NotificationFilter,
   type NotificationOrder,
+  notificationOfEvent,
   orderOf,
 } from '../../redis/notifications/notificationPages.js';
-import { notificationStates } from '../../redis/notifications/notificationStates.js';
+import { notificationStates } from '../../redis/notifications/notifications.js';
 import type { Place } from '../../redis/notifications/place.js';
 import { decisions, explainAsset } from '../../redis/owed/decisions.js';
 import { ApiError, badParameter } from '../apiError.js';

@@ -7,11 +7,7 @@ import {
   isReservedHeader,
   ownHeadersAtMost,
 } from '../../outgoing/notification.js';
-import {
-  type RequestHeaders,
-  requestHeaderNames,
-  setRequestHeaders,
-} from '../../redis/records/requestHeaders.js';
+import { type RequestHeaders, requestHeaderNames, setRequestHeaders } from '../../redis/records/secrets.js';
 import { badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import { text } from '../reference/schemas.js';

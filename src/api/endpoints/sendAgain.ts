@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import type { ClientToken } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { recoverFailed, redeliver } from '../../redis/notifications/notifications.js';
-import { replayDelivered } from '../../redis/notifications/replay.js';
+import { recoverFailed, redeliver, replayDelivered } from '../../redis/notifications/redeliver.js';
 import { getEndpoint, resumeEndpoint } from '../../redis/records/endpoint.js';
 import { tellStateChange } from '../../tellStateChange.js';
 import { clientEndpoint, type Description } from '../endpoint.js';

@@ -1,11 +1,7 @@
 import { z } from 'zod';
 import type { Db } from '../../redis/connection/db.js';
 import { getAccount, signingSecretsScope } from '../../redis/records/accounts.js';
-import {
-  createSigningSecret,
-  rotateSigningSecret,
-  rotationWaitMs,
-} from '../../redis/records/signingSecrets.js';
+import { createSigningSecret, rotateSigningSecret, rotationWaitMs } from '../../redis/records/secrets.js';
 import { tooMany } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import { secretText, time } from '../reference/schemas.js';

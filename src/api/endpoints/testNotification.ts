@@ -4,8 +4,12 @@ import { idFromBytes } from '../../ids.js';
 import { hidden, notificationRequest } from '../../outgoing/notification.js';
 import { originOf } from '../../outgoing/target.js';
 import { getRegistration } from '../../redis/records/registrations.js';
-import { type RequestHeaders, requestHeaders } from '../../redis/records/requestHeaders.js';
-import { createSigningSecret, signingSecrets } from '../../redis/records/signingSecrets.js';
+import {
+  createSigningSecret,
+  type RequestHeaders,
+  requestHeaders,
+  signingSecrets,
+} from '../../redis/records/secrets.js';
 import { badParameter, unavailable } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import { attemptError, text, urlText, whole } from '../reference/schemas.js';

@@ -3,9 +3,9 @@ import { z } from 'zod';
 import { enrichmentEvent } from '../../delivery/event.js';
 import { clientTokenPattern } from '../../ids.js';
 import { attemptErrors } from '../../outgoing/failures.js';
-import { notificationStates } from '../../redis/notifications/notificationStates.js';
+import { notificationStates } from '../../redis/notifications/notifications.js';
 import { waitReasons } from '../../redis/owed/standing.js';
-import { endpointStates } from '../../redis/records/endpointStates.js';
+import { endpointStates } from '../../redis/records/endpoint.js';
 import { errorCodes, errors, oauthErrorOf } from '../errors.js';
 
 export type Schema = Record<string, unknown>;

@@ -1,5 +1,5 @@
 import { accountIdOf } from '../../redis/records/accounts.js';
-import { type AuditedCall, type Recording, readOnce, recordCall } from '../../redis/records/auditCalls.js';
+import { type AuditedCall, type Recording, readOnce, recordCall } from '../../redis/records/audit.js';
 import { clientAddress, networkOf } from '../clientAddress.js';
 import type { ApiDeps, Step } from '../step.js';
 import { RememberedUntil } from './limits.js';

@@ -9,7 +9,7 @@
 import { hash } from 'node:crypto';
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Db } from '../../redis/connection/db.js';
-import { takeSendCall } from '../../redis/records/sendLimit.js';
+import { takeSendCall } from '../../redis/records/clients.js';
 import { rateLimitFields, tooMany } from '../apiError.js';
 import { networkOf } from '../clientAddress.js';
 import type { ApiDeps, Step } from '../step.js';

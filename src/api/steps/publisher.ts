@@ -2,10 +2,9 @@
 import type { IncomingMessage } from 'node:http';
 import { isClientToken, isNotificationId } from '../../ids.js';
 import type { Db } from '../../redis/connection/db.js';
-import { shareReads } from '../../redis/connection/shareReads.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
 import { getNotification, type NotificationRecord } from '../../redis/notifications/notifications.js';
-import { type AccessToken, findAccessToken } from '../../redis/records/accessTokens.js';
+import { type AccessToken, findAccessToken, shareReads } from '../../redis/records/accessTokens.js';
 import { type Client, getClient } from '../../redis/records/clients.js';
 import { getRegistration, type Registration } from '../../redis/records/registrations.js';
 import { ApiError } from '../apiError.js';

@@ -4,21 +4,13 @@
  * No command is queued while Redis is unavailable, and none is repeated automatically: a command
  * either answers within its time or fails, and its caller knows that it may have run.
  */
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
-import { type RedisAddress, readRedisAddress } from '../../redisAddress.js';
-import { openCluster } from './cluster.js';
-import { coalesceWrites } from './coalesceWrites.js';
-import {
-  type ConnectionSettings,
-  connectionSettings,
-  isReadOnly,
-  retryStrategy,
-} from './connectionSettings.js';
+import { readRedisAddress } from '../../redisAddress.js';
 import { durableConnections } from './durable.js';
 import { clientKeys, globalKeys } from './keys.js';
-import { type Nodes, singleNode } from './nodes.js';
+import { type Nodes, openNodes } from './nodes.js';
 import { type CommandObserver, observeCommands } from './observeCommands.js';
 import { RedisUnavailable } from './unavailable.js';
 
@@ -67,7 +59,7 @@ export interface DbOptions {
 /** @throws RangeError if the URL is not valid */
 export function openDb(options: DbOptions): Db {
   const { observe, prefix, log, commandTimeoutMs = 1000 } = options;
-  const { redis, nodes } = open(readRedisAddress(options.url), connectionSettings(commandTimeoutMs), log);
+  const { redis, nodes } = openNodes(readRedisAddress(options.url), commandTimeoutMs, log);
   const global = globalKeys(prefix);
   const begin = durableConnections({
     ...{ redis, nodes, observe, log, mark: global.diskMark, withinMs: commandTimeoutMs + confirmationMs },
@@ -100,50 +92,6 @@ export function openDb(options: DbOptions): Db {
 /** Added to the time of a command for its confirmation. */
 const confirmationMs = 500;
 
-function open(address: RedisAddress, settings: ConnectionSettings, log: Logger): Pick<Db, 'redis' | 'nodes'> {
-  if (address.kind === 'cluster') return openCluster(address, settings, log);
-  const redis = openSingle(address, settings);
-  redis.on('connect', () => coalesceWrites(redis.stream));
-  let told = false;
-  redis.on('error', (err: Error) => {
-    if (!told) log.warn({ reason: err.message }, 'redis is away');
-    told = true;
-  });
-  redis.on('ready', () => {
-    if (told) log.info('redis is back');
-    told = false;
-  });
-  return { redis, nodes: singleNode(redis) };
-}
-
-function openSingle(
-  address: RedisAddress & { kind: 'single' | 'sentinel' },
-  settings: ConnectionSettings,
-): Redis {
-  const options = {
-    ...settings,
-    retryStrategy,
-    reconnectOnError: isReadOnly,
-  };
-  if (address.kind === 'single') return new Redis(address.url, options);
-  const { sentinels, sentinel, name, db, tls, username, password } = address;
-  return new Redis({
-    ...options,
-    sentinels,
-    name,
-    db,
-    username,
-    password,
-    sentinelUsername: sentinel.username,
-    sentinelPassword: sentinel.password,
-    ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
-    sentinelRetryStrategy: retryStrategy,
-    sentinelCommandTimeout: 1000,
-    // Sentinels announce a new primary, also if the old one is silent and keeps its connections.
-    failoverDetector: true,
-  });
-}
-
 /** Returns the time by which records are written, ms: this machine's clock, with the offset of the scripts. */
 export const nowOf = (db: Db): number => Date.now() + db.clockOffsetMs();
 
@@ -168,5 +116,34 @@ export async function waitForRedis(db: Db, timeoutMs: number): Promise<void> {
       if (performance.now() > end) throw new RedisUnavailable('redis did not answer', { cause: err });
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+  }
+}
+
+/** The layout of the keys that this release reads and writes. */
+const layoutVersion = 1;
+
+/** Marks an empty store with this layout. @throws with a message for the operator if the store has another one */
+export async function checkLayout(db: Db): Promise<void> {
+  await db.redis.setnx(db.global.layout, layoutVersion);
+  const found = Number(await db.redis.get(db.global.layout));
+  if (found === layoutVersion) return;
+  throw new Error(
+    `the store has layout ${found}; this release knows layout ${layoutVersion}. Use the release that wrote it.`,
+  );
+}
+
+/**
+ * Checks that every server can let single fields of a hash expire, if that is needed.
+ * @throws with a message for the operator
+ */
+export async function checkExpiry(db: Db): Promise<void> {
+  if (db.keepSegmentsSeconds === 0) return;
+  for (const node of db.nodes.primaries()) {
+    // Redis and Valkey know HEXPIRE since they can let single fields expire: since Redis 7.4 and Valkey 9.0.
+    const [known] = (await node.command('INFO', 'HEXPIRE')) as unknown[];
+    if (known) continue;
+    throw new Error(
+      'SEGMENT_RETENTION_DAYS needs HEXPIRE, which this server lacks: use Redis 7.4 or Valkey 9.0, or newer',
+    );
   }
 }

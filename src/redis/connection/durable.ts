@@ -4,18 +4,11 @@
  * holds its connection, so each server has two, in turn.
  */
 import type { Command, Redis } from 'ioredis';
-import {
-  DurableServer,
-  type DurableSettings,
-  isRedirected,
-  keyOf,
-  unconfirmed,
-  type Write,
-} from './durableServer.js';
+import { DurableServer, type DurableSettings, keyOf, unconfirmed, type Write } from './durableServer.js';
 import type { Nodes } from './nodes.js';
 import { type CommandObserver, observeCommand, type SentCommand } from './observeCommands.js';
-import { spreadPipeline } from './spreadPipeline.js';
-import { RedisUnavailable } from './unavailable.js';
+import { spreadPipeline } from './pipeline.js';
+import { ignore, isRedirected, RedisUnavailable } from './unavailable.js';
 
 interface Settings extends DurableSettings {
   redis: Redis;
@@ -106,6 +99,3 @@ export function durableConnections(settings: Settings): () => DurableConnection 
     return { redis: own, safe: async () => void (await Promise.all(safe)) };
   };
 }
-
-/** The error reaches the callers; this only prevents an unhandled rejection. */
-function ignore(): void {}

@@ -2,8 +2,7 @@
 import type { Command, Redis } from 'ioredis';
 import type { Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
-import { isReadOnly } from './connectionSettings.js';
-import { RedisUnavailable } from './unavailable.js';
+import { ignore, isReadOnly, isRedirected, RedisUnavailable } from './unavailable.js';
 
 export interface DurableSettings extends Durability {
   /** Prefix of the keys that are written before a confirmation. */
@@ -210,13 +209,7 @@ export class DurableServer {
 export const unconfirmed = (cause?: unknown): RedisUnavailable =>
   new RedisUnavailable('redis did not confirm in time that a write is on disk', { cause });
 
-export const isRedirected = (err: unknown): boolean =>
-  err instanceof Error && /^(MOVED|ASK|TRYAGAIN) /.test(err.message);
-
 export const keyOf = (command: Command): string => String(command.getKeys()[0] ?? '');
 
 /** Returns a key in the slot of the given one. */
 const markBeside = (mark: string, key: string): string => `${mark}:{${/\{([^}]+)\}/.exec(key)?.[1] ?? key}}`;
-
-/** The error reaches the callers; this only prevents an unhandled rejection. */
-function ignore(): void {}

@@ -7,12 +7,11 @@ import { recordKeptDays } from '../../constants.js';
  * Global
  *   layout                        number, the layout version of the keys
  *   accounts                      set of account ids
- *   account:<id>                  hash (fields.ts)
- *   client-id:<client_id>         string: account id
+ *   account:<id>                  hash, below
  *   access-token:{<account's key>}:<sha256>  string: generation and scopes, with a TTL
  *   account-clients:<account id>  set of client tokens
  *   clients                       set of every client token, deleted ones too (never given out twice)
- *   account-calls:{<account's key>}  stream: audited API calls of the account, the newest 2,000 (auditCalls.ts)
+ *   account-calls:{<account's key>}  stream: audited API calls of the account, the newest 2,000 (audit.ts)
  *   account-security:{<account's key>}  stream: those that no flood may displace, of the last 90 days
  *   account-call:{<account's key>}:<mark>  marks calls whose repeats make no second entry in a minute, an hour or a day
  *   account-rate:<names|records>:<account id>  number: expensive calls of an account in the window that ends with the key
@@ -30,12 +29,12 @@ import { recordKeptDays } from '../../constants.js';
  *   counts                        hash: JSON of the sweep's counts and of its end, each with its time (counts.ts)
  *
  * Of one client, `{T}:` before each
- *   client                        hash (fields.ts)
- *   signing-secrets               hash of the client's sealed secrets: signing secrets (signingSecrets.ts) and the values of
- *                                 its request headers (requestHeaders.ts)
- *   registration                  hash (fields.ts)
- *   endpoint                      hash (fields.ts)
- *   state-changes                 list: JSON of the last 20 changes of state, newest first (stateChanges.ts)
+ *   client                        hash, below
+ *   signing-secrets               hash of the client's sealed secrets: signing secrets, and the values of its request headers
+ *                                 (secrets.ts)
+ *   registration                  hash, below
+ *   endpoint                      hash, below
+ *   state-changes                 list: JSON of the last 20 changes of state, newest first (endpoint.ts)
  *   known:<bucket>                hash: asset field -> claim number (4) + last claim's id (16) + fingerprints (6 each) of
  *                                 the first 256 segments
  *   known:<bucket>:<field>        set: fingerprints of an asset's further segments, 99,744 at most (known.lua)
@@ -46,20 +45,64 @@ import { recordKeptDays } from '../../constants.js';
  *   due:live, due:backfill        sorted set: asset by the time it is due (ms)
  *   flight                        hash: asset -> its attempt's entry (notification.lua); such an asset is also
  *                                 owed, and in none of the four above
- *   notification:<id>             hash (fields.ts): one notification's record; expires 14 days after its end
+ *   notification:<id>             hash, below: one notification's record; expires 14 days after its end
  *   notifications                 sorted set: notification ids by the time of acceptance, the newest 10,000
  *   updates                       stream: asset and notification id of updates that readers of the feed do not find in the
  *                                 list of notifications, the newest 10,000 (updates.ts)
  *   send-limit                    string: when the bucket of calls that send something is full again (ms); expires then
  *   attempts-by:<hour>            hash: results of that hour's attempts, in 5-minute steps; 26 hours (attemptHistory.ts)
  *   decision:<asset>              string: JSON of the last decision that made no notification; 14 days
+ *
+ * The fields of the hashes. Times are ms; a field without a value is absent.
+ *
+ * account
+ *   name, scopes, created_at      scopes: separated by spaces
+ *   secret_hash                   SHA-256 of the client secret
+ *   previous_secrets              `<hash>:<valid until>` of each, separated by commas
+ *   generation                    raised to end all tokens
+ *   console_generation            raised to end all links and sessions of the console
+ *   disabled                      '1' or '0'
+ * client
+ *   account_id, name, created_at, max_in_flight, max_per_second
+ *   deleted                       '1' once it was deleted
+ * registration
+ *   url, generation, account_id, registered_at
+ *   nonce                         of the call that stored the URL
+ *   answered                      '1' once a caller was answered 200
+ *   pending_since                 since when it is not answered
+ * endpoint
+ *   generation                    raised by each register, reset and change of the URL; never falls
+ *   state                         active (also when absent) | failing | suspended
+ *   paused, held                  '1' while an operator paused it; while its account is disabled
+ *   epoch                         raised at each change of state: a verdict from an older epoch changes no state
+ *   failures, attempts_failed     failed attempts in a row over all notifications; those that count towards a suspension
+ *   first_failure_at, first_failure_clock  the first of them: its time, and the client's clock then
+ *   last_success_at, last_failure_at, last_error, last_status  of attempts
+ *   not_before                    no attempt before it (Retry-After)
+ *   probe_step, probe_at, probe   the one probe of a failing endpoint; probe: `<token> <asset>`
+ *   clock_ms, clock_at            the client's clock: ms run so far; since when it runs (0: it is stopped)
+ *   catch_up_until                until when catch-up sleeps (absent: none is known to run)
+ *   rate_at, drain_at             the time of the next free place in max_per_second, and in the drain rate
+ *   picks                         how many places live and backfill have competed for, modulo 4: the fourth is of the backfill
+ *   recovered_at                  when deliveries could last go on again: assets that wait since before drain at a bounded rate
+ *   updates_until                 the latest time of acceptance that a reader of the feed has seen in the list (updates.ts)
+ *   state_notice, secret_notice   JSON of a notice that is not claimed yet (records/notices.ts)
+ * notification
+ *   asset, event, accepted_at, ended_at
+ *   state                         absent: waiting
+ *   priority                      absent: live
+ *   group                         name of the workflow that it shares; absent: it has its own
+ *   by, reason                    superseded by, not needed because of; why it failed
+ *   attempts                      JSON, one line each
+ *   failures, clock_since         failed attempts; the client's clock at the first
+ *   trace                         traceparent of the event, if tracing is on
+ *   body                          of a notice; absent: that of section 3 of the contract
  */
 export function globalKeys(prefix: string) {
   return {
     layout: `${prefix}layout`,
     accounts: `${prefix}accounts`,
     account: (id: string) => `${prefix}account:${id}`,
-    clientId: (clientId: string) => `${prefix}client-id:${clientId}`,
     accessToken: (accountId: string, sha256: string) =>
       `${prefix}access-token:{${prefix}account:${accountId}}:${sha256}`,
     accountClients: (id: string) => `${prefix}account-clients:${id}`,
@@ -86,7 +129,7 @@ export function globalKeys(prefix: string) {
   };
 }
 
-/** Returns the prefix of every key of one client. Scripts add the rest: a test checks them against `clientKeys`. */
+/** Returns the prefix of every key of one client. Scripts add the rest. */
 export function clientBase(prefix: string, clientToken: string): string {
   return `${prefix}{${clientToken}}:`;
 }
@@ -115,7 +158,6 @@ export function clientKeys(prefix: string, clientToken: string) {
     attemptsBy: (hour: number) => `${base}attempts-by:${hour}`,
     decision: (platformId: string) => `${base}decision:${platformId}`,
     known: (bucket: string) => `${base}known:${bucket}`,
-    knownBesides: `${base}known-beside`,
     /** The set of an asset with many segments; its field is bytes. */
     knownBeside: ({ bucket, field }: { bucket: string; field: Buffer }) =>
       Buffer.concat([Buffer.from(`${base}known:${bucket}:`), field]),

@@ -1,6 +1,16 @@
-import type { Redis } from 'ioredis';
+/**
+ * Opens the servers behind the commands: one Redis, a Redis that Sentinels name, or a cluster. No command is queued while a server
+ * is unavailable, and none is repeated, except one that a node of a cluster refused to run: its slot has moved (MOVED, ASK)
+ * or is being moved (TRYAGAIN).
+ */
+import type { Socket } from 'node:net';
+import { Cluster, Redis } from 'ioredis';
+import type { Logger } from '../../log.js';
+import type { RedisAddress } from '../../redisAddress.js';
+import { spreadPipeline } from './pipeline.js';
+import { slotOf } from './slots.js';
+import { ignore, isReadOnly } from './unavailable.js';
 
-/** The servers behind the commands: one Redis, or the primaries of a cluster. */
 export interface Nodes {
   isCluster: boolean;
   /** Returns connections to all known servers that take writes. */
@@ -17,17 +27,207 @@ export interface Nodes {
   echo(): Promise<unknown>;
 }
 
-/** Describes one Redis, also one that Sentinels name. */
-export function singleNode(redis: Redis): Nodes {
-  const only = [redis];
+type Settings = ReturnType<typeof settingsOf>;
+
+/** A connection without an answer for this much longer than a command may take is dead, and is replaced. */
+const deadAfterMs = 500;
+
+export function openNodes(
+  address: RedisAddress,
+  commandTimeoutMs: number,
+  log: Logger,
+): { redis: Redis; nodes: Nodes } {
+  const settings = settingsOf(commandTimeoutMs);
+  return address.kind === 'cluster'
+    ? openCluster(address, settings, log)
+    : openSingle(address, settings, log);
+}
+
+function settingsOf(commandTimeoutMs: number) {
   return {
-    isCluster: false,
-    primaries: () => only,
-    ownerOf: () => redis,
-    refresh() {},
-    // After a reconnect another server may answer, or one that has lost its last second.
-    onLost: (listener) => void redis.on('close', listener),
-    ping: () => redis.ping(),
-    echo: () => redis.echo(''),
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    connectTimeout: 1000,
+    commandTimeout: commandTimeoutMs,
+    socketTimeout: commandTimeoutMs + deadAfterMs,
+    enableAutoPipelining: false,
   };
+}
+
+/** Returns the pause before the next try to connect, ms. */
+const retryStrategy = (times: number): number => Math.min(50 * times, 500);
+
+function openSingle(
+  address: RedisAddress & { kind: 'single' | 'sentinel' },
+  settings: Settings,
+  log: Logger,
+): { redis: Redis; nodes: Nodes } {
+  const options = { ...settings, retryStrategy, reconnectOnError: isReadOnly };
+  const redis = address.kind === 'single' ? new Redis(address.url, options) : openSentinels(address, options);
+  redis.on('connect', () => coalesceWrites(redis.stream));
+  let isAway = false;
+  redis.on('error', (err: Error) => {
+    if (!isAway) log.warn({ reason: err.message }, 'redis is away');
+    isAway = true;
+  });
+  redis.on('ready', () => {
+    if (isAway) log.info('redis is back');
+    isAway = false;
+  });
+  const primaries = [redis];
+  return {
+    redis,
+    nodes: {
+      isCluster: false,
+      primaries: () => primaries,
+      ownerOf: () => redis,
+      refresh() {},
+      // After a reconnect another server may answer, or one that has lost its last second.
+      onLost: (listener) => void redis.on('close', listener),
+      ping: () => redis.ping(),
+      echo: () => redis.echo(''),
+    },
+  };
+}
+
+function openSentinels(
+  { sentinels, sentinel, name, db, tls, username, password }: RedisAddress & { kind: 'sentinel' },
+  options: Settings & { retryStrategy: (times: number) => number },
+): Redis {
+  return new Redis({
+    ...options,
+    ...{ sentinels, name, db, username, password },
+    sentinelUsername: sentinel.username,
+    sentinelPassword: sentinel.password,
+    ...(tls && { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true }),
+    sentinelRetryStrategy: retryStrategy,
+    sentinelCommandTimeout: 1000,
+    // Sentinels announce a new primary, also if the old one is silent and keeps its connections.
+    failoverDetector: true,
+  });
+}
+
+/** Finds a failover that no command of this process has met. */
+const refreshSlotsMs = 1000;
+/** The pause between two tries while a slot is being moved key by key; a command ends with its own timeout. */
+const tryAgainMs = 30;
+
+function openCluster(
+  { nodes, username, password, tls }: RedisAddress & { kind: 'cluster' },
+  settings: Settings,
+  log: Logger,
+): { redis: Redis; nodes: Nodes } {
+  const cluster = new Cluster(nodes, {
+    redisOptions: { ...settings, username, password, ...(tls && { tls: {} }) },
+    enableOfflineQueue: false,
+    // It asks a random node, which may not be connected yet, and then opens the cluster again: `waitForRedis` asks each.
+    enableReadyCheck: false,
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    retryDelayOnTryAgain: tryAgainMs,
+    maxRedirections: 64,
+    clusterRetryStrategy: retryStrategy,
+    // A certificate names hosts, not their addresses; and an address may change between two connections.
+    dnsLookup: (host, callback) => callback(null, host),
+  });
+  watchNodes(cluster, log);
+  // The option `slotsRefreshInterval` of ioredis does the same, but may never stop after `disconnect` (6.0.0).
+  const timer = setInterval(() => {
+    if (cluster.status === 'ready') cluster.refreshSlotsCache();
+  }, refreshSlotsMs);
+  timer.unref();
+  cluster.once('end', () => clearInterval(timer));
+  const redis = cluster as unknown as Redis;
+  cluster.pipeline = () => spreadPipeline(redis);
+  return { redis, nodes: nodesOf(cluster) };
+}
+
+/** Prepares each connection to a node. */
+function watchNodes(cluster: Cluster, log: Logger): void {
+  const away = new Set<string>();
+  cluster.on('+node', (node: Redis) => {
+    const name = nameOf(node);
+    node.on('connect', () => coalesceWrites(node.stream));
+    node.on('ready', () => {
+      if (away.delete(name)) log.info({ node: name }, 'a node of redis is back');
+    });
+    // No command waits in this process for a connection, so the connection is made before the first command.
+    node.options.enableOfflineQueue = false;
+    if (!node.options.readOnly) node.connect().catch(ignore);
+  });
+  cluster.on('node error', (err: Error, name: string) => {
+    if (away.has(name)) return;
+    away.add(name);
+    log.warn({ reason: err.message, node: name }, 'a node of redis is away');
+  });
+  cluster.on('error', ignore);
+}
+
+function nodesOf(cluster: Cluster): Nodes {
+  const primaries = () => cluster.nodes('master');
+  const listeners: (() => void)[] = [];
+  const tellLost = () => {
+    for (const listener of listeners) listener();
+  };
+  let namesBefore = '';
+  cluster.on('-node', tellLost);
+  cluster.on('refresh', () => {
+    const names = primaries().map(nameOf).sort().join();
+    // A replica that has taken over.
+    for (const node of primaries()) if (node.status === 'wait') node.connect().catch(ignore);
+    if (names !== namesBefore) tellLost();
+    namesBefore = names;
+  });
+  return {
+    isCluster: true,
+    primaries,
+    ownerOf(key) {
+      const name = cluster.slots[slotOf(key)]?.[0];
+      return primaries().find((node) => nameOf(node) === name);
+    },
+    refresh: () => cluster.refreshSlotsCache(),
+    onLost: (listener) => void listeners.push(listener),
+    ping: () => firstAnswer(primaries().map((node) => node.ping())),
+    echo: () => firstAnswer(primaries().map((node) => node.echo(''))),
+  };
+}
+
+async function firstAnswer(answers: Promise<unknown>[]): Promise<unknown> {
+  try {
+    return await Promise.any(answers);
+  } catch (err) {
+    throw (err as AggregateError).errors[0] ?? new Error("Cluster isn't ready: none of its nodes is known");
+  }
+}
+
+const nameOf = ({ options }: Redis): string => `${options.host}:${options.port}`;
+
+/** Large enough to share a system call, small enough that Redis begins while the rest is still being built. */
+const piece = 4;
+
+/**
+ * Sends the commands that one turn of the event loop writes to a socket in pieces of several commands. A piece takes one
+ * system call, and Redis flushes its file once for all of its commands. No command waits longer than for the requests
+ * that this turn has already read.
+ */
+function coalesceWrites(socket: Socket): void {
+  const write = socket.write;
+  let held = 0;
+  const send = () => {
+    held = 0;
+    socket.uncork();
+  };
+  socket.write = ((...args: Parameters<typeof write>) => {
+    if (held === 0) {
+      socket.cork();
+      setImmediate(() => {
+        if (held > 0) send();
+      });
+    }
+    held++;
+    const more = write.apply(socket, args);
+    if (held === piece) send();
+    return more;
+  }) as typeof write;
 }

@@ -1,9 +1,5 @@
 import type { Command, Redis } from 'ioredis';
-import { isNotLoaded } from './unavailable.js';
-
-/** Why a command failed. `other`: a bug of the service, such as a script that fails. */
-export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;
-export type RedisErrorClass = (typeof redisErrorClasses)[number];
+import { isNotLoaded, type RedisErrorClass, redisErrorClass } from './unavailable.js';
 
 /** Called for every command of a connection: its duration, ms, and the reason if it failed. */
 export type CommandObserver = (milliseconds: number, error?: RedisErrorClass) => void;
@@ -34,20 +30,7 @@ export function observeCommand(command: Command, observe: CommandObserver): void
   };
   sent.reject = (err) => {
     // The server does not have the scripts yet: they are loaded.
-    observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : classOf(err.message));
+    observe(performance.now() - sentAt, isNotLoaded(err) ? undefined : redisErrorClass(err.message));
     reject(err);
   };
-}
-
-const classes: readonly (readonly [RegExp, RedisErrorClass])[] = [
-  [/^OOM /, 'full'],
-  [/MISCONF/, 'disk'],
-  [/timed out/, 'timeout'],
-  [/^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|BUSY|TRYAGAIN)\b/, 'not_ready'],
-  [/Too many Cluster redirections|cluster is down/, 'not_ready'],
-  [/Connection is closed|isn't writeable|isn't ready|max retries per request|ECONN|EPIPE|ETIMEDOUT/, 'away'],
-];
-
-function classOf(message: string): RedisErrorClass {
-  return classes.find(([words]) => words.test(message))?.[1] ?? 'other';
 }

@@ -1,13 +1,33 @@
+/** Tells the errors of Redis apart. */
+
 /** Redis did not answer: the command may or may not have run. */
 export class RedisUnavailable extends Error {
   override name = 'RedisUnavailable';
 }
 
+/** Why a command failed. `other`: a bug of the service, such as a script that fails. */
+export const redisErrorClasses = ['away', 'timeout', 'full', 'disk', 'not_ready', 'other'] as const;
+export type RedisErrorClass = (typeof redisErrorClasses)[number];
+
+/** The last two rows also name what ioredis says of a cluster. */
+const classes: readonly (readonly [RegExp, RedisErrorClass])[] = [
+  [/^OOM /, 'full'],
+  [/MISCONF/, 'disk'],
+  [/Command timed out/, 'timeout'],
+  [/LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^(BUSY|MOVED|ASK|TRYAGAIN) /, 'not_ready'],
+  [/Too many Cluster redirections|cluster is down|Failed to refresh slots cache/, 'not_ready'],
+  [/Connection is closed|Stream isn't writeable|max retries per request|ECONN|EPIPE|ETIMEDOUT/, 'away'],
+  [/Cluster isn't ready|None of startup nodes|Cluster is ended/, 'away'],
+];
+
+export function redisErrorClass(message: string): RedisErrorClass {
+  return classes.find(([words]) => words.test(message))?.[1] ?? 'other';
+}
+
 /** True for an error that means "Redis is unavailable, full or did not answer", not for a script's own error. */
 export function isRedisUnavailable(err: unknown): boolean {
   if (err instanceof RedisUnavailable) return true;
-  if (!(err instanceof Error)) return false;
-  return unavailableWords.test(err.message) || err.name === 'MaxRetriesPerRequestError';
+  return err instanceof Error && redisErrorClass(err.message) !== 'other';
 }
 
 /** True for a server that does not have the scripts yet. */
@@ -15,22 +35,18 @@ export const isNotLoaded = (err: unknown): boolean =>
   err instanceof Error && err.message === 'ERR Function not found';
 
 /** True for Redis' refusal of a write because it has no memory left. */
-export function isOutOfMemory(err: unknown): boolean {
-  return err instanceof Error && err.message.startsWith('OOM ');
-}
+export const isOutOfMemory = (err: unknown): boolean =>
+  err instanceof Error && err.message.startsWith('OOM ');
 
-const unavailableWords = new RegExp(
-  [
-    "Connection is closed|Stream isn't writeable|Command timed out|max retries per request",
-    'ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT',
-    'LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|NOREPLICAS|^BUSY ',
-    // Of a cluster: one node or all are unavailable, or a slot is being moved.
-    "Cluster isn't ready|cluster is down|None of startup nodes|Failed to refresh slots cache",
-    '^(MOVED|ASK|TRYAGAIN) |Too many Cluster redirections|Cluster is ended',
-    // No memory left; no disk left.
-    '^OOM |MISCONF',
-  ].join('|'),
-);
+/** A demoted primary keeps its connections: a new connection leads to the new primary. A script's error has more before the word. */
+export const isReadOnly = (err: Error): boolean => err.message.includes("READONLY You can't write");
+
+/** True for a command whose slot has moved or is being moved. */
+export const isRedirected = (err: unknown): boolean =>
+  err instanceof Error && /^(MOVED|ASK|TRYAGAIN) /.test(err.message);
+
+/** Handles an error that also reaches the callers: this only prevents an unhandled rejection. */
+export function ignore(): void {}
 
 /**
  * Does one client's part of a longer work, so that its broken keys do not stop the parts of other clients.
@@ -41,7 +57,7 @@ const unavailableWords = new RegExp(
  */
 export async function unlessBroken<T>(
   work: () => Promise<T>,
-  onBroken: (err: unknown) => void | Promise<void>,
+  onBroken: (err: unknown) => unknown,
 ): Promise<T | undefined> {
   try {
     return await work();

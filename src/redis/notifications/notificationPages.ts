@@ -1,12 +1,18 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
 import { assetSlot, idOfAnswer } from '../../ids.js';
+import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../connection/db.js';
+import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { pageOfWaiting } from '../owed/waiting.js';
-import { type ListedPage, pageOfListed } from './listed.js';
-import type { NotificationState } from './notificationStates.js';
-import { type ListedNotification, readRecords } from './notifications.js';
-import { isBehind, type Place, startOf } from './place.js';
+import {
+  getNotification,
+  type ListedNotification,
+  type NotificationRecord,
+  type NotificationState,
+  readRecords,
+} from './notifications.js';
+import { beginning, byFallingScore, isBehind, type Place, placeArguments, placesOf } from './place.js';
 
 export interface NotificationFilter {
   state?: NotificationState;
@@ -19,6 +25,9 @@ export interface NotificationFilter {
   behind?: Place;
   limit: number;
 }
+
+/** A filter of the list of the newest 10,000. */
+type Match = Omit<NotificationFilter, 'limit'> & { eventId?: string };
 
 /**
  * The order of a list, the latest first: waiting notifications by the time since which their asset is owed, which a newer
@@ -62,7 +71,8 @@ export async function listNotifications(
   for await (const { entries, end } of entriesOf(db, clientToken, filter)) {
     const matching = entries.filter(({ acceptedAt }) => acceptedAt >= since && acceptedAt <= until);
     const chosen = matching.slice(0, filter.limit - notifications.length);
-    for (const record of await readRecords(db, clientToken, chosen.map(idOf))) {
+    const ids = chosen.map(({ notificationId }) => notificationId);
+    for (const record of await readRecords(db, clientToken, ids)) {
       // It may have ended since it was read.
       if (record !== undefined && (filter.state ?? record.state) === record.state) notifications.push(record);
     }
@@ -73,8 +83,6 @@ export async function listNotifications(
   return { notifications };
 }
 
-const idOf = (entry: Entry): string => entry.notificationId;
-
 function entriesOf(db: Db, clientToken: string, filter: NotificationFilter): AsyncGenerator<Entries> {
   if (orderOf(filter) === 'owed_since') return waitingEntries(db, clientToken, filter);
   if (filter.platformId === undefined) return listedEntries(db, clientToken, filter);
@@ -82,10 +90,10 @@ function entriesOf(db: Db, clientToken: string, filter: NotificationFilter): Asy
 }
 
 /** Lists the notifications that the client is owed. */
-export async function* waitingEntries(
+async function* waitingEntries(
   db: Db,
   clientToken: string,
-  { behind = startOf('falling') }: Pick<NotificationFilter, 'behind'> = {},
+  { behind = beginning }: Pick<NotificationFilter, 'behind'> = {},
 ): AsyncGenerator<Entries> {
   let place: Place | undefined = behind;
   while (place !== undefined) {
@@ -95,20 +103,17 @@ export async function* waitingEntries(
   }
 }
 
-/** Lists the newest 10,000. */
-async function* listedEntries(
-  db: Db,
-  clientToken: string,
-  filter: NotificationFilter,
-): AsyncGenerator<Entries> {
+/** Lists those of the newest 10,000 that match and have a record. */
+export async function* listedEntries(db: Db, clientToken: string, filter: Match): AsyncGenerator<Entries> {
+  const { state = '', platformId: asset = '', eventId: event = '', since } = filter;
   let place: Place | undefined = beginningOf(filter);
   while (place !== undefined) {
-    const { found, end }: ListedPage = await pageOfListed(db, clientToken, filter, {
-      place,
-      count: entriesPerStep,
-    });
-    place = end !== undefined && end.score >= (filter.since ?? end.score) ? end : undefined;
-    yield { entries: found.map(entryOf), end: place };
+    const args = [...placeArguments(place), entriesPerStep, state, asset, event];
+    const answer = await runScript(db, 'listedPage', clientToken, args);
+    const [last, found] = answer as [string[], string[]];
+    const [end] = placesOf(last);
+    place = end !== undefined && end.score >= (since ?? end.score) ? end : undefined;
+    yield { entries: placesOf(found).map(entryOf), end: place };
   }
 }
 
@@ -141,8 +146,8 @@ async function newestUnlisted(db: Db, clientToken: string, platformId: string): 
   return listed === null && acceptedAt !== null ? { score: Number(acceptedAt), member: id } : undefined;
 }
 
-function beginningOf({ behind, until }: NotificationFilter): Place {
-  const latest = until === undefined ? startOf('falling') : { score: until, member: '' };
+function beginningOf({ behind, until }: Match): Place {
+  const latest = until === undefined ? beginning : { score: until, member: '' };
   return behind !== undefined && isBehind(behind, latest) ? behind : latest;
 }
 
@@ -152,3 +157,76 @@ const entryOf = (place: Place): Entry => ({
   notificationId: place.member,
   acceptedAt: place.score,
 });
+
+/**
+ * Returns the newest of the 10,000 listed notifications that names the event. Its id cannot be computed here: it
+ * is also derived from asset and segments.
+ */
+export async function notificationOfEvent(
+  db: Db,
+  clientToken: string,
+  eventId: string,
+): Promise<NotificationRecord | undefined> {
+  for await (const { entries } of listedEntries(db, clientToken, { eventId })) {
+    const [newest] = entries;
+    if (newest !== undefined) return await getNotification(db, clientToken, newest.notificationId);
+  }
+  return undefined;
+}
+
+/** Clients read at the same time. */
+const concurrency = 50;
+
+interface NewestFilter {
+  waitingOnly: boolean;
+  /** Accepted since then, ms. */
+  since?: number;
+  limit: number;
+}
+
+/**
+ * Returns the newest notifications of many clients, ordered like the list of each (`NotificationOrder`). It reads only
+ * the records that are shown.
+ */
+export async function newestNotifications(
+  db: Db,
+  clientTokens: readonly string[],
+  filter: NewestFilter,
+): Promise<ListedNotification[]> {
+  let newest: (Entry & { clientToken: string })[] = [];
+  for (let start = 0; start < clientTokens.length; start += concurrency) {
+    const page = clientTokens.slice(start, start + concurrency);
+    const found = await mapInPages(page, concurrency, async (clientToken) => {
+      const entries = await newestEntries(db, clientToken, filter);
+      return entries.map((entry) => ({ ...entry, clientToken }));
+    });
+    newest = [...newest, ...found.flat()]
+      .sort((a, b) => byFallingScore(a.place, b.place))
+      .slice(0, filter.limit);
+  }
+  const records = await mapInPages(newest, concurrency, ({ clientToken, notificationId }) =>
+    readRecords(db, clientToken, [notificationId]),
+  );
+  return records.flat().filter((record) => record !== undefined);
+}
+
+async function newestEntries(
+  db: Db,
+  clientToken: string,
+  { waitingOnly, since = Number.NEGATIVE_INFINITY, limit }: NewestFilter,
+): Promise<Entry[]> {
+  let newest: Entry[] = [];
+  if (waitingOnly) {
+    for await (const { entries } of waitingEntries(db, clientToken)) {
+      newest.push(...entries.filter(({ acceptedAt }) => acceptedAt >= since));
+      if (newest.length >= limit) break;
+    }
+  } else {
+    const { notifications } = db.client(clientToken);
+    const flat = await db.redis.zrevrange(notifications, 0, limit - 1, 'WITHSCORES');
+    newest = placesOf(flat)
+      .map(entryOf)
+      .filter(({ acceptedAt }) => acceptedAt >= since);
+  }
+  return newest;
+}

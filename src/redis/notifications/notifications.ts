@@ -1,14 +1,18 @@
-/** Reads the records of notifications, and makes changes for operators and publishers. */
-import { assetSlot, idToBytes } from '../../ids.js';
+/** Reads the records of notifications. */
 import { type Db, nowOf } from '../connection/db.js';
-import type { FieldOf, HashOf } from '../connection/fields.js';
-import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
-import { announceClaims } from '../owed/owedClients.js';
 import { type AttemptRecord, standingsOf, type WaitReason } from '../owed/standing.js';
-import { type ListedPage, pageOfListed } from './listed.js';
-import type { NotificationState } from './notificationStates.js';
-import { type Place, startOf } from './place.js';
+import { clientTokens } from '../records/clients.js';
+
+export const notificationStates = [
+  'waiting',
+  'delivered',
+  'superseded',
+  'not_needed',
+  'failed',
+  'cancelled',
+] as const;
+export type NotificationState = (typeof notificationStates)[number];
 
 /** Times are ms since the epoch. */
 export interface NotificationRecord {
@@ -53,82 +57,22 @@ export async function findNotification(
   db: Db,
   notificationId: string,
 ): Promise<NotificationRecord | undefined> {
-  let cursor = '0';
-  do {
-    const [next, clientTokens] = await db.redis.sscan(db.global.clients, cursor, 'COUNT', 500);
-    cursor = next;
-    const pipeline = db.redis.pipeline();
-    for (const clientToken of clientTokens)
-      pipeline.exists(db.client(clientToken).notification(notificationId));
-    const answers = (await pipeline.exec()) ?? [];
-    const at = answers.findIndex(([, exists]) => exists === 1);
-    const owner = clientTokens[at];
+  for await (const page of clientTokens(db)) {
+    const commands = db.redis.pipeline();
+    for (const token of page) commands.exists(db.client(token).notification(notificationId));
+    const owner = page[(await runPipeline(commands)).indexOf(1)];
     if (owner !== undefined) return getNotification(db, owner, notificationId);
-  } while (cursor !== '0');
+  }
   return undefined;
 }
 
-/** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
-export async function cancelNotification(
-  db: Db,
-  clientToken: string,
-  notificationId: string,
-): Promise<boolean> {
-  return (await runScript(db, 'cancel', clientToken, [notificationId])) === 1;
-}
-
-/**
- * Sends a notification again: a waiting one is due now, an ended one is owed again. If its asset is owed by a newer one, that one is due.
- * The caller wakes catch-up.
- * @returns the id of the notification that is due now; undefined if there is no record
- */
-export async function redeliver(
-  db: Db,
-  clientToken: string,
-  notificationId: string,
-): Promise<string | undefined> {
-  // From here on the sweep knows this client, even if the rest fails.
-  await announceClaims(db, [clientToken]);
-  const dueId = (await runScript(db, 'redeliver', clientToken, [notificationId])) as string;
-  return dueId || undefined;
-}
-
-/**
- * Makes notifications owed again that ended as failed in that time, unless their asset has a newer one. The caller wakes
- * catch-up. `dryRun` only counts.
- */
-export async function recoverFailed(
-  db: Db,
-  clientToken: string,
-  range: { since: number; until: number; dryRun: boolean },
-): Promise<{ count: number }> {
-  let count = 0;
-  // From here on the sweep knows this client, even if the rest fails.
-  if (!range.dryRun) await announceClaims(db, [clientToken]);
-  let place: Place | undefined = startOf('falling');
-  while (place !== undefined) {
-    const match = { state: 'failed' } as const;
-    const page: ListedPage = await pageOfListed(db, clientToken, match, { place, count: 200 });
-    place = page.end;
-    const ids = page.found.map(({ member }) => member);
-    for (const found of await readRecords(db, clientToken, ids)) {
-      if (found?.endedAt === undefined) continue;
-      if (found.endedAt < range.since || found.endedAt > range.until) continue;
-      const { bucket, field } = assetSlot(found.platformId);
-      const id = found.notificationId;
-      const args = [id, range.dryRun ? 1 : 0, bucket, field, idToBytes(id)];
-      count += Number(await runScript(db, 'recover', clientToken, args));
-    }
-  }
-  return { count };
-}
-
 /** The fields of a record that a list shows. */
-const listed: readonly FieldOf<'notification'>[] = [
-  ...(['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'] as const),
-];
+const listed = ['asset', 'event', 'accepted_at', 'state', 'priority', 'group', 'by', 'reason', 'ended_at'];
 
-/** Reads records without their attempts, in the order of the ids; undefined for an id without a record. */
+/**
+ * Reads records without their attempts, in the order of the ids; undefined for an id without a record. Waiting ones say when they are
+ * attempted next, and why then.
+ */
 export async function readRecords(
   db: Db,
   clientToken: string,
@@ -138,18 +82,8 @@ export async function readRecords(
   const commands = db.redis.pipeline();
   for (const id of ids) commands.hmget(keys.notification(id), ...listed);
   const answers = (await runPipeline(commands)) as (string | null)[][];
-  const records = ids.map((id, i) => recordOf(clientToken, id, answers[i] ?? []));
-  await tellWhenNext(
-    db,
-    clientToken,
-    records.filter((record): record is ListedNotification => record?.state === 'waiting'),
-  );
-  return records;
-}
-
-/** Adds to waiting records when they are attempted next, and why then. */
-async function tellWhenNext(db: Db, clientToken: string, waiting: ListedNotification[]): Promise<void> {
-  if (waiting.length === 0) return;
+  const records = ids.map((id, i) => parseRecord(clientToken, id, answers[i] ?? []));
+  const waiting = records.filter((record) => record !== undefined).filter(({ state }) => state === 'waiting');
   const standings = await standingsOf(db, clientToken, waiting);
   waiting.forEach((record, i) => {
     const standing = standings[i];
@@ -158,28 +92,27 @@ async function tellWhenNext(db: Db, clientToken: string, waiting: ListedNotifica
     record.waitingReason = reason;
     if (inMs !== undefined && reason !== 'in_flight') record.nextAttemptAt = nowOf(db) + inMs;
   });
+  return records;
 }
 
-function recordOf(
+function parseRecord(
   clientToken: string,
   id: string,
   values: readonly (string | null)[],
 ): ListedNotification | undefined {
-  const f: HashOf<'notification'> = Object.fromEntries(
-    listed.map((name, i) => [name, values[i] ?? undefined]),
-  );
-  if (f.asset === undefined) return undefined;
+  const [asset, event, acceptedAt, state, priority, group, by, reason, endedAt] = values;
+  if (!asset) return undefined;
   return {
     notificationId: id,
     clientToken,
-    platformId: f.asset,
-    eventId: f.event ?? '',
-    state: (f.state ?? 'waiting') as NotificationState,
-    priority: f.priority === 'backfill' ? 'backfill' : 'live',
-    acceptedAt: Number(f.accepted_at),
-    ...(f.group === undefined ? {} : { group: f.group }),
-    ...(f.ended_at === undefined ? {} : { endedAt: Number(f.ended_at) }),
-    ...(f.by === undefined ? {} : { by: f.by }),
-    ...(f.reason === undefined ? {} : { reason: f.reason }),
+    platformId: asset,
+    eventId: event ?? '',
+    state: (state ?? 'waiting') as NotificationState,
+    priority: priority === 'backfill' ? 'backfill' : 'live',
+    acceptedAt: Number(acceptedAt),
+    ...(group && { group }),
+    ...(endedAt && { endedAt: Number(endedAt) }),
+    ...(by && { by }),
+    ...(reason && { reason }),
   };
 }

@@ -1,6 +1,4 @@
-/** Reads a sorted set page by page while members come and go: a page begins after a place, not at a position. */
-import type { Db } from '../connection/db.js';
-import { runScript } from '../connection/library.js';
+/** Places in a sorted set: a page begins after a place, not at a position, because members come and go meanwhile. */
 
 /** A score and a member, which need not exist; `member` '' comes before every member of that score. */
 export interface Place {
@@ -8,15 +6,8 @@ export interface Place {
   member: string;
 }
 
-export type Direction = 'rising' | 'falling';
-
-/** Returns the place before every member. */
-export function startOf(direction: Direction): Place {
-  return {
-    score: direction === 'rising' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY,
-    member: '',
-  };
-}
+/** The place before every member, by falling score. */
+export const beginning: Place = { score: Number.POSITIVE_INFINITY, member: '' };
 
 /** Returns whether a member comes after a place by falling score, in the order of the sorted set. */
 export function isBehind(one: Place, place: Place): boolean {
@@ -31,20 +22,7 @@ export function byFallingScore(a: Place, b: Place): number {
 
 /** Returns a place in the form that `page_behind` of lists.lua expects. */
 export function placeArguments({ score, member }: Place): [score: string, member: string] {
-  return [Number.isFinite(score) ? String(score) : score < 0 ? '-inf' : '+inf', member];
-}
-
-/** Reads the next members of one of a client's sorted sets, at most `count`, with their scores. */
-export async function pageBehind(
-  db: Db,
-  clientToken: string,
-  set: 'notifications' | 'owed-since',
-  { place, direction, count }: { place: Place; direction: Direction; count: number },
-): Promise<Place[]> {
-  const [score, member] = placeArguments(place);
-  return placesOf(
-    (await runScript(db, 'setPage', clientToken, [score, member, count, set, direction])) as string[],
-  );
+  return [Number.isFinite(score) ? String(score) : '+inf', member];
 }
 
 /** Reads alternating members and scores from a script's answer. */

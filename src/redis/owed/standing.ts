@@ -1,7 +1,6 @@
 /** Why something is not sent now, and until when: one vocabulary for all (scripts/take.lua, `standing`). */
 import { assetSlot, idToBytes } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import type { FieldOf } from '../connection/fields.js';
 import { runScript } from '../connection/library.js';
 
 /**
@@ -117,7 +116,7 @@ export interface Overview {
   isConsistent: boolean;
   /** JSON of the last change of state. */
   lastChange?: string;
-  fields: Partial<Record<FieldOf<'endpoint'>, string>>;
+  fields: Record<string, string>;
 }
 
 export async function readOverview(db: Db, clientToken: string, bounds?: Bounds): Promise<Overview> {

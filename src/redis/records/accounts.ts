@@ -2,16 +2,13 @@
  * Accounts, their credentials, and the changes that end them. The client id is derived from the account id, so that a
  * known and an unknown client id both cost a single look-up.
  */
-import { hash } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { type AccountId, type ClientId, newAccountId } from '../../ids.js';
 import { type Db, nowOf } from '../connection/db.js';
-import type { HashOf } from '../connection/fields.js';
-import { evaluate } from '../connection/library.js';
-import { runPipeline } from '../connection/pipeline.js';
-import { listClients } from './clients.js';
+import { evaluate, type ScriptArgument } from '../connection/library.js';
+import { readHashes } from '../connection/pipeline.js';
+import { listClients, UnknownAccount } from './clients.js';
 import { setHeld } from './endpoint.js';
-import { randomSecret } from './randomSecret.js';
-import { UnknownAccount } from './refusals.js';
 
 export interface Account {
   accountId: AccountId;
@@ -24,16 +21,8 @@ export interface Account {
   createdAtMs: number;
 }
 
-export interface CreatedAccount {
-  account_id: AccountId;
-  name: string;
-  client_id: ClientId;
-  client_secret: string;
-  scopes: string[];
-}
-
 /** How long a rotated client secret stays valid. */
-export const previousSecretMs = 24 * 3600 * 1000;
+const previousSecretMs = 24 * 3600 * 1000;
 
 export const defaultScopes: readonly string[] = ['push_notifications'];
 /** Allows publishing enrichment events. */
@@ -45,20 +34,24 @@ export const signingSecretsScope = 'signing_secrets';
 export async function createAccount(
   db: Db,
   wanted: { name: string; scopes?: readonly string[]; platform?: boolean },
-): Promise<CreatedAccount> {
+): Promise<{
+  account_id: AccountId;
+  name: string;
+  client_id: ClientId;
+  client_secret: string;
+  scopes: string[];
+}> {
   const accountId = newAccountId();
   const secret = randomSecret();
   const given = wanted.scopes?.length ? wanted.scopes : wanted.platform ? [] : defaultScopes;
   const scopes = [...new Set([...given, ...(wanted.platform ? [platformScope] : [])])];
   await db.redis.hset(db.global.account(accountId), {
     name: wanted.name,
-    client_id: clientIdOf(accountId),
     scopes: scopes.join(' '),
     secret_hash: secretHash(secret),
     generation: 1,
     created_at: Date.now(),
   });
-  await db.redis.set(db.global.clientId(clientIdOf(accountId)), accountId);
   await db.redis.sadd(db.global.accounts, accountId);
   return {
     account_id: accountId,
@@ -70,17 +63,15 @@ export async function createAccount(
 }
 
 export async function getAccount(db: Db, accountId: string): Promise<Account | undefined> {
-  return toAccount(accountId, await db.redis.hgetall(db.global.account(accountId)));
+  return parseAccount(accountId, await db.redis.hgetall(db.global.account(accountId)));
 }
 
 /** Lists every account, oldest first, without secrets. */
 export async function listAccounts(db: Db): Promise<Account[]> {
   const ids = await db.redis.smembers(db.global.accounts);
-  const commands = db.redis.pipeline();
-  for (const id of ids) commands.hgetall(db.global.account(id));
-  const records = (await runPipeline(commands)) as Record<string, string>[];
+  const records = await readHashes(db.redis, ids.map(db.global.account));
   return records
-    .flatMap((record, i) => toAccount(ids[i] ?? '', record) ?? [])
+    .flatMap((record, i) => parseAccount(ids[i] ?? '', record) ?? [])
     .sort((a, b) => a.createdAtMs - b.createdAtMs);
 }
 
@@ -95,9 +86,7 @@ export async function rotateSecret(
 ): Promise<{ client_secret: string }> {
   const secret = randomSecret();
   const until = nowOf(db) + previousSecretMs;
-  const args = [secretHash(secret), until, now ? 1 : 0];
-  const done = await evaluate(db, 'rotateSecret', [db.global.account(accountId)], args);
-  if (done !== 1) throw new UnknownAccount('there is no such account');
+  await changeAccount(db, 'rotateSecret', accountId, [secretHash(secret), until, now ? 1 : 0]);
   return { client_secret: secret };
 }
 
@@ -107,8 +96,7 @@ export async function rotateSecret(
  * @throws UnknownAccount
  */
 export async function setDisabled(db: Db, accountId: string, disabled: boolean): Promise<void> {
-  const done = await evaluate(db, 'setDisabled', [db.global.account(accountId)], [disabled ? 1 : 0]);
-  if (done !== 1) throw new UnknownAccount('there is no such account');
+  await changeAccount(db, 'setDisabled', accountId, [disabled ? 1 : 0]);
   for (const client of await listClients(db, accountId)) await setHeld(db, client.clientToken, disabled);
 }
 
@@ -118,7 +106,16 @@ export async function setDisabled(db: Db, accountId: string, disabled: boolean):
  * @throws UnknownAccount
  */
 export async function setScopes(db: Db, accountId: string, scopes: readonly string[]): Promise<void> {
-  const done = await evaluate(db, 'setScopes', [db.global.account(accountId)], [scopes.join(' ')]);
+  await changeAccount(db, 'setScopes', accountId, [scopes.join(' ')]);
+}
+
+async function changeAccount(
+  db: Db,
+  script: string,
+  accountId: string,
+  args: ScriptArgument[],
+): Promise<void> {
+  const done = await evaluate(db, script, [db.global.account(accountId)], args);
   if (done !== 1) throw new UnknownAccount('there is no such account');
 }
 
@@ -129,10 +126,8 @@ export async function areCredentials(
 ): Promise<boolean> {
   const given = secretHash(clientSecret);
   const key = db.global.account(accountIdOf(clientId));
-  const [current, previous, disabled] = await db.redis.hmget(
-    key,
-    ...(['secret_hash', 'previous_secrets', 'disabled'] as const),
-  );
+  const fields = ['secret_hash', 'previous_secrets', 'disabled'] as const;
+  const [current, previous, disabled] = await db.redis.hmget(key, ...fields);
   const isPrevious = (previous ?? '').split(',').some((one) => {
     const [secret, untilMs] = one.split(':');
     return secret === given && Number(untilMs) > nowOf(db);
@@ -140,10 +135,13 @@ export async function areCredentials(
   return (current === given || isPrevious) && disabled !== '1';
 }
 
+/** Returns 256 random bits, base64url. */
+export const randomSecret = (): string => randomBytes(32).toString('base64url');
+
 /** SHA-256 is enough: the secret has 256 random bits and cannot be guessed. */
 export const secretHash = (secret: string): string => hash('sha256', secret);
 
-export const clientIdOf = (accountId: string): ClientId => accountId.replace(/^acc_/, 'cid_') as ClientId;
+const clientIdOf = (accountId: string): ClientId => accountId.replace(/^acc_/, 'cid_') as ClientId;
 /** A malformed client id belongs to no account. */
 export const accountIdOf = (clientId: string): string =>
   isClientId(clientId) ? `acc_${clientId.slice(4)}` : 'acc_';
@@ -151,7 +149,7 @@ export const accountIdOf = (clientId: string): string =>
 export const isClientId = (text: string): boolean => clientIdPattern.test(text);
 const clientIdPattern = /^cid_[A-Za-z0-9_-]{1,64}$/;
 
-function toAccount(accountId: string, record: HashOf<'account'>): Account | undefined {
+function parseAccount(accountId: string, record: Record<string, string>): Account | undefined {
   if (!record.secret_hash) return undefined;
   return {
     accountId: accountId as AccountId,

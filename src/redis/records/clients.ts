@@ -7,12 +7,9 @@ import {
   newClientToken,
 } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import type { HashOf } from '../connection/fields.js';
-import { runPipeline } from '../connection/pipeline.js';
-import { announceDeletion } from './deletion.js';
+import { runScript } from '../connection/library.js';
+import { pageSize, readHashes, runPipeline } from '../connection/pipeline.js';
 import { setHeld } from './endpoint.js';
-import { ClientTokenTaken, UnknownAccount, UnknownClient } from './refusals.js';
-import { resetRegistration } from './registrations.js';
 
 export interface Client {
   clientToken: ClientToken;
@@ -21,6 +18,18 @@ export interface Client {
   createdAtMs: number;
   maxInFlight?: number;
   maxPerSecond?: number;
+}
+
+export class UnknownAccount extends Error {
+  override name = 'UnknownAccount';
+}
+
+export class UnknownClient extends Error {
+  override name = 'UnknownClient';
+}
+
+export class ClientTokenTaken extends Error {
+  override name = 'ClientTokenTaken';
 }
 
 /**
@@ -56,18 +65,13 @@ export async function createClient(
 /** Returns a client, also one of notices; undefined if it never existed or was deleted. */
 export async function getClient(db: Db, clientToken: string): Promise<Client | undefined> {
   if (!isClientToken(clientToken) && !isNoticesClient(clientToken)) return undefined;
-  return toClient(clientToken, await db.redis.hgetall(db.client(clientToken).client));
+  return parseClient(clientToken, await db.redis.hgetall(db.client(clientToken).client));
 }
 
 /** Lists the clients of one account, or all, by client token. */
 export async function listClients(db: Db, accountId?: string): Promise<Client[]> {
   const key = accountId === undefined ? db.global.clients : db.global.accountClients(accountId);
-  const tokens = (await db.redis.smembers(key)).sort();
-  const clients: Client[] = [];
-  for (let start = 0; start < tokens.length; start += pageSize) {
-    clients.push(...(await readClients(db, tokens.slice(start, start + pageSize))));
-  }
-  return clients;
+  return await readClients(db, (await db.redis.smembers(key)).sort());
 }
 
 /** Lists at most `limit` of an account's own clients after `after`, by client token; `next` if there are more. */
@@ -107,10 +111,11 @@ async function firstBehind(db: Db, key: string, after: string, atMost: number): 
 }
 
 async function readClients(db: Db, tokens: readonly string[]): Promise<Client[]> {
-  const commands = db.redis.pipeline();
-  for (const token of tokens) commands.hgetall(db.client(token).client);
-  const records = (await runPipeline(commands)) as Record<string, string>[];
-  return records.flatMap((record, i) => toClient(tokens[i] ?? '', record) ?? []);
+  const records = await readHashes(
+    db.redis,
+    tokens.map((token) => db.client(token).client),
+  );
+  return records.flatMap((record, i) => parseClient(tokens[i] ?? '', record) ?? []);
 }
 
 /** Lists every client token ever given out, in pages; deleted clients may still be owed something. */
@@ -122,9 +127,6 @@ export async function* clientTokens(db: Db): AsyncGenerator<string[]> {
     yield page;
   } while (cursor !== '0');
 }
-
-/** Bounds each answer of Redis, so that a long list delays no other command. */
-const pageSize = 500;
 
 /** Changes a client's bounds; null removes one (the service's default applies again). @throws UnknownClient */
 export async function setClient(
@@ -148,22 +150,7 @@ export async function setClient(
   return client;
 }
 
-/**
- * Deletes a client: removes its URL and its secrets, and keeps its token taken for good. `clearDeletedClient`, called by
- * the caller or the sweep, clears its other keys and cancels what it is owed. @throws UnknownClient
- */
-export async function deleteClient(db: Db, clientToken: string): Promise<Client> {
-  const client = await getClient(db, clientToken);
-  if (!client) throw new UnknownClient('there is no such client');
-  await announceDeletion(db, clientToken);
-  await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
-  await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
-  await resetRegistration(db, clientToken);
-  await db.redis.del(db.client(clientToken).signingSecrets);
-  return client;
-}
-
-function toClient(clientToken: string, record: HashOf<'client'>): Client | undefined {
+function parseClient(clientToken: string, record: Record<string, string>): Client | undefined {
   if (!record.account_id || record.deleted) return undefined;
   return {
     clientToken: clientToken as ClientToken,
@@ -173,4 +160,18 @@ function toClient(clientToken: string, record: HashOf<'client'>): Client | undef
     ...(record.max_in_flight && { maxInFlight: Number(record.max_in_flight) }),
     ...(record.max_per_second && { maxPerSecond: Number(record.max_per_second) }),
   };
+}
+
+/** Contract, section 5: one call in 5 s, bursts of 5. */
+export const sendEveryMs = 5000;
+export const sendBurst = 5;
+
+/**
+ * Counts a call of the client that sends something, over all such calls and all processes.
+ * @param sends how many to count together, all or none: 1, or the whole burst. A bucket that gets one every 25 s and
+ * holds one is equivalent to all 5 of a bucket that gets one every 5 s.
+ * @returns 0, or how long the caller must wait, ms
+ */
+export async function takeSendCall(db: Db, clientToken: string, sends: 1 | 5 = 1): Promise<number> {
+  return (await runScript(db, 'takeSend', clientToken, [sendEveryMs * sends, sendBurst / sends])) as number;
 }

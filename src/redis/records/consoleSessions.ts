@@ -7,7 +7,7 @@
 import { hash } from 'node:crypto';
 import type { AccountId } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import { randomSecret } from './randomSecret.js';
+import { randomSecret } from './accounts.js';
 
 export const consoleAccesses = ['full', 'read'] as const;
 export type ConsoleAccess = (typeof consoleAccesses)[number];

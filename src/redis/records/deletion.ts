@@ -1,5 +1,5 @@
 /**
- * Clears a deleted client's keys in bounded steps, each safe to repeat: none delays Redis for others, and the sweep
+ * Deletes clients, and clears their keys in bounded steps, each safe to repeat: none delays Redis for others, and the sweep
  * continues after a failure. Owed notifications end as `cancelled`; known segments are deleted immediately; records,
  * decisions, their list and changes of state expire at most 14 days later.
  */
@@ -7,6 +7,7 @@ import { type Db, nowOf } from '../connection/db.js';
 import { recordKeptMs } from '../connection/keys.js';
 import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
+import { type Client, getClient, UnknownClient } from './clients.js';
 import { resetRegistration } from './registrations.js';
 
 const keptSeconds = recordKeptMs / 1000;
@@ -17,9 +18,20 @@ const assetsPerScript = 100;
 /** `assetSlot` in ids.ts. */
 const buckets = 0x4000;
 
-/** Makes the sweep clear a client's keys from now on; call it before the client is marked as deleted. */
-export async function announceDeletion(db: Db, clientToken: string): Promise<void> {
+/**
+ * Deletes a client: removes its URL and its secrets, and keeps its token taken for good. `clearDeletedClient`, called by
+ * the caller or the sweep, clears its other keys and cancels what it is owed. @throws UnknownClient
+ */
+export async function deleteClient(db: Db, clientToken: string): Promise<Client> {
+  const client = await getClient(db, clientToken);
+  if (!client) throw new UnknownClient('there is no such client');
+  // Written first: the sweep clears the client's keys from now on.
   await db.redis.zadd(db.global.deletedClients, nowOf(db), clientToken);
+  await db.redis.hset(db.client(clientToken).client, 'deleted', 1);
+  await db.redis.srem(db.global.accountClients(client.accountId), clientToken);
+  await resetRegistration(db, clientToken);
+  await db.redis.del(db.client(clientToken).signingSecrets);
+  return client;
 }
 
 /** Lists the first clients whose deletion is under way; `at`: ms. */

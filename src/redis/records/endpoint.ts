@@ -1,11 +1,12 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
 import { mapInPages } from '../../mapInPages.js';
 import type { Db } from '../connection/db.js';
-import type { FieldOf } from '../connection/fields.js';
 import { runScript } from '../connection/library.js';
+import { unlessBroken } from '../connection/unavailable.js';
 import { type Bounds, type Overview, readOverview, type WaitReason } from '../owed/standing.js';
-import type { EndpointState } from './endpointStates.js';
-import { type StateChange, stateChangeOf } from './stateChanges.js';
+
+export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
+export type EndpointState = (typeof endpointStates)[number];
 
 /** Times are ms since the epoch. */
 export interface Endpoint {
@@ -34,7 +35,7 @@ export interface Endpoint {
 }
 
 export async function getEndpoint(db: Db, clientToken: string, bounds?: Bounds): Promise<Endpoint> {
-  return endpointOf(clientToken, await readOverview(db, clientToken, bounds));
+  return presentEndpoint(clientToken, await readOverview(db, clientToken, bounds));
 }
 
 /** Reads the endpoints of many clients, in their order. */
@@ -45,10 +46,9 @@ export async function getEndpoints(db: Db, clientTokens: readonly string[]): Pro
 /** Bounds how much Redis is asked for at a time. */
 const concurrency = 100;
 
-function endpointOf(clientToken: string, overview: Overview): Endpoint {
+function presentEndpoint(clientToken: string, overview: Overview): Endpoint {
   const { fields, state, at, reason, owed, inFlight, oldestOwedAt, lastChange } = overview;
-  const number = (name: FieldOf<'endpoint'>): number | undefined =>
-    fields[name] ? Number(fields[name]) : undefined;
+  const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
   return {
     ...{
       state: state === 'not_registered' ? 'active' : state,
@@ -68,7 +68,7 @@ function endpointOf(clientToken: string, overview: Overview): Endpoint {
     lastFailureAt: number('last_failure_at'),
     lastError: fields.last_error || undefined,
     lastStatus: number('last_status'),
-    lastChange: lastChange === undefined ? undefined : stateChangeOf(clientToken, lastChange),
+    lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
   };
 }
 
@@ -95,4 +95,48 @@ export async function resumeEndpoint(
   by: 'operator' | 'publisher' = 'operator',
 ): Promise<boolean> {
   return (await runScript(db, 'resumeEndpoint', clientToken, [by])) === 1;
+}
+
+export interface StateChange {
+  clientToken: string;
+  /** Redis' own clock, ms. */
+  atMs: number;
+  from: EndpointState | 'not_registered';
+  to: EndpointState | 'not_registered';
+  /** In words. */
+  why: string;
+  by: 'service' | 'publisher' | 'operator';
+}
+
+/**
+ * Returns the changes of every client since a time (ms), the oldest first.
+ * @param onBroken is called for each client whose changes cannot be read
+ * @throws if Redis is unavailable
+ */
+export async function listStateChanges(
+  db: Db,
+  { since = 0, onBroken }: { since?: number; onBroken(clientToken: string, err: unknown): unknown },
+): Promise<StateChange[]> {
+  const clientTokens = await db.redis.smembers(db.global.clients);
+  const found = await mapInPages(clientTokens, concurrency, (clientToken) =>
+    unlessBroken(
+      () => stateChangesOf(db, clientToken),
+      (err) => onBroken(clientToken, err),
+    ),
+  );
+  return found
+    .flatMap((changes) => changes ?? [])
+    .filter((change) => change.atMs >= since)
+    .sort((a, b) => a.atMs - b.atMs);
+}
+
+/** Returns the last 20 of one client, the newest first. */
+export async function stateChangesOf(db: Db, clientToken: string): Promise<StateChange[]> {
+  const lines = await db.redis.lrange(db.client(clientToken).stateChanges, 0, -1);
+  return lines.map((line) => parseStateChange(clientToken, line));
+}
+
+function parseStateChange(clientToken: string, line: string): StateChange {
+  const { at, ...rest } = JSON.parse(line) as Omit<StateChange, 'atMs' | 'clientToken'> & { at: number };
+  return { clientToken, atMs: at, ...rest };
 }

@@ -7,9 +7,9 @@ import { type Db, nowOf } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';
 import { type Account, getAccount, platformScope } from './accounts.js';
+import { UnknownAccount } from './clients.js';
 import { cancelOwed } from './deletion.js';
 import { setHeld } from './endpoint.js';
-import { UnknownAccount } from './refusals.js';
 import { changeRegistration, markAnswered, register, resetRegistration } from './registrations.js';
 import type { SecretBox } from './secretBox.js';
 

@@ -7,11 +7,10 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AccountId, ClientToken } from '../../ids.js';
 import type { Db } from '../connection/db.js';
-import type { HashOf } from '../connection/fields.js';
 import { runScript } from '../connection/library.js';
-import { runPipeline } from '../connection/pipeline.js';
+import { readHashes } from '../connection/pipeline.js';
 import type { SecretBox } from './secretBox.js';
-import { createSigningSecret } from './signingSecrets.js';
+import { createSigningSecret } from './secrets.js';
 
 export interface Registration {
   clientToken: ClientToken;
@@ -23,7 +22,7 @@ export interface Registration {
   answered: boolean;
 }
 
-export type RegisterResult =
+type RegisterResult =
   /** Stored by this call, sent to Redis at `storingSinceMs`; call `markAnswered` with the nonce once the 200 is sent. */
   | { outcome: 'stored'; nonce: string; storingSinceMs: number; wakeCatchUp: boolean }
   /** The client already has a URL. */
@@ -32,7 +31,7 @@ export type RegisterResult =
 /** A call may answer 200 only if it has run for less than this. */
 export const answerWithinMs = 2000;
 /** After this time a repeat may take over an unanswered registration: the first call can no longer be running. */
-export const takeOverAfterMs = answerWithinMs + 500;
+const takeOverAfterMs = answerWithinMs + 500;
 const pollMs = 50;
 
 /**
@@ -63,25 +62,18 @@ export async function markAnswered(db: Db, clientToken: string, nonce: string): 
 }
 
 export async function getRegistration(db: Db, clientToken: string): Promise<Registration | undefined> {
-  return toRegistration(clientToken, await db.redis.hgetall(db.client(clientToken).registration));
+  return parseRegistration(clientToken, await db.redis.hgetall(db.client(clientToken).registration));
 }
 
 /** Lists every registration, by client token. */
 export async function listRegistrations(db: Db): Promise<Registration[]> {
   const tokens = (await db.redis.smembers(db.global.clients)).sort();
-  const found: Registration[] = [];
-  for (let start = 0; start < tokens.length; start += pageSize) {
-    const page = tokens.slice(start, start + pageSize);
-    const commands = db.redis.pipeline();
-    for (const token of page) commands.hgetall(db.client(token).registration);
-    const records = (await runPipeline(commands)) as Record<string, string>[];
-    found.push(...records.flatMap((record, i) => toRegistration(page[i] ?? '', record) ?? []));
-  }
-  return found;
+  const records = await readHashes(
+    db.redis,
+    tokens.map((token) => db.client(token).registration),
+  );
+  return records.flatMap((record, i) => parseRegistration(tokens[i] ?? '', record) ?? []);
 }
-
-/** Bounds each answer of Redis, so that a long list delays no other command. */
-const pageSize = 500;
 
 /** Removes the URL; owed assets stay owed. @returns undefined if there was none */
 export async function resetRegistration(
@@ -110,7 +102,7 @@ export async function changeRegistration(
   return { previous_url: previous, url, wakeCatchUp: wake === 1 };
 }
 
-function toRegistration(clientToken: string, record: HashOf<'registration'>): Registration | undefined {
+function parseRegistration(clientToken: string, record: Record<string, string>): Registration | undefined {
   if (!record.url) return undefined;
   return {
     clientToken: clientToken as ClientToken,

@@ -1,4 +1,4 @@
--- Reads and changes an endpoint's hash, whose fields src/redis/connection/fields.ts lists.
+-- Reads and changes an endpoint's hash, whose fields src/redis/connection/keys.ts lists.
 -- The endpoint's clock runs while there is a URL that is neither paused, held nor suspended.
 
 local function field(name) return redis.call('HGET', E, name) or nil end

@@ -33,14 +33,6 @@ local function last_of(found, count)
   return #found == 2 * count and {found[#found - 1], found[#found]} or {}
 end
 
--- Reads the next members of one of a client's sorted sets.
--- KEYS: the client's base
--- Arguments: score, member (the place after which the page begins), count, name of the set, direction ('rising' or 'falling')
--- Answer: members and scores in turn
--- Repeat: safe: it changes nothing
-entry('setPage', function(_, ARGV)
-  return page_behind(base .. ARGV[5], ARGV[6], ARGV[2], ARGV[3], tonumber(ARGV[4]))
-end, {'no-writes'})
 -- Reads a page of the list of notifications, the newest first, and returns those that match.
 -- KEYS: the client's base
 -- Arguments: score, member (the place after which the page begins), count (how many to read), state, asset, event ('' for any)
@@ -58,22 +50,6 @@ entry('listedPage', function(_, ARGV)
     end
   end
   return {last_of(found, count), matching}
-end, {'no-writes'})
--- Reads a page of the list of notifications, the newest first, and returns those delivered in a span of time.
--- KEYS: the client's base
--- Arguments: score, member (the place after which the page begins), count (how many to read), since, latest (ms)
--- Answer: {how many there were, the last of them and its score, {asset and id of each that was delivered then, in turn}}
--- Repeat: safe: it changes nothing
-entry('deliveredPage', function(_, ARGV)
-  local since, latest, delivered = tonumber(ARGV[5]), tonumber(ARGV[6]), {}
-  local found = page_behind(base .. 'notifications', 'falling', ARGV[2], ARGV[3], tonumber(ARGV[4]))
-  for i = 1, #found, 2 do
-    local r = redis.call('HMGET', record(found[i]), 'asset', 'state', 'ended_at')
-    if r[1] and r[2] == 'delivered' and tonumber(r[3]) >= since and tonumber(r[3]) <= latest then
-      delivered[#delivered + 1], delivered[#delivered + 2] = r[1], found[i]
-    end
-  end
-  return {#found / 2, found[#found - 1] or '', found[#found] or '0', delivered}
 end, {'no-writes'})
 -- Reads a page of the list of notifications for a reader of the feed, oldest first, and stores the latest time that readers
 -- have seen: a claim whose place would be before that time is also added to the stream of updates (claim.lua).

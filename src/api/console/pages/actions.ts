@@ -2,7 +2,7 @@
 import type { Middleware } from 'koa';
 import { getEndpoint } from '../../../redis/records/endpoint.js';
 import { getRegistration } from '../../../redis/records/registrations.js';
-import { previousSigningSecretsUntil } from '../../../redis/records/signingSecrets.js';
+import { previousSigningSecretsUntil } from '../../../redis/records/secrets.js';
 import type { ApiDeps } from '../../step.js';
 import { type Html, html, type Piece } from '../html.js';
 import { formTokenField } from '../layout.js';

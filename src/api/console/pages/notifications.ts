@@ -1,7 +1,6 @@
 import type { Middleware } from 'koa';
 import { listNotifications, orderOf } from '../../../redis/notifications/notificationPages.js';
-import { notificationStates } from '../../../redis/notifications/notificationStates.js';
-import type { ListedNotification } from '../../../redis/notifications/notifications.js';
+import { type ListedNotification, notificationStates } from '../../../redis/notifications/notifications.js';
 import { cursorOf, readFilter } from '../../endpoints/notifications.js';
 import type { ApiDeps } from '../../step.js';
 import { type Html, html } from '../html.js';

@@ -1,10 +1,14 @@
 import type { Middleware } from 'koa';
 import { originOf } from '../../../outgoing/target.js';
 import { type AttemptStep, readAttempts } from '../../../redis/records/attemptHistory.js';
-import { type Endpoint, getEndpoint } from '../../../redis/records/endpoint.js';
+import {
+  type Endpoint,
+  getEndpoint,
+  type StateChange,
+  stateChangesOf,
+} from '../../../redis/records/endpoint.js';
 import { getRegistration, type Registration } from '../../../redis/records/registrations.js';
-import { requestHeaderNames } from '../../../redis/records/requestHeaders.js';
-import { type StateChange, stateChangesOf } from '../../../redis/records/stateChanges.js';
+import { requestHeaderNames } from '../../../redis/records/secrets.js';
 import type { ApiDeps } from '../../step.js';
 import { type Html, html } from '../html.js';
 import { live } from '../layout.js';

@@ -1,0 +1,120 @@
+/** Makes notifications due or owed again, or cancels them, for operators and publishers. */
+import { assetSlot, idToBytes } from '../../ids.js';
+import type { Db } from '../connection/db.js';
+import { runScript } from '../connection/library.js';
+import { announceClaims } from '../owed/owedClients.js';
+import { listedEntries } from './notificationPages.js';
+import { type ListedNotification, type NotificationState, readRecords } from './notifications.js';
+
+/** Cancels a waiting notification, for an operator. @returns false if it does not wait (any more) */
+export async function cancelNotification(
+  db: Db,
+  clientToken: string,
+  notificationId: string,
+): Promise<boolean> {
+  return (await runScript(db, 'cancel', clientToken, [notificationId])) === 1;
+}
+
+/**
+ * Sends a notification again: a waiting one is due now, an ended one is owed again. If its asset is owed by a newer one, that one is due.
+ * The caller wakes catch-up.
+ * @returns the id of the notification that is due now; undefined if there is no record
+ */
+export async function redeliver(
+  db: Db,
+  clientToken: string,
+  notificationId: string,
+): Promise<string | undefined> {
+  // From here on the sweep knows this client, even if the rest fails.
+  await announceClaims(db, [clientToken]);
+  const dueId = (await runScript(db, 'redeliver', clientToken, [notificationId])) as string;
+  return dueId || undefined;
+}
+
+/** A span of time. `dryRun` only counts. Times are ms. */
+interface Range {
+  since: number;
+  until: number;
+  dryRun: boolean;
+}
+
+/**
+ * Makes notifications owed again that ended as failed in that time, unless their asset has a newer one. The caller wakes
+ * catch-up.
+ */
+export async function recoverFailed(db: Db, clientToken: string, range: Range): Promise<{ count: number }> {
+  let count = 0;
+  // From here on the sweep knows this client, even if the rest fails.
+  if (!range.dryRun) await announceClaims(db, [clientToken]);
+  for await (const page of endedPages(db, clientToken, 'failed', range)) {
+    for (const { notificationId, platformId } of page) {
+      const { bucket, field } = assetSlot(platformId);
+      const args = [notificationId, range.dryRun ? 1 : 0, bucket, field, idToBytes(notificationId)];
+      count += Number(await runScript(db, 'recover', clientToken, args));
+    }
+  }
+  return { count };
+}
+
+/**
+ * Makes each asset with a notification delivered in that time owed again by its newest one, unless it is owed or
+ * was delivered after that time. The caller wakes catch-up.
+ * @returns `count`: assets that are owed again (or would be); `listedSince`: set if deliveries of that time may be missing, because
+ * the client's list is full, and begins with this acceptance, ms
+ */
+export async function replayDelivered(
+  db: Db,
+  clientToken: string,
+  range: Range,
+): Promise<{ count: number; listedSince?: number }> {
+  // From here on the sweep knows this client, even if the rest fails.
+  if (!range.dryRun) await announceClaims(db, [clientToken]);
+  // At most now, so that assets delivered because of this call are not owed once more.
+  const until = Math.min(range.until, await redisNow(db));
+  const { notifications } = db.client(clientToken);
+  const [listed, [, oldest]] = await Promise.all([
+    db.redis.zcard(notifications),
+    db.redis.zrange(notifications, '0', '0', 'WITHSCORES'),
+  ]);
+  const seen = new Set<string>();
+  let count = 0;
+  for await (const page of endedPages(db, clientToken, 'delivered', { since: range.since, until })) {
+    // The newest of an asset comes first.
+    const assets = page.flatMap(({ platformId, notificationId }) => {
+      if (seen.has(platformId)) return [];
+      seen.add(platformId);
+      const { bucket, field } = assetSlot(platformId);
+      return [platformId, notificationId, bucket, field];
+    });
+    if (assets.length === 0) continue;
+    count += Number(await runScript(db, 'replay', clientToken, [until, range.dryRun ? 1 : 0, ...assets]));
+  }
+  const isShort = listed >= listedAtMost && Number(oldest) > range.since;
+  return { count, ...(isShort && { listedSince: Number(oldest) }) };
+}
+
+/** The most notifications of a client that are listed (`trim_list`). */
+const listedAtMost = 10_000;
+
+/** Reads the listed notifications that ended so in that time, page by page, the newest first. */
+async function* endedPages(
+  db: Db,
+  clientToken: string,
+  state: NotificationState,
+  { since, until }: { since: number; until: number },
+): AsyncGenerator<ListedNotification[]> {
+  for await (const { entries } of listedEntries(db, clientToken, { state })) {
+    const ids = entries.map(({ notificationId }) => notificationId);
+    const records = await readRecords(db, clientToken, ids);
+    yield records
+      .filter((record) => record !== undefined)
+      .filter((record) => record.state === state)
+      .filter(({ endedAt = 0 }) => endedAt >= since && endedAt <= until);
+  }
+}
+
+/** Returns the scripts' time, ms: the clock by which ends are written. */
+async function redisNow(db: Db): Promise<number> {
+  const [seconds, microseconds] = await db.redis.time();
+  return Number(seconds) * 1000 + Math.floor(Number(microseconds) / 1000) + db.clockOffsetMs();
+}

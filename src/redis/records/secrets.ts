@@ -1,0 +1,194 @@
+/**
+ * A client's secrets, sealed, in one hash (`{T}:signing-secrets`), so that an attempt and a change of keys handle all of them
+ * together:
+ *   current                        the signing secret (`whsec_`)
+ *   previous:<until>:<n>           a previous one that still signs until then (ms)
+ *   header:<name, in lower case>   the value of a header that each request to the client's URL carries, such as the key of a
+ *                                  gateway in front of its receiver
+ */
+import { randomBytes } from 'node:crypto';
+import { type Db, nowOf } from '../connection/db.js';
+import { runScript } from '../connection/library.js';
+import { type SealedFor, type SecretBox, SecretUnreadable } from './secretBox.js';
+
+/** How long a previous secret still signs. */
+export const previousSigningSecretMs = 24 * 3600 * 1000;
+
+/** A bound, because each secret adds a signature to the header of every notification. */
+export const previousSigningSecretsAtMost = 10;
+
+const previousPrefix = 'previous:';
+const headerPrefix = 'header:';
+
+type Fields = Readonly<Record<string, string>>;
+
+const readFields = (db: Db, clientToken: string): Promise<Fields> =>
+  db.redis.hgetall(db.client(clientToken).signingSecrets);
+
+/**
+ * Decrypts what the take of an attempt has read: the signing secrets, one made if there is none, and the client's request headers.
+ * @throws SecretUnreadable
+ */
+export async function readAttemptSecrets(
+  db: Db,
+  box: SecretBox,
+  clientToken: string,
+  fields: Fields,
+  nowMs: number,
+): Promise<{ secrets: string[]; own: RequestHeaders }> {
+  const secrets = openSigningSecrets(box, clientToken, fields, nowMs);
+  const own = openRequestHeaders(box, clientToken, fields);
+  if (secrets.length > 0) return { secrets, own };
+  return { secrets: [await createSigningSecret(db, box, clientToken)], own };
+}
+
+/** Reads the current secret, then the previous ones that still sign, newest first; empty before one was made. */
+export async function signingSecrets(db: Db, box: SecretBox, clientToken: string): Promise<string[]> {
+  return openSigningSecrets(box, clientToken, await readFields(db, clientToken), nowOf(db));
+}
+
+function openSigningSecrets(box: SecretBox, clientToken: string, fields: Fields, nowMs: number): string[] {
+  if (!fields.current) return [];
+  const names = ['current', ...previousNames(Object.keys(fields), nowMs)];
+  return names.map((name) => box.open(fields[name] ?? '', { clientToken, use: 'signing' }));
+}
+
+/** Returns until when each previous one still signs, ms, the latest first. */
+export async function previousSigningSecretsUntil(db: Db, clientToken: string): Promise<number[]> {
+  const names = await db.redis.hkeys(db.client(clientToken).signingSecrets);
+  return previousNames(names, nowOf(db)).map(untilMs);
+}
+
+const untilMs = (name: string): number => Number(name.split(':')[1]);
+
+function previousNames(names: readonly string[], nowMs: number): string[] {
+  return names
+    .filter((name) => name.startsWith(previousPrefix) && untilMs(name) > nowMs)
+    .sort((a, b) => untilMs(b) - untilMs(a));
+}
+
+/** Returns the client's current secret, and makes it if there is none. Concurrent callers get the same one. */
+export async function createSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<string> {
+  const of = { clientToken, use: 'signing' } as const;
+  const made = box.seal(newSigningSecret(), of);
+  return box.open(String(await runScript(db, 'createSigningSecret', clientToken, [made])), of);
+}
+
+export type Rotated =
+  | { outcome: 'rotated'; signingSecret: string; previousValidUntilMs: number | undefined }
+  /** The most previous secrets still sign; the oldest ends after `waitMs`. */
+  | { outcome: 'too_many'; waitMs: number };
+
+/**
+ * Makes a new secret. The former one still signs for 24 h, like each earlier one for its own 24 h. It refuses while
+ * ten still sign, so that no secret that a receiver still uses ends early.
+ */
+export async function rotateSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<Rotated> {
+  const signingSecret = newSigningSecret();
+  const sealed = box.seal(signingSecret, { clientToken, use: 'signing' });
+  const name = randomBytes(4).toString('hex');
+  const args = [sealed, previousSigningSecretMs, name, previousSigningSecretsAtMost, 0];
+  const answer = await runScript(db, 'rotateSigningSecret', clientToken, args);
+  const [done, number] = answer as [number, number | null];
+  if (done === 0) return { outcome: 'too_many', waitMs: Number(number) };
+  return { outcome: 'rotated', signingSecret, previousValidUntilMs: number ?? undefined };
+}
+
+/** Returns how long until the secret may be rotated, ms; 0 if it may be rotated now. */
+export async function rotationWaitMs(db: Db, clientToken: string): Promise<number> {
+  const args = ['', previousSigningSecretMs, '', previousSigningSecretsAtMost, 1];
+  const [may, waitMs] = (await runScript(db, 'rotateSigningSecret', clientToken, args)) as [number, number];
+  return may === 1 ? 0 : Number(waitMs);
+}
+
+/** Makes a new secret and ends every earlier one immediately: for a secret that somebody else has seen. */
+export async function replaceSigningSecret(db: Db, box: SecretBox, clientToken: string): Promise<void> {
+  const sealed = box.seal(newSigningSecret(), { clientToken, use: 'signing' });
+  await runScript(db, 'replaceSigningSecret', clientToken, [sealed]);
+}
+
+/** Standard Webhooks 1.0.0: `whsec_` and the base64 of 24 to 64 bytes. */
+export const newSigningSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`;
+
+/** Names in lower case, and values. */
+export type RequestHeaders = Readonly<Record<string, string>>;
+
+/** Replaces all of the client's headers. The next attempt that is taken sends them. */
+export async function setRequestHeaders(
+  db: Db,
+  box: SecretBox,
+  clientToken: string,
+  wanted: RequestHeaders,
+): Promise<void> {
+  const headers = Object.entries(wanted).flatMap(([name, value]) => {
+    const use = `${headerPrefix}${name}` as const;
+    return [use, box.seal(value, { clientToken, use })];
+  });
+  await runScript(db, 'setRequestHeaders', clientToken, headers);
+}
+
+/** Reads only the names, sorted; this needs no key. */
+export async function requestHeaderNames(db: Db, clientToken: string): Promise<string[]> {
+  return headerNames(await db.redis.hkeys(db.client(clientToken).signingSecrets));
+}
+
+/** @throws SecretUnreadable */
+export async function requestHeaders(db: Db, box: SecretBox, clientToken: string): Promise<RequestHeaders> {
+  return openRequestHeaders(box, clientToken, await readFields(db, clientToken));
+}
+
+function openRequestHeaders(box: SecretBox, clientToken: string, fields: Fields): RequestHeaders {
+  const names = headerNames(Object.keys(fields));
+  if (names.length === 0) return noHeaders;
+  return Object.fromEntries(
+    names.map((name) => {
+      const use = `${headerPrefix}${name}` as const;
+      return [name, box.open(fields[use] ?? '', { clientToken, use })];
+    }),
+  );
+}
+
+const noHeaders: RequestHeaders = {};
+
+const headerNames = (names: readonly string[]): string[] =>
+  names
+    .filter((name) => name.startsWith(headerPrefix))
+    .map((name) => name.slice(headerPrefix.length))
+    .sort();
+
+/** Returns the use of a field of the hash, for which its secret is sealed. */
+export const useOfField = (field: string): SealedFor['use'] =>
+  field.startsWith(headerPrefix) ? (field as `header:${string}`) : 'signing';
+
+interface Reencrypted {
+  /** Secrets that are now encrypted with the newest key and were not before. */
+  reencrypted: number;
+  /** Secrets that already were. */
+  unchanged: number;
+  /** Clients with a secret whose key is missing. */
+  unreadable: string[];
+}
+
+/** Encrypts all secrets of all clients with the newest key of `SECRETS_KEY`. Safe to repeat. */
+export async function reencryptSigningSecrets(db: Db, box: SecretBox): Promise<Reencrypted> {
+  const counts: Reencrypted = { reencrypted: 0, unchanged: 0, unreadable: [] };
+  const clientTokens = (await db.redis.smembers(db.global.clients)).sort();
+  for (const clientToken of clientTokens) {
+    try {
+      for (const [field, sealed] of Object.entries(await readFields(db, clientToken))) {
+        if (!box.isOutdated(sealed)) {
+          counts.unchanged++;
+          continue;
+        }
+        const of = { clientToken, use: useOfField(field) };
+        const renewed = box.seal(box.open(sealed, of), of);
+        const args = [field, sealed, renewed];
+        counts.reencrypted += Number(await runScript(db, 'reencrypt', clientToken, args));
+      }
+    } catch (err) {
+      if (!(err instanceof SecretUnreadable)) throw err;
+      counts.unreadable.push(clientToken);
+    }
+  }
+  return counts;
+}
