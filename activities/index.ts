@@ -1,18 +1,152 @@
+/** Temporal's side of the work: heartbeats, cancellation, failures, spans. */
+import { ApplicationFailure, Context } from '@temporalio/activity';
+import { ApplicationFailureCategory } from '@temporalio/common';
+import { type DeliverDeps, deliverEvents } from '../src/delivery/deliver.js';
+import {
+  isRetriedShortly,
+  isSoon,
+  type Outcome,
+  type Report,
+  reportOf,
+  type Waiting,
+} from '../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
-import type { ActivityDeps } from '../src/upkeep/deps.js';
-import { awaitDelivery, deliver, handOver } from './deliver.js';
-import { drain } from './drain.js';
-import { sweepOwedClients } from './sweep.js';
+import { spanFor, type Tracing } from '../src/tracing.js';
+import { type Drained, drainClient } from '../src/upkeep/drain.js';
+import { runSweep, type SweepDeps, type Swept } from '../src/upkeep/sweep.js';
+
+/** `tracing` is undefined if it is off. */
+export type ActivityDeps = DeliverDeps & SweepDeps & { tracing?: Tracing | undefined };
 
 /** Returns all activities of the workflows. */
 export function createActivities(deps: ActivityDeps) {
   return {
-    deliver: (events: ClaimedEvent[]) => deliver(deps, events),
-    awaitDelivery: (events: ClaimedEvent[]) => awaitDelivery(deps, events),
-    handOver: (clientTokens: string[]) => handOver(deps, clientTokens),
-    drain: (clientToken: string) => drain(deps, clientToken),
-    sweepOwedClients: () => sweepOwedClients(deps),
+    /** Waits for the first attempts of these events for a short time, and begins those that have not begun. */
+    async deliver(events: ClaimedEvent[]): Promise<Report> {
+      return reportOf(await traced(deps, events, () => deliverEvents(deps, events, firstMs)));
+    },
+
+    /**
+     * Waits for events that `deliver` has not finished, as long as an attempt may take. Fails if some of them wait for a retry of
+     * the first minutes, so that Temporal shows the last failure and keeps the time of the next attempt. What found no place
+     * meanwhile is handed over to catch-up, as is what catch-up has already.
+     * @param untilAnswered once a receiver has answered, its status is returned, whatever waits for a retry
+     * @throws ApplicationFailure its type is the contract's error class, or why it waits
+     */
+    awaitDelivery(events: ClaimedEvent[], untilAnswered: boolean): Promise<Report> {
+      const { cancellationSignal } = Context.current();
+      const forMs = deps.settings.leaseMs + afterLeaseMs;
+      return withHeartbeat(async () => {
+        const outcomes = await traced(deps, events, () =>
+          deliverEvents(deps, events, forMs, cancellationSignal),
+        );
+        const crowded = events.filter((_, i) => {
+          const outcome = outcomes[i];
+          return outcome !== undefined && isSoon(outcome) && !isRetriedShortly(outcome);
+        });
+        await wakeCatchUps(
+          deps,
+          crowded.map(({ clientToken }) => clientToken),
+        );
+        const later = outcomes.filter(isRetriedShortly);
+        const isTold = untilAnswered && outcomes.some(({ status }) => status !== undefined);
+        if (later.length > 0 && !isTold) throw failureOf(events, outcomes, later);
+        return reportOf(outcomes);
+      });
+    },
+
+    /** Hands these clients' owed assets over to catch-up: wakes it if it would plan too late. */
+    handOver(clientTokens: string[]): Promise<void> {
+      return withHeartbeat(() => wakeCatchUps(deps, clientTokens));
+    },
+
+    /** Has a client's courier send what is due, and plans when to look again. */
+    drain(clientToken: string): Promise<Drained> {
+      const { cancellationSignal } = Context.current();
+      return withHeartbeat(
+        () => drainClient(deps, clientToken, cancellationSignal),
+        () => deps.couriers.flowOf(clientToken),
+      );
+    },
+
+    /** Finds owed assets that nothing works on. */
+    sweepOwedClients(): Promise<Swept> {
+      const context = Context.current();
+      return runSweep(deps, (progress) => context.heartbeat(progress));
+    },
   };
 }
 
 export type Activities = ReturnType<typeof createActivities>;
+
+/** A local activity keeps its workflow's task open: what takes longer is left to `awaitDelivery`. */
+const firstMs = 500;
+/** A lease is 5 s longer than an attempt may take. */
+const afterLeaseMs = -3000;
+const heartbeatEveryMs = 3000;
+
+/** Sends heartbeats with the progress of this activity to Temporal, until `work` has ended. */
+async function withHeartbeat<T>(work: () => Promise<T>, progress?: () => unknown): Promise<T> {
+  const context = Context.current();
+  const timer = setInterval(() => context.heartbeat(progress?.()), heartbeatEveryMs);
+  try {
+    return await work();
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+async function wakeCatchUps({ catchUps }: ActivityDeps, clientTokens: readonly string[]): Promise<void> {
+  await Promise.all([...new Set(clientTokens)].map((clientToken) => catchUps.wake(clientToken, 0)));
+}
+
+/** Makes the failure that Temporal shows: that of the event that is due first, with the time of its retry. */
+function failureOf(events: ClaimedEvent[], outcomes: Outcome[], later: Waiting[]): ApplicationFailure {
+  const first = later.reduce((a, b) => ((b.at ?? 0) < (a.at ?? 0) ? b : a));
+  const event = events[outcomes.indexOf(first)] as ClaimedEvent;
+  const others = later.length > 1 ? `; ${later.length - 1} more of ${events.length} wait` : '';
+  const failure = ApplicationFailure.create({
+    type: first.error ?? first.reason,
+    message: `${describe(first)} (${event.platformId} to ${event.clientToken})${others}`,
+    nextRetryDelay: Math.max((first.at ?? 0) - Date.now(), 1),
+    // A receiver's answer is no fault of this worker: no warning, and not counted as failed.
+    category: ApplicationFailureCategory.BENIGN,
+  });
+  // The failure is a receiver's answer: a stack trace of this code would mislead.
+  failure.stack = '';
+  return failure;
+}
+
+function describe({ reason, error, status, target, failures }: Waiting): string {
+  if (reason !== 'retry') return `waits: ${reason}`;
+  return `attempt ${failures} of ${target ?? 'it'} failed: ${error ?? 'failed'}${status === undefined ? '' : ` ${status}`}`;
+}
+
+/**
+ * Traces an attempt of an activity of `enrichment`: in its event's trace, or, for several events, in a new trace with a link to
+ * each. Without tracing it only does the work.
+ */
+async function traced(
+  { tracing }: ActivityDeps,
+  events: readonly ClaimedEvent[],
+  work: () => Promise<Outcome[]>,
+): Promise<Outcome[]> {
+  if (tracing === undefined || events.every(({ trace }) => trace === undefined)) return await work();
+  const { activityType, attempt, workflowExecution } = Context.current().info;
+  const span = tracing.begin(`RunActivity:${activityType}`, {
+    ...spanFor(events.map(({ trace }) => trace)),
+    attributes: {
+      temporalWorkflowId: workflowExecution?.workflowId ?? '',
+      'asset_update.events': events.length,
+      'asset_update.activity_attempt': attempt,
+    },
+  });
+  try {
+    const outcomes = await work();
+    span.end({ 'asset_update.delivered': outcomes.filter(({ state }) => state === 'delivered').length });
+    return outcomes;
+  } catch (err) {
+    span.end({}, err instanceof Error ? err.name : 'error');
+    throw err;
+  }
+}

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { messageOf } from '../src/messageOf.js';
+import { messageOf } from '../src/log.js';
 import { pidOption, positive } from './optionValues.js';
 import type { Pids } from './processUsage.js';
 import { resultTables, roundsNote, type ScenarioResult } from './report.js';

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { messageOf } from '../src/messageOf.js';
+import { messageOf } from '../src/log.js';
 import { executableFromWheel, type Wheel } from './wheel.js';
 
 type Say = (line: string) => void;

@@ -9,7 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { withTimeout } from '../src/withTimeout.js';
+import { withTimeout } from '../src/promises.js';
 
 export interface ChildOptions {
   name: string;

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { messageOf } from '../src/messageOf.js';
+import { messageOf } from '../src/log.js';
 import { projectDir } from '../src/operator/npmStart.js';
 import type { Supervisor } from './supervisor.js';
 import { watchSources } from './watchSources.js';

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, isTemporalGiven, readConfig } from '../src/config.js';
-import { messageOf } from '../src/messageOf.js';
+import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { answersOk, startChild, waitUntilReady } from './child.js';

@@ -1,4 +1,5 @@
 import type { Client } from '@temporalio/client';
+import type { ActivityDeps } from '../activities/index.js';
 import { type Config, deliveryOf } from './config.js';
 import { Accepting } from './delivery/claim.js';
 import { Couriers } from './delivery/couriers.js';
@@ -14,7 +15,6 @@ import { countAttempts } from './redis/records/attemptHistory.js';
 import type { SecretBox } from './redis/records/secretBox.js';
 import { type CatchUps, createCatchUps } from './temporal/catchUps.js';
 import type { Tracing } from './tracing.js';
-import type { ActivityDeps } from './upkeep/deps.js';
 
 export type Role = 'api' | 'worker' | 'all';
 
@@ -82,10 +82,8 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
       db,
       couriers,
       settings,
-      temporal,
       catchUps,
       notices,
-      taskQueue,
       log,
       metrics,
       tracing: options.tracing,

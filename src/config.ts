@@ -2,10 +2,9 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { readRedisAddress, readTemporalVariables, type TemporalConnectionOptions } from './addresses.js';
 import { type Constants, constants, recordKeptDays } from './constants.js';
-import { messageOf } from './messageOf.js';
-import { readRedisAddress } from './redisAddress.js';
-import { readTemporalVariables, type TemporalConnectionOptions } from './temporalVariables.js';
+import { messageOf } from './log.js';
 
 const webUrl = z.url({ protocol: /^https?$/ });
 const port = z.coerce.number().int().min(1).max(65535);

@@ -1,26 +1,31 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NativeConnection } from '@temporalio/worker';
+import type { ActivityDeps } from '../activities/index.js';
 import { createReadiness, listenAdmin, lookEveryMs } from './api/admin.js';
 import { createApi } from './api/app.js';
 import { listen } from './api/server.js';
 import { type Role, startDelivering } from './compose.js';
 import { type Config, durabilityOf, keepSegmentsSeconds } from './config.js';
 import { createLogger, type Logger } from './log.js';
-import { createMetrics } from './metrics.js';
+import { createMetrics, watchCounts } from './metrics.js';
 import { targetPolicyOf } from './outgoing/address.js';
 import { createSender } from './outgoing/post.js';
 import { product } from './product.js';
 import { checkExpiry, checkLayout, closeDb, openDb, waitForRedis } from './redis/connection/db.js';
 import { readCounts } from './redis/records/counts.js';
 import { createSecretBox } from './redis/records/secretBox.js';
-import { askServer, clientOf, connect, connectNative, untilAvailable } from './temporal/connection.js';
-import { freeSdkPort, readSdkMetrics } from './temporal/sdkMetrics.js';
+import { askServer, clientOf, connect, untilAvailable } from './temporal/connection.js';
 import { ensureSearchAttributes } from './temporal/searchAttributes.js';
 import { createSweepSchedule, type SweepSchedule } from './temporal/sweepSchedule.js';
 import type { Tracing } from './tracing.js';
-import type { ActivityDeps } from './upkeep/deps.js';
-import { watchCounts } from './upkeep/watchCounts.js';
-import { installRuntime, type Running, startWorkers } from './worker.js';
+import {
+  connectNative,
+  freeSdkPort,
+  installRuntime,
+  type Running,
+  readSdkMetrics,
+  startWorkers,
+} from './worker.js';
 
 export type { Role } from './compose.js';
 

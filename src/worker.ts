@@ -1,11 +1,18 @@
-import { type NativeConnection, Runtime, Worker, type WorkerDeploymentOptions } from '@temporalio/worker';
-import { createActivities } from '../activities/index.js';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  NativeConnection,
+  Runtime,
+  type TelemetryOptions,
+  Worker,
+  type WorkerDeploymentOptions,
+} from '@temporalio/worker';
+import { type ActivityDeps, createActivities } from '../activities/index.js';
 import type { Config } from './config.js';
-import type { Logger } from './log.js';
+import { type Logger, messageOf } from './log.js';
 import { workflowBundlePath } from './temporal/bundle.js';
-import { sdkTelemetry } from './temporal/sdkMetrics.js';
 import { upkeepQueueOf } from './temporal/workflowIds.js';
-import type { ActivityDeps } from './upkeep/deps.js';
 
 /**
  * Routes the SDK's log through the service's. Call it once per process, before the first connection.
@@ -41,6 +48,69 @@ function withoutPayloads(meta: Record<string, unknown> | undefined): Record<stri
   const { workflowId, runId, activityType, attempt, taskQueue } = meta;
   const err = meta.error instanceof Error ? { reason: meta.error.message } : {};
   return { workflowId, runId, activityType, attempt, taskQueue, ...err };
+}
+
+/*
+ * The metrics of Temporal's SDK: its native part serves them on a separate port of 127.0.0.1; a scrape of this process
+ * fetches them from there, so that there is one address to scrape.
+ */
+const answerWithinMs = 1000;
+
+/** Returns a free port of 127.0.0.1. */
+export async function freeSdkPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Names and units as Prometheus has them: seconds, `_total` for counters. */
+function sdkTelemetry(port: number): TelemetryOptions {
+  const bindAddress = `127.0.0.1:${port}`;
+  return {
+    metrics: {
+      prometheus: {
+        bindAddress,
+        countersTotalSuffix: true,
+        unitSuffix: true,
+        useSecondsForDurations: true,
+      },
+    },
+  };
+}
+
+/** Returns the SDK's metrics as text; empty if there are none in time, so that the others are still shown. */
+export async function readSdkMetrics(port: number): Promise<string> {
+  try {
+    const signal = AbortSignal.timeout(answerWithinMs);
+    const answer = await fetch(`http://127.0.0.1:${port}/metrics`, { signal });
+    return answer.ok ? await answer.text() : '';
+  } catch {
+    return '';
+  }
+}
+
+/**
+ * Connects a worker; a client over this connection may start workflows eagerly. Waits until the server answers. Calls are
+ * not compressed: the server is near, so time matters more than bytes.
+ */
+export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
+  const options = {
+    ...config.temporalConnection,
+    grpcCompression: { codec: 'none' as const },
+  };
+  // A closed port fails immediately: the process waits, and logs for which server.
+  for (let tries = 0; ; tries++) {
+    try {
+      return await NativeConnection.connect(options);
+    } catch (err) {
+      const names = { address: config.TEMPORAL_ADDRESS, reason: messageOf(err) };
+      if (tries % 20 === 0) log.warn(names, 'waiting for Temporal');
+      await sleep(250);
+    }
+  }
 }
 
 /** How many activities one process runs at the same time. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
+import { readRedisAddress } from '../src/addresses.js';
 import { readConfig } from '../src/config.js';
-import { readRedisAddress } from '../src/redisAddress.js';
 
 const clusterOf = (REDIS_URL: string) => readRedisAddress(readConfig({ REDIS_URL }).REDIS_URL);
 

@@ -2,9 +2,11 @@
  * The service in a test's own process, on the servers of the run, with a key prefix and a task queue of its own: its API
  * (`startApi`), or what accepts and delivers events, and a worker (`startHarness`).
  */
+
 import { randomUUID } from 'node:crypto';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
+import type { ActivityDeps } from '../activities/index.js';
 import { createReadiness, lookEveryMs } from '../src/api/admin.js';
 import { createApi } from '../src/api/app.js';
 import { listen } from '../src/api/server.js';
@@ -25,7 +27,6 @@ import { createSecretBox, type SecretBox } from '../src/redis/records/secretBox.
 import { askServer, clientOf, connect } from '../src/temporal/connection.js';
 import { ensureSearchAttributes } from '../src/temporal/searchAttributes.js';
 import { type WorkflowIds, workflowIds } from '../src/temporal/workflowIds.js';
-import type { ActivityDeps } from '../src/upkeep/deps.js';
 import { type Running, type Slots, startWorkers } from '../src/worker.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
 import { until } from './receiver.js';

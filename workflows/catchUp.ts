@@ -10,8 +10,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
-import { upkeepQueueOf } from '../src/temporal/workflowIds.js';
+import { notificationStateKey, upkeepQueueOf } from '../src/temporal/workflowIds.js';
 import type { Drained } from '../src/upkeep/drain.js';
 
 export const wakeSignal = defineSignal('wake');

@@ -6,17 +6,16 @@ import {
   setCurrentDetails,
   upsertMemo,
   upsertSearchAttributes,
+  workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.js';
-import { highest, isSoon, type Outcome, type Report } from '../src/delivery/outcome.js';
+import { highest, isRetriedShortly, isSoon, type Outcome, type Report } from '../src/delivery/outcome.js';
 import type { EnrichmentInput } from '../src/delivery/workflowStarts.js';
 import type { ClaimedEvent } from '../src/redis/owed/claim.js';
-import { httpStatusKey, listsOf, notificationStateKey } from '../src/temporal/searchAttributeKeys.js';
-import { type EnrichmentResult, resultOf, stateOf, worstStatusOf } from './enrichmentResult.js';
+import { httpStatusKey, listsOf, notificationStateKey, workflowIds } from '../src/temporal/workflowIds.js';
 
 const { deliver } = proxyLocalActivities<Activities>({
   startToCloseTimeout: '30s',
-  summary: 'deliver',
   retry: { initialInterval: '200ms', backoffCoefficient: 2, maximumInterval: '10s' },
   localRetryThreshold: '2s',
 });
@@ -32,23 +31,34 @@ const { awaitDelivery, handOver } = proxyActivities<Activities>({
  * Cancelling or terminating it loses nothing: claimed events are owed, and the sweep picks up what is owed.
  */
 export async function enrichment({ events }: EnrichmentInput): Promise<EnrichmentResult> {
-  const first = await CancellationScope.nonCancellable(() => deliver(events));
-  const unfinished = first.rest.filter(({ outcome }) => isSoon(outcome)).map(({ index }) => index);
-  if (unfinished.length === 0) return finish(events, first);
-
-  showProgress(events, first);
-  const left = unfinished.map((index) => events[index] as ClaimedEvent);
+  let report = await CancellationScope.nonCancellable(() => deliver(events));
+  let left = indexesOf(report, isSoon);
   try {
-    return finish(events, merge(first, unfinished, await awaitDelivery(left)));
+    while (left.length > 0) {
+      showProgress(events, report);
+      // The first status is shown while the event waits for its retry; then Temporal shows each failure.
+      const untilAnswered = worstStatusOf(report) === undefined;
+      report = merge(report, left, await awaitDelivery(pick(events, left), untilAnswered));
+      left = indexesOf(report, isRetriedShortly);
+      if (left.length === 0) hideProgress();
+    }
+    return finish(events, report);
   } catch (err) {
     if (!isCancellation(err)) throw err;
     upsertSearchAttributes([{ key: notificationStateKey, value: 'waiting' }]);
-    await CancellationScope.nonCancellable(() => handOver([...new Set(left.map((e) => e.clientToken))]));
+    const clientTokens = pick(events, left).map(({ clientToken }) => clientToken);
+    await CancellationScope.nonCancellable(() => handOver([...new Set(clientTokens)]));
     throw err;
   }
 }
 
-/** Merges the second report, on the unfinished events, into the first. */
+function indexesOf({ rest }: Report, is: (outcome: Outcome) => boolean): number[] {
+  return rest.filter(({ outcome }) => is(outcome)).map(({ index }) => index);
+}
+
+const pick = (events: ClaimedEvent[], indexes: number[]) => indexes.map((i) => events[i] as ClaimedEvent);
+
+/** Merges a second report, on the unfinished events, into the first. */
 function merge(first: Report, unfinished: number[], second: Report): Report {
   const later = new Set(unfinished);
   return {
@@ -69,9 +79,7 @@ function finish(events: ClaimedEvent[], report: Report): EnrichmentResult {
     { key: notificationStateKey, value: stateOf(outcomes) },
     ...(status === undefined ? [] : [{ key: httpStatusKey, value: status }]),
   ]);
-  const result = resultOf(events, report);
-  setCurrentDetails(JSON.stringify(result));
-  return result;
+  return resultOf(events, report);
 }
 
 /** Shows the waiting events. A group too large for its search attributes is now found by them. */
@@ -88,6 +96,11 @@ function showProgress(events: ClaimedEvent[], report: Report): void {
   upsertMemo({ progress: words });
 }
 
+function hideProgress(): void {
+  setCurrentDetails('');
+  upsertMemo({ progress: null });
+}
+
 function reasonsOf(outcomes: Outcome[]): string {
   const counts = new Map<string, number>();
   for (const outcome of outcomes) {
@@ -95,4 +108,100 @@ function reasonsOf(outcomes: Outcome[]): string {
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
   return [...counts].map(([reason, n]) => `${n} ${reason}`).join(', ');
+}
+
+/** The result of one event, or of a group, as the Temporal UI shows it. */
+type EnrichmentResult = OneResult | GroupResult;
+
+interface OneResult {
+  state: Outcome['state'];
+  status?: number;
+  milliseconds?: number;
+  reason?: string;
+  error?: string;
+  failed_attempts?: number;
+  /** Id of the workflow that delivers it: `catch-up/<client token>`. */
+  handed_to?: string;
+}
+
+interface GroupResult {
+  events: number;
+  delivered: number;
+  /** Events by every other state. */
+  [state: string]: unknown;
+  worst_status?: number;
+  slowest_milliseconds?: number;
+  /** The first hundred that were not delivered. */
+  not_delivered?: (Named & OneResult)[];
+}
+
+interface Named {
+  client_token: string;
+  platform_id: string;
+  notification_id: string;
+}
+
+const maxNamed = 100;
+
+/** From the least finished state to the most finished. */
+const states: readonly Outcome['state'][] = [
+  'waiting',
+  'failed',
+  'cancelled',
+  'unknown',
+  'not_needed',
+  'superseded',
+  'delivered',
+];
+
+/** Returns the least finished state of the events that were not delivered; `delivered` if all were. */
+function stateOf(rest: readonly Outcome[]): Outcome['state'] {
+  return states.find((state) => rest.some((outcome) => outcome.state === state)) ?? 'delivered';
+}
+
+/** Returns the highest HTTP status of all events; undefined if no receiver answered. */
+function worstStatusOf(report: Report): number | undefined {
+  const all = [report.status, ...report.rest.map(({ outcome }) => outcome.status)];
+  const known = all.filter((status) => status !== undefined);
+  return known.length === 0 ? undefined : Math.max(...known);
+}
+
+/** Makes an enrichment's result. */
+function resultOf(events: readonly ClaimedEvent[], report: Report): EnrichmentResult {
+  const { delivered, status, milliseconds, rest } = report;
+  if (events.length === 1) {
+    const [other] = rest;
+    return other === undefined
+      ? { state: 'delivered', status, milliseconds }
+      : shown(events[0], other.outcome);
+  }
+  const result: GroupResult = { events: events.length, delivered };
+  for (const { outcome } of rest) result[outcome.state] = Number(result[outcome.state] ?? 0) + 1;
+  const worst = worstStatusOf(report);
+  if (worst !== undefined) result.worst_status = worst;
+  if (milliseconds !== undefined) result.slowest_milliseconds = milliseconds;
+  const named = rest
+    .filter(({ outcome }) => outcome.state === 'waiting' || outcome.state === 'failed')
+    .slice(0, maxNamed)
+    .map(({ index, outcome }) => ({
+      ...nameOf(events[index] as ClaimedEvent),
+      ...shown(events[index], outcome),
+    }));
+  if (named.length > 0) result.not_delivered = named;
+  return result;
+}
+
+function nameOf({ clientToken, platformId, notificationId }: ClaimedEvent): Named {
+  return { client_token: clientToken, platform_id: platformId, notification_id: notificationId };
+}
+
+function shown(event: ClaimedEvent | undefined, outcome: Outcome): OneResult {
+  const { state, status } = outcome;
+  if (outcome.state !== 'waiting') return { state, status, milliseconds: outcome.milliseconds };
+  const { reason, error, failures } = outcome;
+  return {
+    ...{ state, status, reason, error },
+    failed_attempts: failures > 0 ? failures : undefined,
+    handed_to: event && workflowIds(workflowInfo().taskQueue).catchUp(event.clientToken),
+  };
 }

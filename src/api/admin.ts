@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Config } from '../config.js';
 import type { Metrics } from '../metrics.js';
-import { withTimeout } from '../withTimeout.js';
+import { withTimeout } from '../promises.js';
 import type { ListeningServer } from './server.js';
 import type { Readiness } from './step.js';
 

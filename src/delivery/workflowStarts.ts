@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { ClaimedEvent } from '../redis/owed/claim.js';
-import { listsOf, notificationStateKey } from '../temporal/searchAttributeKeys.js';
-import { isOverLimit, isTemporalUnavailable } from '../temporal/unavailable.js';
+import { isOverLimit, isTemporalUnavailable } from '../temporal/connection.js';
+import { listsOf, notificationStateKey } from '../temporal/workflowIds.js';
 import { spanFor, type Tracing } from '../tracing.js';
 
 export interface StartDeps {

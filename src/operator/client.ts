@@ -1,8 +1,8 @@
 /** Clients: their bounds, their end, and their signing secrets. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClientToken } from '../ids.js';
-import { mapInPages } from '../mapInPages.js';
 import { originOf } from '../outgoing/target.js';
+import { mapInPages } from '../promises.js';
 import { unlessBroken } from '../redis/connection/unavailable.js';
 import { type Client, createClient, listClients, setClient } from '../redis/records/clients.js';
 import { clearDeletedClient, deleteClient } from '../redis/records/deletion.js';

@@ -1,12 +1,11 @@
 /** How a notification stands, and why something was or was not sent. */
 import type { Command } from 'commander';
 import { presentNotification, presentWithAttempts } from '../api/endpoints/present.js';
-import { decisionInWords } from '../decisionInWords.js';
 import type { ClientToken } from '../ids.js';
 import { notificationOfEvent } from '../redis/notifications/notificationPages.js';
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
-import { explainAsset } from '../redis/owed/decisions.js';
+import { decisionInWords, explainAsset } from '../redis/owed/decisions.js';
 import { workflowIds } from '../temporal/workflowIds.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
 import { facts, fromNow, moment, table } from './terminal.js';

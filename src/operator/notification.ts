@@ -1,7 +1,7 @@
 /** Notifications: listed, shown, sent again, cancelled, recovered. */
 import { InvalidArgumentError, Option } from 'commander';
 import type { ClientToken } from '../ids.js';
-import { mapInPages } from '../mapInPages.js';
+import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { listNotifications, newestNotifications } from '../redis/notifications/notificationPages.js';
 import {

@@ -10,8 +10,7 @@ import {
   keepSegmentsSeconds,
   readConfig,
 } from '../config.js';
-import { createLogger } from '../log.js';
-import { messageOf } from '../messageOf.js';
+import { createLogger, messageOf } from '../log.js';
 import { ResolverUnavailable, TargetRefused } from '../outgoing/target.js';
 import { closeDb, type Db, openDb } from '../redis/connection/db.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';

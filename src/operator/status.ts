@@ -1,12 +1,12 @@
 /** `status`: whether it is us or them, and the clients that are worst off. */
 import { type Config, deliveryOf } from '../config.js';
-import { mapInPages } from '../mapInPages.js';
+import { mapInPages } from '../promises.js';
 import type { Db } from '../redis/connection/db.js';
 import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
 import { clientTokens, getClient } from '../redis/records/clients.js';
 import { readCounts } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
-import { isTemporalUnavailable } from '../temporal/unavailable.js';
+import { isTemporalUnavailable } from '../temporal/connection.js';
 import { countWorkers } from './doctor.js';
 import { askRedis } from './redisChecks.js';
 import { type AddCommand, type Operator, RedisAway, Refused, reasonOf } from './session.js';

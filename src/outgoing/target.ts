@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { withTimeout } from '../withTimeout.js';
+import { withTimeout } from '../promises.js';
 import { type AddressVerdict, comparableName, judgeAddress, ownNames, type TargetPolicy } from './address.js';
 import { saysUnknownHost } from './dns.js';
 import { type Lookup, systemNames } from './names.js';

@@ -2,8 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from '../log.js';
 import type { Db } from '../redis/connection/db.js';
 import { forgetWakeUp, mustWakeCatchUp } from '../redis/owed/owedClients.js';
-import { clientTokenKey, notificationStateKey } from './searchAttributeKeys.js';
-import { workflowIds } from './workflowIds.js';
+import { clientTokenKey, notificationStateKey, workflowIds } from './workflowIds.js';
 
 /** The catch-up workflows of an installation, one for each client that is owed something. */
 export interface CatchUps {

@@ -1,31 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
-import { NativeConnection } from '@temporalio/worker';
+import {
+  Client,
+  Connection,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+  type WorkflowClientInterceptor,
+  WorkflowNotFoundError,
+} from '@temporalio/client';
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import type { NativeConnection } from '@temporalio/worker';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
-import { type CallObserver, observeCalls } from './observeCalls.js';
-import { isTemporalUnavailable } from './unavailable.js';
-
-/**
- * Connects a worker; a client over this connection may start workflows eagerly. Waits until the server answers. Calls are
- * not compressed: the server is near, so time matters more than bytes.
- */
-export async function connectNative(config: Config, log: Logger): Promise<NativeConnection> {
-  const options = {
-    ...config.temporalConnection,
-    grpcCompression: { codec: 'none' as const },
-  };
-  // A closed port fails immediately: the process waits, and logs for which server.
-  for (let tries = 0; ; tries++) {
-    try {
-      return await NativeConnection.connect(options);
-    } catch (err) {
-      const reason = err instanceof Error ? err.message : String(err);
-      if (tries % 20 === 0) log.warn({ address: config.TEMPORAL_ADDRESS, reason }, 'waiting for Temporal');
-      await sleep(250);
-    }
-  }
-}
 
 /**
  * Connects a process without a worker. Returns immediately, even while Temporal is unavailable. Each call is tried once: the caller
@@ -75,4 +60,70 @@ export async function untilAvailable(call: () => Promise<void>, log: Logger): Pr
       await sleep(250);
     }
   }
+}
+
+/** Why a call to Temporal failed. `limit`: a limit of the namespace is reached. */
+export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
+export type TemporalErrorClass = (typeof temporalErrorClasses)[number];
+
+export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
+export type ObservedCall = (typeof observedCalls)[number];
+
+/** Called for every call about a workflow: its kind, its duration, ms, and the reason if it failed. */
+export type CallObserver = (call: ObservedCall, milliseconds: number, error?: TemporalErrorClass) => void;
+
+/** Times the calls of a client. "Not found" and "already started" are answers, not failures. */
+function observeCalls(observe: CallObserver): WorkflowClientInterceptor {
+  const timed =
+    (call: ObservedCall) =>
+    async <Input, Answer>(input: Input, next: (input: Input) => Promise<Answer>): Promise<Answer> => {
+      const calledAt = performance.now();
+      try {
+        const answer = await next(input);
+        observe(call, performance.now() - calledAt);
+        return answer;
+      } catch (err) {
+        observe(call, performance.now() - calledAt, classOf(err));
+        throw err;
+      }
+    };
+  return {
+    startWithDetails: timed('start'),
+    signal: timed('signal'),
+    signalWithStart: timed('signal_with_start'),
+    terminate: timed('terminate'),
+    describe: timed('describe'),
+  };
+}
+
+function classOf(err: unknown): TemporalErrorClass | undefined {
+  if (err instanceof WorkflowNotFoundError || err instanceof WorkflowExecutionAlreadyStartedError)
+    return undefined;
+  if (isOverLimit(err)) return 'limit';
+  return isTemporalUnavailable(err) ? 'away' : 'other';
+}
+
+/** gRPC codes after which a call may be repeated: cancelled, unknown, deadline, exhausted, aborted, internal, unavailable. */
+const unavailableCodes = new Set([1, 2, 4, 8, 10, 13, 14]);
+
+const resourceExhausted = 8;
+
+/** Returns whether a call failed because Temporal is unavailable or busy. */
+export function isTemporalUnavailable(err: unknown): boolean {
+  const code = grpcCodeOf(err);
+  return code !== undefined && unavailableCodes.has(code);
+}
+
+/** Returns whether Temporal refused a call because a limit on calls or actions is reached. */
+export function isOverLimit(err: unknown): boolean {
+  return grpcCodeOf(err) === resourceExhausted;
+}
+
+/** Returns the gRPC code of an error or of its cause. */
+function grpcCodeOf(err: unknown): number | undefined {
+  for (let e = err; e instanceof Error; e = e.cause) {
+    const { code } = e as Error & { code?: unknown };
+    if (typeof code === 'number') return code;
+  }
+  return undefined;
 }

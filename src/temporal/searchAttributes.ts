@@ -12,7 +12,7 @@ const typeNames: Record<number, string> = {
   [keywordList]: 'KeywordList',
 };
 
-/** The names of src/temporal/searchAttributeKeys.ts with the server's types. */
+/** The names of src/temporal/workflowIds.ts with the server's types. */
 export const searchAttributeTypes = {
   ClientToken: keywordList,
   PlatformId: keywordList,

@@ -1,8 +1,9 @@
 import { soonMs } from '../delivery/courier.js';
+import type { DeliverDeps } from '../delivery/deliver.js';
+import type { DeliveryMetrics } from '../delivery/send.js';
+import { withTimeout } from '../promises.js';
 import { type Plan, planCatchUp } from '../redis/owed/standing.js';
 import { getEndpoint } from '../redis/records/endpoint.js';
-import { withTimeout } from '../withTimeout.js';
-import type { ActivityDeps } from './deps.js';
 
 export interface Drained extends Omit<Plan, 'expired'> {
   /** What this process has sent since the client last had nothing to send. */
@@ -18,7 +19,7 @@ const lookAgainMs = 15_000;
 
 /** Has a client's courier send what is due, for a while, and plans when to look again. @throws errors of Redis */
 export async function drainClient(
-  deps: ActivityDeps,
+  deps: DeliverDeps & { metrics: Pick<DeliveryMetrics, 'ended'> },
   clientToken: string,
   cancelled: AbortSignal,
 ): Promise<Drained> {

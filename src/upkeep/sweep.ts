@@ -1,26 +1,236 @@
-import { noteSweepEnd } from '../redis/records/counts.js';
-import type { SweepDeps } from './brokenClients.js';
-import { clearDeletedClients } from './deletions.js';
-import type { ActivityDeps } from './deps.js';
-import { type Supervised, superviseCatchUps } from './supervise.js';
-import { tellOperatorsChanges } from './tellOperatorsChanges.js';
+/** Finds work that nothing does: owed clients without catch-up, notices, interrupted deletions. */
+import type { DeliverySettings } from '../config.js';
+import type { DeliveryMetrics } from '../delivery/send.js';
+import type { Logger } from '../log.js';
+import type { Notices } from '../notices/notices.js';
+import { mapInPages } from '../promises.js';
+import { type Db, nowOf } from '../redis/connection/db.js';
+import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailable.js';
+import { forgetOwedClient, indexedClients } from '../redis/owed/owedClients.js';
+import { type Overview, readOverview, type WaitReason } from '../redis/owed/standing.js';
+import { getAccount } from '../redis/records/accounts.js';
+import { changesSince, tellUntil, toldUntil, writtenAtMs } from '../redis/records/audit.js';
+import { getClient } from '../redis/records/clients.js';
+import { countEndpoints, noteCounted, noteSweepEnd, readCounts } from '../redis/records/counts.js';
+import { clearDeletedClient, deletionsUnderWay, endDeletion } from '../redis/records/deletion.js';
+import { listStateChanges, setHeld, tellStateChange } from '../redis/records/endpoint.js';
+import type { CatchUps } from '../temporal/catchUps.js';
+
+export interface SweepDeps {
+  db: Db;
+  settings: DeliverySettings;
+  catchUps: Pick<CatchUps, 'replace' | 'wakeNow'>;
+  notices: Pick<Notices, 'claim'>;
+  log: Logger;
+  metrics: DeliveryMetrics;
+}
+
+/** What is due for so long has nobody who sends it. */
+const overdueMs = 2000;
+/** A catch-up that lets something wait for so long, although it was woken, is stuck. */
+const stuckMs = 120_000;
+/** Clients handled at the same time: one after the other, a busy server took 0.2 s for each started catch-up. */
+const concurrency = 20;
+/** Endpoints and notices of all clients are looked at this seldom. */
+const allEveryMs = 60_000;
+/** Clients whose notices one sweep claims; the next sweep claims the rest. */
+const maxWithNotices = 2000;
+/** Deleted clients that one sweep clears; the next sweep clears the rest. */
+const maxDeletions = 50;
+/** By then a registration or an attempt that began before its client's deletion has ended. */
+const clearedAgainMs = 600_000;
+
+export interface Swept {
+  /** Clients that are owed something. */
+  looked: number;
+  /** Catch-ups. */
+  woken: number;
+  replaced: number;
+}
 
 /**
- * Finds work that nothing does: owed clients without catch-up, interrupted deletions. It also logs operators' changes, and
- * writes the counts for the metrics.
+ * Compares the next time of each client that is owed something with the present, and wakes catch-up where it has passed. Every
+ * minute it also counts the endpoints, repairs the hold of clients whose account was only partly disabled or enabled, and claims
+ * notices that are left from processes that ended early, or operators' commands. It logs operators' changes, continues
+ * interrupted deletions, and writes the counts for the metrics. A part of Redis that does not answer is left out.
  * @param heartbeat called with the progress, at short intervals
  */
-export async function runSweep(
-  activityDeps: ActivityDeps,
-  heartbeat: (progress?: Supervised) => void,
-): Promise<Supervised> {
-  const deps: SweepDeps = { ...activityDeps, broken: new Set(), away: 0 };
-  const supervised = await superviseCatchUps(deps, heartbeat);
-  await tellOperatorsChanges(deps).catch((err: unknown) =>
-    deps.log.error({ err }, 'operator changes could not be logged'),
-  );
-  const stillAlive = () => heartbeat(supervised);
-  await clearDeletedClients(deps, stillAlive);
-  await noteSweepEnd(deps.db, { brokenClients: deps.broken.size });
-  return supervised;
+export async function runSweep(deps: SweepDeps, heartbeat: (progress: Swept) => void): Promise<Swept> {
+  const sweep = new Sweep(deps, heartbeat);
+  await sweep.superviseCatchUps();
+  await sweep
+    .tellOperatorsChanges()
+    .catch((err: unknown) => deps.log.error({ err }, 'operator changes could not be logged'));
+  await sweep.clearDeletedClients();
+  await noteSweepEnd(deps.db, { brokenClients: sweep.broken.size });
+  return sweep.counts;
+}
+
+class Sweep {
+  readonly counts: Swept = { looked: 0, woken: 0, replaced: 0 };
+  /** Clients whose keys this sweep could not read, or whose keys contradict each other. */
+  readonly broken = new Set<string>();
+  #isPartAway = false;
+
+  constructor(
+    readonly deps: SweepDeps,
+    readonly heartbeat: (progress: Swept) => void,
+  ) {}
+
+  async superviseCatchUps(): Promise<void> {
+    const { db, settings } = this.deps;
+    const sum = { owed: 0, owedClients: 0, overdueClients: 0, oldestOverdueMs: 0, catchUps: 0 };
+    const { counted } = await readCounts(db);
+    const looksAtAll =
+      counted?.endpoints === undefined || nowOf(db) - (counted.endpointsAt ?? 0) >= allEveryMs;
+    const supervise = async (clientToken: string): Promise<void> => {
+      // A heartbeat for each client: a page of 500 may take a busy Redis longer than the heartbeat timeout.
+      this.heartbeat(this.counts);
+      this.counts.looked++;
+      if (looksAtAll) await this.#mendHold(clientToken);
+      const overview = await readOverview(db, clientToken, settings);
+      if (!overview.isConsistent) {
+        this.#noteBroken(clientToken, { problem: 'the keys owed, owed-since and due contradict each other' });
+      }
+      if (overview.owed === 0) return await forgetOwedClient(db, clientToken);
+      const lateMs = overdueOf(overview, settings.retentionMs);
+      sum.owed += overview.owed;
+      sum.owedClients++;
+      if (overview.fields.catch_up_until !== undefined) sum.catchUps++;
+      if (lateMs > stuckMs) sum.overdueClients++;
+      sum.oldestOverdueMs = Math.max(sum.oldestOverdueMs, lateMs);
+      if (lateMs > overdueMs) await this.#wake(clientToken, lateMs);
+    };
+    const pages = indexedClients(db, (err) => this.#noteAway(err));
+    for await (const page of pages) {
+      await mapInPages(page, concurrency, (clientToken) =>
+        this.#besideOthers(clientToken, () => supervise(clientToken)).catch((err: unknown) =>
+          this.#noteAway(err),
+        ),
+      );
+    }
+    const endpoints = looksAtAll ? await this.#lookAtAll() : undefined;
+    await noteCounted(db, {
+      ...sum,
+      endpoints: endpoints ?? counted?.endpoints,
+      endpointsAt: endpoints === undefined ? counted?.endpointsAt : nowOf(db),
+    });
+  }
+
+  /**
+   * Logs operators' changes since its last run, and counts the states that registrations entered
+   * and the notifications that were cancelled. The commands run in processes whose log and counters are not kept.
+   */
+  async tellOperatorsChanges(): Promise<void> {
+    const { db, log, metrics } = this.deps;
+    const from = await toldUntil(db);
+    const changes = await changesSince(db, from);
+    const last = changes.at(-1);
+    if (last === undefined) return;
+    for (const { who, what, target, before, after } of changes) {
+      log.info({ who, what, target, before, after }, 'an operator made a change');
+      if (what === 'notification cancel') metrics.ended('cancelled');
+    }
+    const states = await listStateChanges(db, {
+      since: writtenAtMs(from) + 1,
+      onBroken: (clientToken, err) => this.#noteBroken(clientToken, { err }),
+    });
+    for (const change of states) {
+      if (change.by === 'operator' && change.atMs <= last.atMs) tellStateChange({ log, metrics }, change);
+    }
+    await tellUntil(db, last.id);
+  }
+
+  /** Continues interrupted deletions, and clears keys that others wrote during a deletion. */
+  async clearDeletedClients(): Promise<void> {
+    const { db, log, metrics } = this.deps;
+    for (const { clientToken, at } of await deletionsUnderWay(db, maxDeletions)) {
+      await this.#besideOthers(clientToken, async () => {
+        const { cancelled } = await clearDeletedClient(db, clientToken, () => this.heartbeat(this.counts));
+        if (cancelled > 0)
+          log.info(
+            { client_token: clientToken, cancelled },
+            'cancelled the owed notifications of a deleted client',
+          );
+        for (let i = 0; i < cancelled; i++) metrics.ended('cancelled');
+        if (nowOf(db) - at > clearedAgainMs) await endDeletion(db, clientToken);
+      });
+    }
+  }
+
+  async #mendHold(clientToken: string): Promise<void> {
+    const { db } = this.deps;
+    const client = await getClient(db, clientToken);
+    const account = client && (await getAccount(db, client.accountId));
+    if (account !== undefined) await setHeld(db, clientToken, account.disabled);
+  }
+
+  async #wake(clientToken: string, lateMs: number): Promise<void> {
+    const { catchUps, log } = this.deps;
+    try {
+      if (lateMs > stuckMs) {
+        await catchUps.replace(clientToken);
+        this.counts.replaced++;
+      } else {
+        await catchUps.wakeNow(clientToken);
+        this.counts.woken++;
+      }
+    } catch (err) {
+      log.error(
+        { err, client_token: clientToken },
+        'catch-up could not be woken; the next sweep tries again',
+      );
+    }
+  }
+
+  /** Counts the endpoints of all clients, and claims their notices. @returns undefined if a part of Redis is away */
+  async #lookAtAll() {
+    const { db, notices } = this.deps;
+    const withNotices: string[] = [];
+    try {
+      const endpoints = await countEndpoints(db, {
+        page: () => this.heartbeat(this.counts),
+        broken: async (clientToken, err) => this.#noteBroken(clientToken, { err }),
+        notice: (clientToken) => withNotices.push(clientToken),
+      });
+      await mapInPages(withNotices.slice(0, maxWithNotices), concurrency, async (clientToken) => {
+        this.heartbeat(this.counts);
+        await this.#besideOthers(clientToken, () => notices.claim(clientToken));
+      });
+      return endpoints;
+    } catch (err) {
+      this.#noteAway(err);
+      return undefined;
+    }
+  }
+
+  /** Does one client's part. Broken keys of that client are counted, and the sweep continues. @throws if Redis is unavailable */
+  #besideOthers(clientToken: string, work: () => Promise<void>): Promise<void> {
+    return unlessBroken(work, (err) => this.#noteBroken(clientToken, { err }));
+  }
+
+  /** Counts a client with broken keys, and logs it once a sweep. */
+  #noteBroken(clientToken: string, because: { err: unknown } | { problem: string }): void {
+    if (this.broken.has(clientToken)) return;
+    this.broken.add(clientToken);
+    this.deps.log.error({ ...because, client_token: clientToken }, 'the keys of this client are broken');
+  }
+
+  /** Logs once that a part of Redis does not answer. @throws any other error */
+  #noteAway(err: unknown): void {
+    if (!isRedisUnavailable(err)) throw err;
+    if (!this.#isPartAway)
+      this.deps.log.warn({ err }, 'a part of redis is away: the sweep leaves its clients out');
+    this.#isPartAway = true;
+  }
+}
+
+const stopped: WaitReason[] = ['no_registration', 'paused', 'suspended', 'failing', 'not_before'];
+
+/** Returns for how long something could have been sent that nobody sends, ms; below 0 if that time is yet to come. */
+function overdueOf({ now, at, reason, leaseEndsAt, oldestOwedAt }: Overview, retentionMs: number): number {
+  const expiresAt = (oldestOwedAt ?? now) + retentionMs;
+  if (stopped.includes(reason)) return now - (at ?? expiresAt);
+  // What is in flight is due when its lease ends: its process may have died.
+  return now - Math.min(at ?? expiresAt, leaseEndsAt ?? expiresAt);
 }

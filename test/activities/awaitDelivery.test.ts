@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { ApplicationFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
-import { awaitDelivery } from '../../activities/deliver.js';
+import { createActivities } from '../../activities/index.js';
+import type { Report } from '../../src/delivery/outcome.js';
 import type { ClaimedEvent } from '../../src/redis/owed/claim.js';
 import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
@@ -41,11 +42,22 @@ describe('The activity awaitDelivery', () => {
     const event = await claimed('slow');
     const env = new MockActivityEnvironment();
     const heartbeat = once(env, 'heartbeat');
-    const report = env.run(() => awaitDelivery(h.deps, [event]));
+    const report = env.run(() => createActivities(h.deps).awaitDelivery([event], false));
     await heartbeat;
     gate.open();
-    const { delivered, status, rest } = (await report) as Awaited<ReturnType<typeof awaitDelivery>>;
+    const { delivered, status, rest } = (await report) as Report;
     assert.deepEqual({ delivered, status, rest }, { delivered: 1, status: 200, rest: [] });
+  });
+
+  it('is not given up while catch-up is slow to wake: handOver sends heartbeats', async () => {
+    const gate = startGate();
+    const catchUps = { ...h.deps.catchUps, wake: () => gate.closed };
+    const env = new MockActivityEnvironment();
+    const heartbeat = once(env, 'heartbeat');
+    const handed = env.run(() => createActivities({ ...h.deps, catchUps }).handOver([client]));
+    await heartbeat;
+    gate.open();
+    await handed;
   });
 
   it('ends immediately when it is cancelled; the attempt under way goes on', async () => {
@@ -56,7 +68,9 @@ describe('The activity awaitDelivery', () => {
     };
     const events = [await claimed('slow'), await claimed('slow too')];
     const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
-    const left = env.run(() => awaitDelivery(h.deps, events)).catch((err: unknown) => err);
+    const left = env
+      .run(() => createActivities(h.deps).awaitDelivery(events, false))
+      .catch((err: unknown) => err);
     await until('both are under way', () => receiver.received.length === 2);
     env.cancel();
     const failure = await left;
@@ -83,7 +97,7 @@ describe('The activity awaitDelivery', () => {
       await until('it was tried', async () => (await h.notification(soonClient, id))?.attempts.length === 1);
       const env = new MockActivityEnvironment({}, { logger: new DefaultLogger('ERROR') });
       const failure = await env
-        .run(() => awaitDelivery(h.deps, [late, { ...soon, notificationId: id }]))
+        .run(() => createActivities(h.deps).awaitDelivery([late, { ...soon, notificationId: id }], false))
         .catch((err: unknown) => err);
       assert.ok(failure instanceof ApplicationFailure, String(failure));
       assert.match(failure.message, /^attempt 1 of .* failed: http_status 503 \(soon to /);

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { MockActivityEnvironment } from '@temporalio/testing';
-import { drain } from '../../activities/drain.js';
-import { sweepOwedClients } from '../../activities/sweep.js';
+import { createActivities } from '../../activities/index.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import type { Supervised } from '../../src/upkeep/supervise.js';
+import type { Swept } from '../../src/upkeep/sweep.js';
 import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 
@@ -37,7 +36,7 @@ describe('Activities of upkeep', () => {
       return 200;
     };
     await publishAll(client, 'begun', 3);
-    const result = inActivity(() => drain(h.deps, client));
+    const result = inActivity(() => createActivities(h.deps).drain(client));
     await until('three POSTs are under way', () => receiver.received.length === 3);
     env.cancel();
     assert.equal((await result).owed, 3);
@@ -47,14 +46,14 @@ describe('Activities of upkeep', () => {
   });
 
   it('a sweep reports its progress to Temporal, client by client', async () => {
-    const heartbeats: Partial<Supervised>[] = [];
-    env.on('heartbeat', (counts: Partial<Supervised>) => heartbeats.push({ ...counts }));
+    const heartbeats: Partial<Swept>[] = [];
+    env.on('heartbeat', (counts: Partial<Swept>) => heartbeats.push({ ...counts }));
     for (let i = 0; i < 3; i++) {
       const client = await h.newClient(receiver.url);
       await setPaused(h.db, client, true);
       await publishAll(client, `paused-${i}`, 1);
     }
-    const swept = await inActivity(() => sweepOwedClients(h.deps));
+    const swept = await inActivity(() => createActivities(h.deps).sweepOwedClients());
     assert.equal(swept.looked, 3);
     assert.ok(heartbeats.length >= 3, `${heartbeats.length} heartbeats`);
   });

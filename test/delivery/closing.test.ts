@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
+import { withTimeout } from '../../src/promises.js';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { createSecretBox, SecretUnreadable } from '../../src/redis/records/secretBox.js';
-import { withTimeout } from '../../src/withTimeout.js';
 import { closeGate, startGate, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 

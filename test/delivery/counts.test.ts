@@ -1,9 +1,8 @@
 /** The counts of the sweep, and the cost of a scrape of the metrics. */
 import assert from 'node:assert/strict';
-import { createMetrics } from '../../src/metrics.js';
+import { createMetrics, watchCounts } from '../../src/metrics.js';
 import { readCounts } from '../../src/redis/records/counts.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
-import { watchCounts } from '../../src/upkeep/watchCounts.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, startHarness } from '../service.js';
 

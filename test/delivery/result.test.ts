@@ -3,7 +3,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { CancelledFailure } from '@temporalio/common';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
-import { httpStatusKey, notificationStateKey } from '../../src/temporal/searchAttributeKeys.js';
+import { httpStatusKey, notificationStateKey } from '../../src/temporal/workflowIds.js';
 import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
 import { type Harness, type Settings, startHarness } from '../service.js';
 
@@ -28,8 +28,9 @@ describe('The Temporal UI', () => {
     return pending;
   };
   const ended = async (handle: WorkflowHandle) => {
-    const { startTime, closeTime, typedSearchAttributes } = await handle.describe();
+    const { startTime, closeTime, memo, typedSearchAttributes } = await handle.describe();
     return {
+      memo,
       tookMs: (closeTime?.getTime() ?? 0) - startTime.getTime(),
       status: typedSearchAttributes.get(httpStatusKey),
       state: typedSearchAttributes.get(notificationStateKey),
@@ -47,8 +48,22 @@ describe('The Temporal UI', () => {
     assert.deepEqual(result, { state: 'delivered', status: 200 });
     assert.ok(milliseconds >= 1990 && milliseconds <= passedMs, `${milliseconds} ms of ${passedMs}`);
     const { tookMs, ...attributes } = await ended(handle);
-    assert.deepEqual(attributes, { status: 200, state: 'delivered' });
+    assert.deepEqual(attributes, { status: 200, state: 'delivered', memo: {} }, 'nothing waits any more');
     assert.ok(tookMs >= 1900 && tookMs <= passedMs, `the workflow took ${tookMs} ms of ${passedMs}`);
+  });
+
+  it('shows the first status of a slow receiver while its event waits for a retry', async () => {
+    await begin({ RETRY_SCHEDULE_SECONDS: '60' });
+    receiver.delayMs = 1500;
+    receiver.answer = () => 503;
+    const { id } = await h.publish({ client, asset: 'a' });
+    const handle = await h.workflowOf(client, id);
+    await until('503', async () => (await ended(handle)).status === 503);
+    assert.equal((await handle.describe()).status.name, 'RUNNING');
+    const words = /^attempt 1 of .* failed: http_status 503 /;
+    await until('the failure', async () => words.test((await pendingOf(handle))?.lastFailure?.message ?? ''));
+    assert.equal(receiver.received.length, 1);
+    await handle.terminate();
   });
 
   it('shows the last failure and the time of the next attempt while an event waits after a 503, then its result', async () => {

@@ -8,7 +8,7 @@ import { Ajv } from 'ajv';
 import ipaddr from 'ipaddr.js';
 import { parse } from 'yaml';
 import { deliveryOf, environmentSchema, readConfig } from '../../src/config.js';
-import { listsOf } from '../../src/temporal/searchAttributeKeys.js';
+import { listsOf } from '../../src/temporal/workflowIds.js';
 import { servers } from '../servers.js';
 import { MissingVariable, readCompose } from './compose.js';
 

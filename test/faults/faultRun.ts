@@ -1,6 +1,6 @@
 /** A system under load, in which one thing after the other is broken, and whose account is given at the end. */
 import assert from 'node:assert/strict';
-import { mapInPages } from '../../src/mapInPages.js';
+import { mapInPages } from '../../src/promises.js';
 import { type Db, waitForRedis } from '../../src/redis/connection/db.js';
 import { eventsWithTwoIds, type Fate, fateOf } from './accounting.js';
 import type { Cast } from './cast.js';

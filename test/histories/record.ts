@@ -38,6 +38,14 @@ const shapes: Record<string, Shape> = {
     return (await h.workflowOf(client, id)).workflowId;
   },
 
+  'enrichment-of-a-receiver-that-fails-slowly': async (h, receiver) => {
+    const client = await h.newClient(receiver.url);
+    receiver.delayMs = 1500;
+    receiver.answer = () => (receiver.received.length === 1 ? 503 : 200);
+    const { id } = await h.publish({ client, asset: 'a' });
+    return (await h.workflowOf(client, id)).workflowId;
+  },
+
   'enrichment-retried-then-handed-to-catch-up': async (h, receiver) => {
     const client = await h.newClient(receiver.url);
     receiver.answer = () => 500;

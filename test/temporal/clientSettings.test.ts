@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ConfigError, readConfig } from '../../src/config.js';
 import { createLogger } from '../../src/log.js';
-import { askServer, connect, connectNative } from '../../src/temporal/connection.js';
+import { askServer, connect } from '../../src/temporal/connection.js';
+import { connectNative } from '../../src/worker.js';
 import { type GrpcProxy, startGrpcProxy } from '../grpcProxy.js';
 import { servers } from '../servers.js';
 

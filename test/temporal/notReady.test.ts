@@ -24,6 +24,6 @@ describe('a process with a worker', () => {
 
   it('ends with a message if its namespace does not exist', async () => {
     const nowhere = startService({ TEMPORAL_NAMESPACE: uniquePrefix() });
-    await assert.rejects(nowhere, /the service ended: [\s\S]*not found/i);
+    await assert.rejects(nowhere, /it ended: [\s\S]*not found/i);
   });
 });

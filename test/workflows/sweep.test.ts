@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Supervised } from '../../src/upkeep/supervise.js';
+import type { Swept } from '../../src/upkeep/sweep.js';
 import { startTimeSkipping, type TimeSkipping } from './timeSkipping.js';
 
 describe('Sweep', () => {
@@ -8,7 +8,7 @@ describe('Sweep', () => {
     skipping = await startTimeSkipping();
   });
 
-  const swept: Supervised = { looked: 2, woken: 1, replaced: 0 };
+  const swept: Swept = { looked: 2, woken: 1, replaced: 0 };
 
   async function sweep(taskQueue: string): Promise<void> {
     const workflowId = `sweep/${taskQueue}`;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { mapInPages } from '../../mapInPages.js';
+import { mapInPages } from '../../promises.js';
 import type { Db } from '../../redis/connection/db.js';
 import { type Client, pageOfClients } from '../../redis/records/clients.js';
 import { endpointStates, getEndpoint } from '../../redis/records/endpoint.js';

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { originOf } from '../../outgoing/target.js';
+import { withTimeout } from '../../promises.js';
 import { isRedisUnavailable } from '../../redis/connection/unavailable.js';
+import { tellStateChange } from '../../redis/records/endpoint.js';
 import {
   answerWithinMs,
   getRegistration,
   markAnswered,
   register,
 } from '../../redis/records/registrations.js';
-import { tellStateChange } from '../../tellStateChange.js';
-import { withTimeout } from '../../withTimeout.js';
 import { ApiError, badParameter, unavailable } from '../apiError.js';
 import { clientParameter, endpoint } from '../endpoint.js';
 import { urlText } from '../reference/schemas.js';

@@ -5,9 +5,9 @@
  * either answers within its time or fails, and its caller knows that it may have run.
  */
 import type { Redis } from 'ioredis';
+import { readRedisAddress } from '../../addresses.js';
 import type { Durability } from '../../config.js';
 import type { Logger } from '../../log.js';
-import { readRedisAddress } from '../../redisAddress.js';
 import { durableConnections } from './durable.js';
 import { clientKeys, globalKeys } from './keys.js';
 import { type Nodes, openNodes } from './nodes.js';
@@ -43,7 +43,7 @@ export interface Written<T> {
 }
 
 export interface DbOptions {
-  /** redisAddress.ts */
+  /** addresses.ts */
   url: string;
   prefix: string;
   log: Logger;

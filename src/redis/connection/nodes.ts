@@ -5,8 +5,8 @@
  */
 import type { Socket } from 'node:net';
 import { Cluster, Redis } from 'ioredis';
+import type { RedisAddress } from '../../addresses.js';
 import type { Logger } from '../../log.js';
-import type { RedisAddress } from '../../redisAddress.js';
 import { spreadPipeline } from './pipeline.js';
 import { slotOf } from './slots.js';
 import { ignore, isReadOnly } from './unavailable.js';

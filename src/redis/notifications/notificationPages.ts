@@ -1,6 +1,6 @@
 /** Lists of one client's notifications, page by page, while notifications come and end. */
 import { assetSlot, idOfAnswer } from '../../ids.js';
-import { mapInPages } from '../../mapInPages.js';
+import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';

@@ -1,6 +1,6 @@
 /** The audit: operators' changes, in one stream, and API calls, in streams of their accounts. The service's log has the same entries. */
 import { hash } from 'node:crypto';
-import { mapInPages } from '../../mapInPages.js';
+import { mapInPages } from '../../promises.js';
 import { type Db, nowOf } from '../connection/db.js';
 import { evaluate } from '../connection/library.js';
 import { runPipeline } from '../connection/pipeline.js';

@@ -1,5 +1,6 @@
 /** Reads an endpoint's state for people, and makes the changes that operators and publishers may ask for. */
-import { mapInPages } from '../../mapInPages.js';
+import type { Logger } from '../../log.js';
+import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
@@ -139,4 +140,15 @@ export async function stateChangesOf(db: Db, clientToken: string): Promise<State
 function parseStateChange(clientToken: string, line: string): StateChange {
   const { at, ...rest } = JSON.parse(line) as Omit<StateChange, 'atMs' | 'clientToken'> & { at: number };
   return { clientToken, atMs: at, ...rest };
+}
+
+/** Logs and counts a change of a registration's state. A suspension is logged as an error, because somebody must act. */
+export function tellStateChange(
+  { log, metrics }: { log: Logger; metrics: { entered(state: string): void } },
+  { clientToken, from, to, why }: Pick<StateChange, 'clientToken' | 'from' | 'to' | 'why'>,
+): void {
+  if (from === to) return;
+  metrics.entered(to);
+  const level = to === 'suspended' ? 'error' : to === 'failing' ? 'warn' : 'info';
+  log[level]({ client_token: clientToken, from, to, why }, 'a registration changed its state');
 }

@@ -1,6 +1,10 @@
 import type { Middleware } from 'koa';
-import { decisionInWords, whyNotSent } from '../../../decisionInWords.js';
-import { type AssetExplanation, explainAsset } from '../../../redis/owed/decisions.js';
+import {
+  type AssetExplanation,
+  decisionInWords,
+  explainAsset,
+  whyNotSent,
+} from '../../../redis/owed/decisions.js';
 import type { ApiDeps } from '../../step.js';
 import { type Html, html } from '../html.js';
 import { given, sitePageSteps } from '../pageSteps.js';

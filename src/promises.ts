@@ -1,0 +1,27 @@
+/**
+ * Returns the result of `work`, or the result of `late` once `timeoutMs` have passed. The work itself continues;
+ * its later failure is ignored.
+ */
+export function withTimeout<T, Late = never>(
+  work: Promise<T>,
+  timeoutMs: number,
+  late: () => Late,
+): Promise<T | Late> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => void Promise.resolve().then(late).then(resolve, reject), timeoutMs);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+/** Maps every item, at most `concurrency` at a time, in order: bounded, so that a long list does not flood a server. */
+export async function mapInPages<T, R>(
+  items: readonly T[],
+  concurrency: number,
+  map: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const mapped: R[] = [];
+  for (let start = 0; start < items.length; start += concurrency) {
+    mapped.push(...(await Promise.all(items.slice(start, start + concurrency).map(map))));
+  }
+  return mapped;
+}
