@@ -6,7 +6,6 @@ import { isRedisUnavailable } from '../redis/connection/unavailable.js';
 import { type ErrorCode, errors, oauthErrorOf } from './errors.js';
 import type { Step } from './step.js';
 
-/** Refuses a request, with the status of its code. */
 export class ApiError extends Error {
   override name = 'ApiError';
   readonly status: number;
@@ -41,7 +40,6 @@ export function unavailable(cause: unknown): ApiError {
   return new ApiError('temporarily_unavailable', message, { 'Retry-After': '1' }, cause);
 }
 
-/** A limit on calls, as callers see it. */
 export interface Quota {
   name: string;
   calls: number;

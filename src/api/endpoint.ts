@@ -5,7 +5,7 @@ import { ApiError } from './apiError.js';
 import type { ErrorCode } from './errors.js';
 import { clientTokenText } from './reference/schemas.js';
 import { type ApiDeps, composeSteps, type Step } from './step.js';
-import { readBody, readJson } from './steps/json.js';
+import { readJson } from './steps/json.js';
 import type { AccountRate } from './steps/limits.js';
 import { type PublisherState, requireOwnClient, requireToken, type TokenState } from './steps/publisher.js';
 import { refuseUnknownParameters } from './steps/query.js';
@@ -19,7 +19,6 @@ export type Tag =
   | 'Notices'
   | 'Service';
 
-/** What callers know of a call. */
 export interface Description {
   method: 'get' | 'post' | 'put' | 'delete';
   /** With the parameters of the path in braces. */
@@ -32,7 +31,6 @@ export interface Description {
   security?: 'token' | 'tokenAnywhere' | { scope: string };
   /** The parameters of the query, each with a description and an example. */
   query?: z.ZodObject;
-  /** The parameters of the path. */
   inPath?: z.ZodObject;
   body?: Body;
   /** The answers other than errors, by status. */
@@ -121,19 +119,19 @@ const tokens = {
 };
 
 interface JsonState {
-  body: Buffer;
   json: unknown;
+}
+
+interface WithToken {
+  by?: keyof typeof tokens;
+  body?: Body & { atMostBytes: number };
 }
 
 /** Declares a call about one client, which a publisher's token makes. */
 export function clientEndpoint<State extends PublisherState>({
   by = 'any',
   ...of
-}: Declared<State> & {
-  by?: keyof typeof tokens;
-  body?: Body & { atMostBytes: number };
-}): Endpoint & Steps<State> {
-  const { body } = of;
+}: Declared<State> & WithToken): Endpoint & Steps<State> {
   const call = {
     ...withToken(of, by, ['unknown_client']),
     query: z.object({ client_token: clientParameter, ...of.query?.shape }),
@@ -142,7 +140,7 @@ export function clientEndpoint<State extends PublisherState>({
     noStore,
     requireToken<State & JsonState>(deps.db),
     requireOwnClient(deps.db, { orPlatform: by === 'orPlatform' }),
-    ...(body ? [readBody(body.atMostBytes), readJson] : []),
+    ...(of.body ? [readJson(of.body.atMostBytes)] : []),
     ...of.steps(deps),
   ]);
 }
@@ -157,10 +155,11 @@ const noStore: Step = (ctx, next) => {
 export const accountEndpoint = <State extends TokenState>({
   by = 'any',
   ...of
-}: Declared<State> & { by?: keyof typeof tokens }): Endpoint & Steps<State> =>
-  declared<State, State>(withToken(of, by, []), (deps) => [
+}: Declared<State> & WithToken): Endpoint & Steps<State> =>
+  declared<State, State & JsonState>(withToken(of, by, []), (deps) => [
     noStore,
-    requireToken<State>(deps.db),
+    requireToken<State & JsonState>(deps.db),
+    ...(of.body ? [readJson(of.body.atMostBytes)] : []),
     ...of.steps(deps),
   ]);
 

@@ -6,7 +6,6 @@
 interface ErrorEntry {
   status: number;
   meaning: string;
-  /** What the caller should do. */
   remedy: string;
   /** The `error` of an answer under /oauth, if RFC 6749, section 5.2, has another word for it. */
   oauth?: string;

@@ -27,7 +27,6 @@ export interface ApiDeps {
   db: Db;
   log: Logger;
   temporal: Client;
-  /** Accepts enrichment events. */
   accepting: Accepting;
   catchUps: CatchUps;
   notices: Pick<Notices, 'tell'>;

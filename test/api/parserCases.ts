@@ -10,7 +10,7 @@ import { clientAddress } from '../../src/api/clientAddress.js';
 import { secretOf } from '../../src/api/console/access/session.js';
 import { endpoints } from '../../src/api/endpoints.js';
 import { givenTime } from '../../src/api/reference/schemas.js';
-import type { ApiDeps, StepContext } from '../../src/api/step.js';
+import type { ApiDeps } from '../../src/api/step.js';
 import {
   charsetOf,
   formAtMostBytes,
@@ -18,7 +18,7 @@ import {
   parseUrlencoded,
   readPlain,
 } from '../../src/api/steps/form.js';
-import { readJson } from '../../src/api/steps/json.js';
+import { parseJson } from '../../src/api/steps/json.js';
 import { bearerToken } from '../../src/api/steps/publisher.js';
 import { parseParameters } from '../../src/api/steps/query.js';
 import { readConfig } from '../../src/config.js';
@@ -80,9 +80,8 @@ const jsonText = (input: string, make: (bytes: number) => string): ParserCase =>
   input,
   bytesAtMost: json,
   prepare: (bytes) => {
-    const ctx = { state: { requestId: '', body: Buffer.from(make(bytes)) } };
-    type Reads = StepContext<{ body: Buffer; json: unknown }>;
-    return () => readJson(ctx as Reads, async () => undefined);
+    const body = Buffer.from(make(bytes));
+    return () => parseJson(body);
   },
 });
 

@@ -90,7 +90,6 @@ async function presentClient(db: Db, { clientToken, name }: Client): Promise<unk
   };
 }
 
-/** A registration with the state of its endpoint. */
 export const registeredUrl = z.object({
   url: urlText,
   state: endpointState,
@@ -120,7 +119,6 @@ export const pushNotificationsEndpoint = clientEndpoint<PublisherState & Registr
   ],
 });
 
-/** Presents a registration with the state of its endpoint. */
 export async function presentRegistration(db: Db, registration: Registration) {
   const health = await getEndpoint(db, registration.clientToken);
   return {

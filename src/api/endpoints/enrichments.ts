@@ -11,7 +11,7 @@ import { ApiError, badParameter, unavailable } from '../apiError.js';
 import { endpoint } from '../endpoint.js';
 import { accepted, notAccepted } from '../reference/schemas.js';
 import type { ApiDeps, Step } from '../step.js';
-import { readBody, readJson } from '../steps/json.js';
+import { readJson } from '../steps/json.js';
 import { insufficientScope, requireToken, type TokenState } from '../steps/publisher.js';
 import { type TraceState, traceRequest } from '../steps/traceRequest.js';
 
@@ -30,7 +30,6 @@ const reEnriched = {
 const bodyAtMostBytes = 1024 * 1024;
 const eventsAtMost = 500;
 
-/** Accepts enrichment events from the platform (contract, section 4). */
 export const enrichmentsEndpoint = endpoint<EnrichmentState>({
   method: 'post',
   path: '/enrichments',
@@ -67,15 +66,13 @@ export const enrichmentsEndpoint = endpoint<EnrichmentState>({
     requireEnrichmentsScope,
     // After the token: a stranger's traceparent would decide what is sampled.
     traceRequest(deps.tracing, '/enrichments'),
-    readBody(bodyAtMostBytes),
-    readJson,
+    readJson(bodyAtMostBytes),
     answerOne(deps),
     answerBatch(deps),
   ],
 });
 
 interface EnrichmentState extends TokenState, TraceState {
-  body: Buffer;
   json: unknown;
 }
 

@@ -16,7 +16,7 @@ import { urlText } from '../reference/schemas.js';
 import type { ApiDeps, Step } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
 import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
-import { checkedBody, readBody, readJson } from '../steps/json.js';
+import { checked } from '../steps/json.js';
 import { limitSends } from '../steps/limits.js';
 import type { PublisherState, RegistrationState } from '../steps/publisher.js';
 import { presentRegistration, registeredUrl } from './clients.js';
@@ -28,7 +28,6 @@ import {
 
 const body = z.strictObject({ url: z.string().min(1) });
 
-/** Sets or replaces the URL. */
 export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
   method: 'put',
   path: '/notices',
@@ -39,15 +38,17 @@ export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
     'Sets the URL to which the service sends a notice when an endpoint of one of the account’s clients (for the platform: of any client) fails, is suspended or recovers, and when a signing secret is rotated. A new URL replaces the previous one immediately; the signing secret stays. A URL without a name to look up does not count there. The previous URL is told once. One call in 5 s, bursts of 5.',
   by: 'signingSecrets',
   after503: 'repeat it: a repeat sets the same URL.',
-  body: { schema: body, examples: { 'Your receiver': { url: 'https://ops.example.com/hooks/notices' } } },
+  body: {
+    schema: body,
+    atMostBytes: 16 * 1024,
+    examples: { 'Your receiver': { url: 'https://ops.example.com/hooks/notices' } },
+  },
   answers: { 200: { what: 'The URL is set.', schema: registeredUrl } },
   codes: urlCodes,
   rate: 'names',
   steps: (deps) => [
     requireSigningSecretsScope(deps.db),
     findNoticesClient(deps.db),
-    readBody(16 * 1024),
-    readJson,
     readUrl,
     ...checkNewUrl<PutState>(deps, ({ url }) => ({ value: url, raw: url })),
     limitSends(deps.db),
@@ -61,7 +62,6 @@ export const setNoticesUrlEndpoint = accountEndpoint<PutState>({
 });
 
 interface PutState extends PublisherState {
-  body: Buffer;
   json: unknown;
   url: string;
 }
@@ -80,7 +80,7 @@ const findNoticesClient =
   };
 
 const readUrl: Step<PutState> = async (ctx, next) => {
-  ctx.state.url = checkedBody(body, ctx.state.json).url;
+  ctx.state.url = checked(body, ctx.state.json).url;
   await next();
 };
 

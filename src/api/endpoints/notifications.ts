@@ -27,13 +27,14 @@ import {
   time,
   whole,
 } from '../reference/schemas.js';
+import { checked } from '../steps/json.js';
 import { limitAccount } from '../steps/limits.js';
 import {
   type NotificationStepState,
   type PublisherState,
   requireOwnNotification,
 } from '../steps/publisher.js';
-import { checkedQuery, readQuery } from '../steps/query.js';
+import { readQuery } from '../steps/query.js';
 import { presentNotification, presentTime, presentWithAttempts } from './present.js';
 
 /**
@@ -46,10 +47,7 @@ const cursor = text('a.1769860800000.msg_3q2-7wABAgMEBQYHCAkKCw').regex(
 );
 
 const query = z.object({
-  state: z
-    .enum(notificationStates, `must be one of ${notificationStates.join(', ')}`)
-    .describe('Only notifications in this state.')
-    .optional(),
+  state: z.enum(notificationStates).describe('Only notifications in this state.').optional(),
   platform_id: platformIdText.describe('Only notifications of this asset.').optional(),
   since: givenTime('Accepted at this time or later.').optional(),
   until: givenTime('Accepted at this time or earlier.').optional(),
@@ -59,7 +57,6 @@ const query = z.object({
   limit: limitNumber,
 });
 
-/** Newest first, page by page. */
 export const notificationsEndpoint = clientEndpoint<PublisherState>({
   method: 'get',
   path: '/notifications',
@@ -110,7 +107,7 @@ export const notificationEndpoint = clientEndpoint<NotificationStepState>({
 
 /** @param given the parameters of GET /notifications @throws ApiError 400 */
 export const readFilter = (given: Record<string, string | undefined>): NotificationFilter =>
-  filterOf(checkedQuery(query, given));
+  filterOf(checked(query, given));
 
 function filterOf({
   platform_id: platformId,

@@ -82,7 +82,44 @@ async function* inPieces(bytes: Buffer): AsyncGenerator<Buffer> {
 
 const tooLate = (milliseconds: number): PostResult => ({ ok: false, error: 'timeout', milliseconds });
 
-export interface Judged {
+/** Returns each check with its verdict. @param slowMs a good answer that takes longer is a warning */
+export function judge(sent: Record<Sent, Exchange>, slowMs: number) {
+  const { good, wrong_signature, old_timestamp, twice, slow } = sent;
+  return [
+    present('good', [good], judgeTaken(good.result, slowMs)),
+    present(
+      'wrong_signature',
+      [wrong_signature],
+      judgeRefused(
+        wrong_signature.result,
+        'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.',
+      ),
+    ),
+    present(
+      'old_timestamp',
+      [old_timestamp],
+      judgeRefused(
+        old_timestamp.result,
+        'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.',
+      ),
+    ),
+    present('twice', [good, twice], judgeRepeat(good.result, twice.result)),
+    present('slow', [slow], judgeSlow(good.result, slow.result)),
+  ];
+}
+
+const present = (name: Sent, exchanges: Exchange[], judged: Judged) => ({
+  name,
+  sent: exchanges.map(({ request }) => request),
+  answered: exchanges.map(({ result: { status, milliseconds, error } }) => ({
+    status,
+    milliseconds: Math.round(milliseconds),
+    error,
+  })),
+  ...judged,
+});
+
+interface Judged {
   verdict: 'ok' | 'warn' | 'fail';
   advice: string;
 }
@@ -99,7 +136,7 @@ const ourFailure = warn(
  * Judges the answer to a notification that the receiver must accept.
  * @param slowMs an answer that takes longer is a warning
  */
-export function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
+function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY): Judged {
   if (result.ours !== undefined) return ourFailure;
   if (!result.ok) return fail(whyNotTaken(result));
   if (result.milliseconds <= slowMs) return ok;
@@ -109,7 +146,7 @@ export function judgeTaken(result: PostResult, slowMs = Number.POSITIVE_INFINITY
 }
 
 /** Judges the second answer to a notification that was sent twice. */
-export function judgeRepeat(first: PostResult, second: PostResult): Judged {
+function judgeRepeat(first: PostResult, second: PostResult): Judged {
   if (second.ours !== undefined) return ourFailure;
   if (first.ok && !second.ok) {
     return fail(
@@ -120,7 +157,7 @@ export function judgeRepeat(first: PostResult, second: PostResult): Judged {
 }
 
 /** Judges the answer to a notification that arrives in pieces. */
-export function judgeSlow(good: PostResult, slow: PostResult): Judged {
+function judgeSlow(good: PostResult, slow: PostResult): Judged {
   if (slow.ours !== undefined) return ourFailure;
   if (good.ok && !slow.ok) {
     return fail(
@@ -131,7 +168,7 @@ export function judgeSlow(good: PostResult, slow: PostResult): Judged {
 }
 
 /** Judges the answer to a notification that the receiver must refuse. @param remedy the advice if it was accepted */
-export function judgeRefused(result: PostResult, remedy: string): Judged {
+function judgeRefused(result: PostResult, remedy: string): Judged {
   if (result.ours !== undefined) return ourFailure;
   if (result.ok) return fail(remedy);
   const { status } = result;

@@ -19,7 +19,6 @@ import { checkNewUrl, urlCodes } from '../steps/checkUrl.js';
 import { bearerToken, type PublisherState, requireOwnClient, requireToken } from '../steps/publisher.js';
 import { parametersOf, required } from '../steps/query.js';
 
-/** Contract, section 2. */
 export const registerPushNotificationsEndpoint = endpoint<RegistrationState>({
   method: 'post',
   path: '/register_push_notifications',

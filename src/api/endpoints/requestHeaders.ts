@@ -12,7 +12,7 @@ import { badParameter } from '../apiError.js';
 import { clientEndpoint } from '../endpoint.js';
 import { text } from '../reference/schemas.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/json.js';
+import { checked } from '../steps/json.js';
 import { limitSends } from '../steps/limits.js';
 import type { PublisherState } from '../steps/publisher.js';
 import { requireSigningSecretsScope } from './signingSecret.js';
@@ -23,7 +23,6 @@ const headerNames = z.object({
     .meta({ examples: [['authorization', 'x-gateway-key']] }),
 });
 
-/** Never their values. */
 export const requestHeadersEndpoint = clientEndpoint<PublisherState>({
   method: 'get',
   path: '/push_notifications/headers',
@@ -64,7 +63,6 @@ const body = z.strictObject({
     }),
 });
 
-/** Replaces all of them. */
 export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
   method: 'put',
   path: '/push_notifications/headers',
@@ -107,7 +105,7 @@ export const setRequestHeadersEndpoint = clientEndpoint<SetState>({
 
 /** Reads `{headers: {name: value}}`; the names are returned in lower case. No message contains a value. @throws ApiError 400 */
 function headersOf(json: unknown): RequestHeaders {
-  const entries = Object.entries(checkedBody(body, json).headers);
+  const entries = Object.entries(checked(body, json).headers);
   if (entries.length > ownHeadersAtMost)
     throw badParameter(`At most ${ownHeadersAtMost} headers are accepted`);
   const found = new Map<string, string>();

@@ -7,7 +7,7 @@ import { clientEndpoint, type Description } from '../endpoint.js';
 import { endpointState, flag, givenTime, notificationIdText, time, whole } from '../reference/schemas.js';
 import type { Step } from '../step.js';
 import { auditCall } from '../steps/auditCall.js';
-import { checkedBody } from '../steps/json.js';
+import { checked } from '../steps/json.js';
 import { limitAccount, limitSends } from '../steps/limits.js';
 import {
   type NotificationStepState,
@@ -57,7 +57,6 @@ export const redeliverEndpoint = clientEndpoint<RedeliverState>({
 
 export type ResumeState = PublisherState & RegistrationState;
 
-/** Makes a suspended or failing endpoint be probed now, then drained. */
 export const resumeEndpointEndpoint = clientEndpoint<ResumeState>({
   method: 'post',
   path: '/push_notifications/resume',
@@ -96,7 +95,6 @@ interface RangeCall extends Pick<Description, 'path' | 'operationId' | 'summary'
   ended: 'Failed' | 'Delivered';
   /** For the audit. */
   what: string;
-  /** Describes the answer. */
   answers: string;
   schema: z.ZodType;
   run(db: Db, client: ClientToken, range: RecoverState['range']): Promise<{ count: number }>;
@@ -125,7 +123,7 @@ function rangeEndpoint({ ended, what, answers, schema, run, description, ...of }
     rate: 'records',
     steps: (deps) => [
       (ctx, next) => {
-        const given = checkedBody(range, ctx.state.json);
+        const given = checked(range, ctx.state.json);
         const { until = Number.MAX_SAFE_INTEGER, dry_run: dryRun = false } = given;
         ctx.state.range = { since: given.since, until, dryRun };
         return next();

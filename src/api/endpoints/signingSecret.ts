@@ -13,7 +13,6 @@ import { presentOptionalTime } from './present.js';
 export const shownSecret = z.object({ signing_secret: secretText });
 export const rotatedSecret = shownSecret.extend({ previous_valid_until: time().nullable() });
 
-/** Shows the client's secret, which it has with or without a URL. */
 export const signingSecretEndpoint = clientEndpoint<PublisherState>({
   method: 'get',
   path: '/push_notifications/signing_secret',

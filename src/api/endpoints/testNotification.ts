@@ -20,28 +20,17 @@ import { checkUrl, urlCodes } from '../steps/checkUrl.js';
 import { limitAccount, limitSends } from '../steps/limits.js';
 import type { PublisherState } from '../steps/publisher.js';
 import { parametersOf, required } from '../steps/query.js';
-import {
-  type Exchange,
-  type Judged,
-  judgeRefused,
-  judgeRepeat,
-  judgeSlow,
-  judgeTaken,
-  type Sent,
-  sendChecks,
-} from './receiverChecks.js';
+import { type Checked, judge, sendChecks } from './receiverChecks.js';
 
-/** The sent request, as answered. */
-export const sentRequest = z
+const sentRequest = z
   .object({ headers: z.record(z.string(), z.string()), body: z.string() })
   .meta({ examples: [exampleNotification('test', 'test')] });
-export const answeredRequest = z.object({
+const answeredRequest = z.object({
   status: whole(204).optional(),
   milliseconds: whole(84),
   error: attemptError.optional(),
 });
 
-/** Changes no state. */
 export const testNotificationEndpoint = clientEndpoint<TestState>({
   method: 'post',
   path: '/push_notifications/test',
@@ -76,7 +65,7 @@ export interface TestState extends PublisherState {
  * Takes the parameter `url`, which is checked, or else the registered URL. Once there is a registered one, no other URL gets
  * the client's request headers: a stolen token could read them there.
  */
-export const chooseUrl =
+const chooseUrl =
   (deps: ApiDeps): Step<TestState> =>
   async (ctx, next) => {
     const given = parametersOf(ctx).has('url') ? required(ctx, 'url') : undefined;
@@ -93,20 +82,23 @@ export const chooseUrl =
     await next();
   };
 
+async function targetOf({ db, secretBox }: ApiDeps, { url, own, client }: TestState): Promise<Checked> {
+  const { clientToken } = client;
+  await createSigningSecret(db, secretBox, clientToken);
+  return { url, clientToken, own, secrets: await signingSecrets(db, secretBox, clientToken) };
+}
+
 const sendTest =
-  ({ db, secretBox, sender }: ApiDeps): Step<TestState> =>
+  (deps: ApiDeps): Step<TestState> =>
   async (ctx) => {
-    const { client, url, own } = ctx.state;
-    const { clientToken } = client;
-    await createSigningSecret(db, secretBox, clientToken);
-    const secrets = await signingSecrets(db, secretBox, clientToken);
+    const { url, clientToken, secrets, own } = await targetOf(deps, ctx.state);
     const request = notificationRequest(
       { notificationId: idFromBytes(randomBytes(16)), clientToken, platformId: 'test', event: 'test' },
       secrets,
       Date.now(),
       own,
     );
-    const result = await sender.post({ url, client: clientToken, ...request });
+    const result = await deps.sender.post({ url, client: clientToken, ...request });
     ctx.body = {
       status: result.status,
       milliseconds: Math.round(result.milliseconds),
@@ -123,7 +115,6 @@ const oneCheck = z.object({
   advice: text('Nothing to do.', 'What to change in the receiver.'),
 });
 
-/** Changes no state. */
 export const checkReceiverEndpoint = clientEndpoint<TestState>({
   method: 'post',
   path: '/push_notifications/check',
@@ -154,55 +145,15 @@ export const checkReceiverEndpoint = clientEndpoint<TestState>({
 const answerWithinMs = 50_000;
 
 const check =
-  ({ db, secretBox, sender, config, closing }: ApiDeps): Step<TestState> =>
+  (deps: ApiDeps): Step<TestState> =>
   async (ctx) => {
-    const { url, client, own } = ctx.state;
-    const { clientToken } = client;
-    await createSigningSecret(db, secretBox, clientToken);
-    const secrets = await signingSecrets(db, secretBox, clientToken);
+    const { config, closing } = deps;
     const late = AbortSignal.timeout(answerWithinMs);
     const signal = closing === undefined ? late : AbortSignal.any([late, closing]);
-    const sent = await sendChecks(sender, { url, clientToken, secrets, own }, signal).catch(
-      (err: unknown) => {
-        throw signal.aborted ? unavailable('the process ends') : err;
-      },
-    );
+    const target = await targetOf(deps, ctx.state);
+    const sent = await sendChecks(deps.sender, target, signal).catch((err: unknown) => {
+      throw signal.aborted ? unavailable('the process ends') : err;
+    });
     if (closing?.aborted) throw unavailable('the process ends');
     ctx.body = { checks: judge(sent, (config.ATTEMPT_TIMEOUT_SECONDS * 1000) / 2) };
   };
-
-function judge(sent: Record<Sent, Exchange>, slowMs: number) {
-  const { good, wrong_signature, old_timestamp, twice, slow } = sent;
-  return [
-    present('good', [good], judgeTaken(good.result, slowMs)),
-    present(
-      'wrong_signature',
-      [wrong_signature],
-      judgeRefused(
-        wrong_signature.result,
-        'Verify webhook-signature with your secret and answer 401 if no signature matches: anybody can send you such a notification.',
-      ),
-    ),
-    present(
-      'old_timestamp',
-      [old_timestamp],
-      judgeRefused(
-        old_timestamp.result,
-        'Answer 401 to a webhook-timestamp that is more than 5 minutes off your clock: somebody could record a notification and send it again.',
-      ),
-    ),
-    present('twice', [good, twice], judgeRepeat(good.result, twice.result)),
-    present('slow', [slow], judgeSlow(good.result, slow.result)),
-  ];
-}
-
-const present = (name: Sent, exchanges: Exchange[], judged: Judged) => ({
-  name,
-  sent: exchanges.map(({ request }) => request),
-  answered: exchanges.map(({ result: { status, milliseconds, error } }) => ({
-    status,
-    milliseconds: Math.round(milliseconds),
-    error,
-  })),
-  ...judged,
-});

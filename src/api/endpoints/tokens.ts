@@ -23,7 +23,6 @@ const mintedToken = z.object({
   scope: text('push_notifications'),
 });
 
-/** Mints a token for an account's credentials (contract, section 1). */
 export const accessTokenEndpoint = endpoint<TokenState>({
   method: 'post',
   path: '/oauth/access_token',
@@ -148,7 +147,6 @@ const readFields =
     return next();
   };
 
-/** RFC 6749, section 5.1. */
 const mint = (deps: ApiDeps, limits: TokenLimits): Step<TokenState> => {
   const { db, config, metrics } = deps;
   const auditFirst = firstTokenAudit(deps);
@@ -188,7 +186,6 @@ const revocation = z.object({
   client_secret: text('cs_4f0Zc1Yt8mJr6Kq2').min(1),
 });
 
-/** Ends a token before its time (RFC 7009). */
 export const revokeTokenEndpoint = endpoint<RevokeState>({
   method: 'post',
   path: '/oauth/revoke',

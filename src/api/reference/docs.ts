@@ -42,7 +42,6 @@ const page = `<!doctype html>
 </body></html>
 `;
 
-/** Shows the description. */
 export const docsEndpoint = endpoint({
   method: 'get',
   path: '/docs',
@@ -151,7 +150,7 @@ h2 { font-size: 1rem; }
 :target { outline: 2px solid; outline-offset: 0.5rem; }
 `;
 
-/** Hides the column of links, which is empty; the rest is for narrow screens. */
+/** Hides the column of links, which is empty. */
 const pageStyle = `
 body { margin: 0; }
 .swagger-ui .wrapper { max-width: 70rem; }
@@ -159,13 +158,4 @@ body { margin: 0; }
 .swagger-ui .response-col_links { display: none; }
 .dark-mode .swagger-ui table.headers td { color: #e4e6e6; }
 .swagger-ui .opblock-description p { max-width: 45rem; }
-@media (max-width: 40rem) {
-  .swagger-ui .opblock-tag { flex-wrap: wrap; }
-  .swagger-ui .opblock-tag small { order: 1; flex-basis: 100%; padding: 0; }
-  .swagger-ui .responses-table, .swagger-ui .responses-table > tbody > tr, .swagger-ui .responses-table > tbody > tr > td:not(.response-col_links) { display: block; }
-  .swagger-ui .responses-table > thead { display: none; }
-  .swagger-ui .response-col_status { padding: 1rem 0 0; font-weight: bold; }
-  .swagger-ui .responses-inner { padding: 0.5rem; }
-  .swagger-ui .headers-wrapper table.headers, .swagger-ui table.headers { display: block; overflow-x: auto; }
-}
 `;

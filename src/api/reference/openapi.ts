@@ -7,7 +7,6 @@ import { answerFile, pageHeaders } from './docs.js';
 import { componentOf, components, jsonSchemaOf, matching, type Schema, text } from './schemas.js';
 import { webhooks } from './webhook.js';
 
-/** Describes every call, the notification and the notices, for programs. */
 export const openapiEndpoint = endpoint({
   method: 'get',
   path: '/openapi.json',

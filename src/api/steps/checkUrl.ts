@@ -1,22 +1,15 @@
 import { checkTarget, needsLookup, type TargetRefusal, TargetRefused } from '../../outgoing/target.js';
 import { ApiError } from '../apiError.js';
-import type { ErrorCode } from '../errors.js';
+import { type ErrorCode, errorCodes } from '../errors.js';
 import type { ApiDeps, Parameter, Step } from '../step.js';
 import { limitAccount } from './limits.js';
 import type { TokenState } from './publisher.js';
 
-/** The errors of a call that checks a URL, as `checkUrl` throws them. */
-export const urlCodes = [
-  'url_not_absolute',
-  'url_scheme',
-  'url_too_long',
-  'url_credentials',
-  'url_fragment',
-  'url_unknown_host',
-  'url_not_public',
-  'url_own_address',
+/** The errors of a call that checks a URL. */
+export const urlCodes: readonly ErrorCode[] = [
+  ...errorCodes.filter((code) => code.startsWith('url_')),
   'resolver_unavailable',
-] as const satisfies readonly ErrorCode[];
+];
 
 /** Returns the steps that count a call whose URL has a name to look up, and check the URL. */
 export function checkNewUrl<State extends TokenState>(

@@ -7,10 +7,10 @@ import { badParameter, unreadableBody } from '../apiError.js';
 import type { Step } from '../step.js';
 
 /**
- * Reads the body's decompressed bytes with koa-body, as state.body, for any content type.
+ * Reads a body of JSON with koa-body, as state.json; undefined if there is none.
  * @throws with status 413 if it is too long, compressed or decompressed
  */
-export function readBody(atMostBytes: number): Step<{ body: Buffer }> {
+export function readJson(atMostBytes: number): Step<{ json: unknown }> {
   // koa-body returns text: in latin1 a character is a byte.
   const nothing = { json: false, text: false, urlencoded: false, multipart: false };
   const parser = koaBody({ ...nothing, text: true, textLimit: atMostBytes, encoding: 'latin1' });
@@ -21,25 +21,25 @@ export function readBody(atMostBytes: number): Step<{ body: Buffer }> {
     const request = {} as Request;
     // Called as for a text, so that it need not check the content type again.
     await parser({ method: 'POST', is: () => '*/*', req, request } as Context, async () => undefined);
-    ctx.state.body = Buffer.from(typeof request.body === 'string' ? request.body : '', 'latin1');
+    ctx.state.json = parseJson(Buffer.from(typeof request.body === 'string' ? request.body : '', 'latin1'));
     await next();
   };
 }
 
 /**
- * Parses state.body as state.json; undefined if there is no body. RFC 8259, section 8.1: only UTF-8. Invalid bytes
- * would otherwise all become the same replacement character, and different names would become equal.
+ * Parses JSON; undefined if there is none. RFC 8259, section 8.1: only UTF-8. Invalid bytes would otherwise all become the
+ * same replacement character, and different names would become equal. @throws ApiError 400
  */
-export const readJson: Step<{ body: Buffer; json: unknown }> = async (ctx, next) => {
-  const { body } = ctx.state;
-  if (!isUtf8(body)) throw unreadableBody();
+export function parseJson(bytes: Buffer): unknown {
+  if (!isUtf8(bytes)) throw unreadableBody();
+  if (bytes.length === 0) return undefined;
+  const text = bytes.toString();
   try {
-    ctx.state.json = body.length === 0 ? undefined : JSON.parse(body.toString());
+    return JSON.parse(text);
   } catch (err) {
-    throw badParameter(`The body is not JSON${placeOf(body.toString(), (err as Error).message)}`);
+    throw badParameter(`The body is not JSON${placeOf(text, (err as Error).message)}`);
   }
-  await next();
-};
+}
 
 /** Returns where a text stops being JSON. V8's message itself may quote the text, so it is not passed on. */
 function placeOf(text: string, message: string): string {
@@ -52,9 +52,9 @@ function placeOf(text: string, message: string): string {
   return `: see line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
-/** Returns a JSON body that fits its schema; an absent one counts as `{}`. @throws ApiError 400 naming every problem */
-export function checkedBody<T>(schema: z.ZodType<T>, json: unknown): T {
-  const checked = checkInput(schema, json ?? {});
-  if ('problem' in checked) throw badParameter(checked.problem);
-  return checked.data;
+/** Returns a caller's input that fits its schema; an absent one counts as `{}`. @throws ApiError 400 naming every problem */
+export function checked<T>(schema: z.ZodType<T>, input: unknown): T {
+  const result = checkInput(schema, input ?? {});
+  if ('problem' in result) throw badParameter(result.problem);
+  return result.data;
 }

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { ApiError, badParameter } from '../apiError.js';
 import type { ApiState, Parameter, Parameters } from '../step.js';
+import { checked } from './json.js';
 
 /** No call knows more than seven. */
 export const parametersAtMost = 32;
@@ -100,13 +101,5 @@ export function readQuery<Shape extends z.ZodRawShape>(
   schema: z.ZodObject<Shape>,
 ): z.output<z.ZodObject<Shape>> {
   const given = Object.keys(schema.shape).filter((name) => parametersOf(ctx).has(name));
-  return checkedQuery(schema, Object.fromEntries(given.map((name) => [name, required(ctx, name).value])));
-}
-
-/** @param given the parameters, by name @throws ApiError 400 naming the first problem */
-export function checkedQuery<T>(schema: z.ZodType<T>, given: Record<string, string | undefined>): T {
-  const checked = schema.safeParse(given);
-  if (checked.success) return checked.data;
-  const [issue] = checked.error.issues;
-  throw badParameter(`${issue?.path.join('.')} ${issue?.message}`);
+  return checked(schema, Object.fromEntries(given.map((name) => [name, required(ctx, name).value])));
 }

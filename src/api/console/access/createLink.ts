@@ -20,7 +20,7 @@ interface LinkState extends TokenState {
 
 const query = z.object({
   access: z
-    .enum(consoleAccesses, `must be one of ${consoleAccesses.join(', ')}`)
+    .enum(consoleAccesses)
     .default('full')
     .meta({ description: 'What the session may do.', default: 'full' }),
 });
