@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { setClient } from '../../src/redis/records/clients.js';
 import { getEndpoint, setPaused } from '../../src/redis/records/endpoint.js';
 import { changeRegistration } from '../../src/redis/records/registrations.js';
-import { type Receiver, startReceiver, until } from '../receiver.js';
+import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, type Settings, startHarness } from '../service.js';
 
 describe('A retry comes at its time', () => {
@@ -70,66 +70,30 @@ describe('A retry comes at its time', () => {
 });
 
 describe('An attempt that waits for its connection', () => {
-  let h: Harness;
-  let receiver: Receiver;
-  let client: string;
-  before(async () => {
-    h = await startHarness({ connectionsPerOrigin: 1 });
-  });
-  after(() => h.close());
-  beforeEach(async () => {
-    receiver = await startReceiver();
-    client = await h.newClient(receiver.url);
-  });
-  afterEach(() => receiver.close());
-
-  /** Another client's POST holds the only connection of the origin; this client's waits for it, longer than a second. */
-  async function behindAnother(): Promise<() => void> {
-    let open: () => void = () => undefined;
-    const opened = new Promise<void>((resolve) => {
-      open = resolve;
-    });
-    receiver.answer = async ({ body }) => {
-      if (body.includes('"first"')) await opened;
-      return 200;
-    };
-    await h.publish({ client: await h.newClient(receiver.url), asset: 'first' });
-    await until('the connection is taken', () => receiver.received.length === 1);
-    await h.publish({ client, asset: 'second' });
-    const publishedAt = Date.now();
-    await until('it has waited', () => Date.now() > publishedAt + 1500);
-    return open;
-  }
-  const inFlight = async () => (await getEndpoint(h.db, client)).inFlight;
-
-  it('begins its POST with a whole lease', async () => {
-    const open = await behindAnother();
-    const leaseEnd = async () =>
-      Number((await h.db.redis.hget(h.db.client(client).flight, 'second'))?.split(' ')[1]);
-    const before = await leaseEnd();
-    receiver.delayMs = 300;
-    open();
-    await until('it is sent', () => receiver.received.length === 2);
-    assert.ok((await leaseEnd()) >= before + 1000);
-  });
-
-  it('is not sent after its client was paused', async () => {
-    const open = await behindAnother();
-    await setPaused(h.db, client, true);
-    open();
-    await until('it waits again', async () => (await inFlight()) === 0);
-    assert.deepEqual([receiver.received.length, (await getEndpoint(h.db, client)).owed], [1, 1]);
-  });
-
-  it('is not sent to its old URL', async () => {
-    const open = await behindAnother();
-    const next = await startReceiver();
+  it('is not sent after its client was paused, nor to its old URL', async () => {
+    const [h, receiver, next] = await Promise.all([
+      startHarness({ connectionsPerOrigin: 1 }),
+      startReceiver(),
+      startReceiver(),
+    ]);
+    const gate = closeGate(receiver);
     try {
-      await changeRegistration(h.db, client, next.url);
-      open();
-      await until('it is sent to the new one', () => next.received.length === 1);
-      assert.equal(receiver.received.length, 1);
+      await h.publish({ client: await h.newClient(receiver.url), asset: 'first' });
+      await until('the connection is taken', () => receiver.received.length === 1);
+      const [paused, moved] = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
+      for (const client of [paused, moved]) await h.publish({ client, asset: 'second' });
+      const publishedAt = Date.now();
+      await until('they have waited for more than a second', () => Date.now() > publishedAt + 1500);
+      await setPaused(h.db, paused, true);
+      await changeRegistration(h.db, moved, next.url);
+      gate.open();
+      await until('one waits again', async () => (await getEndpoint(h.db, paused)).inFlight === 0);
+      await until('the other is sent to the new URL', () => next.received.length === 1);
+      assert.deepEqual([receiver.received.length, (await getEndpoint(h.db, paused)).owed], [1, 1]);
     } finally {
+      gate.open();
+      await h.close();
+      await receiver.close();
       await next.close();
     }
   });

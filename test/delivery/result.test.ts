@@ -1,27 +1,30 @@
 import assert from 'node:assert/strict';
 import type { WorkflowHandle } from '@temporalio/client';
-import { CancelledFailure } from '@temporalio/common';
 import { cancelNotification } from '../../src/redis/notifications/redeliver.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { httpStatusKey, notificationStateKey } from '../../src/temporal/workflowIds.js';
-import { type Receiver, startGate, startReceiver, until } from '../receiver.js';
-import { type Harness, type Settings, startHarness } from '../service.js';
+import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
+import { type Harness, startHarness } from '../service.js';
 
 describe('The Temporal UI', () => {
   let h: Harness;
   let receiver: Receiver;
   let client: string;
 
-  async function begin(settings: Settings): Promise<void> {
-    h = await startHarness(settings);
+  before(async () => {
+    h = await startHarness({
+      RETRY_SCHEDULE_SECONDS: '2,2,2,60',
+      WORKFLOWS_PER_SECOND: '0.5',
+      failingAfter: 1000,
+    });
     await h.startWorker();
+  });
+  after(() => h.close());
+  beforeEach(async () => {
     receiver = await startReceiver();
     client = await h.newClient(receiver.url);
-  }
-  afterEach(async () => {
-    await receiver.close();
-    await h.close();
   });
+  afterEach(() => receiver.close());
 
   const pendingOf = async (handle: WorkflowHandle) => {
     const [pending] = (await handle.describe()).raw.pendingActivities ?? [];
@@ -37,83 +40,7 @@ describe('The Temporal UI', () => {
     };
   };
 
-  it('shows the event of a receiver that takes 2 s as completed when it has answered, with status and milliseconds', async () => {
-    await begin({});
-    receiver.delayMs = 2000;
-    const from = performance.now();
-    const { id } = await h.publish({ client, asset: 'a' });
-    const handle = await h.workflowOf(client, id);
-    const { milliseconds, ...result } = await handle.result();
-    const passedMs = Math.ceil(performance.now() - from);
-    assert.deepEqual(result, { state: 'delivered', status: 200 });
-    assert.ok(milliseconds >= 1990 && milliseconds <= passedMs, `${milliseconds} ms of ${passedMs}`);
-    const { tookMs, ...attributes } = await ended(handle);
-    assert.deepEqual(attributes, { status: 200, state: 'delivered', memo: {} }, 'nothing waits any more');
-    assert.ok(tookMs >= 1900 && tookMs <= passedMs, `the workflow took ${tookMs} ms of ${passedMs}`);
-  });
-
-  it('shows the first status of a slow receiver while its event waits for a retry', async () => {
-    await begin({ RETRY_SCHEDULE_SECONDS: '60' });
-    receiver.delayMs = 1500;
-    receiver.answer = () => 503;
-    const { id } = await h.publish({ client, asset: 'a' });
-    const handle = await h.workflowOf(client, id);
-    await until('503', async () => (await ended(handle)).status === 503);
-    assert.equal((await handle.describe()).status.name, 'RUNNING');
-    const words = /^attempt 1 of .* failed: http_status 503 /;
-    await until('the failure', async () => words.test((await pendingOf(handle))?.lastFailure?.message ?? ''));
-    assert.equal(receiver.received.length, 1);
-    await handle.terminate();
-  });
-
-  it('shows the last failure and the time of the next attempt while an event waits after a 503, then its result', async () => {
-    await begin({ RETRY_SCHEDULE_SECONDS: '2,2,2' });
-    receiver.answer = () => (receiver.received.length <= 2 ? 503 : 200);
-    const { id } = await h.publish({ client, asset: 'a' });
-    const handle = await h.workflowOf(client, id);
-    const { host } = new URL(receiver.url);
-    for (const failures of [1, 2]) {
-      const words = `attempt ${failures} of ${host} failed: http_status 503 (a to ${client})`;
-      const pending = await until(words, async () => {
-        const found = await pendingOf(handle);
-        return found?.lastFailure?.message === words && found;
-      });
-      assert.equal(pending.lastFailure?.applicationFailureInfo?.type, 'http_status');
-      const { nextAttemptAt = 0 } = (await h.notification(client, id)) ?? {};
-      const shownAt =
-        Number(pending.scheduledTime?.seconds) * 1000 + (pending.scheduledTime?.nanos ?? 0) / 1e6;
-      // Temporal counts the 2 s from when it is told of the failure.
-      assert.ok(shownAt > nextAttemptAt - 1000, `${shownAt} is shown, ${nextAttemptAt} is due`);
-      assert.ok(shownAt < Date.now() + 3000, `${shownAt} is shown`);
-    }
-    const { milliseconds, ...result } = await handle.result();
-    assert.deepEqual(result, { state: 'delivered', status: 200 });
-    assert.ok(milliseconds < 2000, 'of the attempt that was answered 2xx');
-    assert.equal(receiver.received.length, 3);
-  });
-
-  it('shows cancelled for a notification that an operator cancels during its attempt', async () => {
-    await begin({});
-    const gate = startGate();
-    receiver.answer = async () => {
-      await gate.closed;
-      return 200;
-    };
-    const { id } = await h.publish({ client, asset: 'a' });
-    await until('under way', () => receiver.received.length === 1);
-    assert.equal(await cancelNotification(h.db, client, id), true);
-    gate.open();
-    const handle = await h.workflowOf(client, id);
-    assert.deepEqual(await handle.result(), { state: 'cancelled' });
-    assert.equal((await h.notification(client, id))?.state, 'cancelled');
-  });
-
   it('shows for a group of 300 with 3 failures the counts, the three assets and the worst status', async () => {
-    await begin({
-      WORKFLOWS_PER_SECOND: '0.5',
-      RETRY_SCHEDULE_SECONDS: '0.1,0.1,0.1,60',
-      failingAfter: 1000,
-    });
     const failing = ['vid-7', 'vid-150', 'vid-299'];
     receiver.answer = ({ body }) =>
       failing.includes((JSON.parse(body) as { platform_id: string }).platform_id) ? 502 : 200;
@@ -144,8 +71,79 @@ describe('The Temporal UI', () => {
     assert.equal(catchUp.status.name, 'RUNNING', 'the rest is handed to catch-up');
   });
 
+  it('shows the event of a receiver that takes 2 s as completed when it has answered, with status and milliseconds', async () => {
+    receiver.delayMs = 2000;
+    const from = performance.now();
+    const { id } = await h.publish({ client, asset: 'a' });
+    const handle = await h.workflowOf(client, id);
+    const { milliseconds, ...result } = await handle.result();
+    const passedMs = Math.ceil(performance.now() - from);
+    assert.deepEqual(result, { state: 'delivered', status: 200 });
+    assert.ok(milliseconds >= 1990 && milliseconds <= passedMs, `${milliseconds} ms of ${passedMs}`);
+    const { tookMs, ...attributes } = await ended(handle);
+    assert.deepEqual(attributes, { status: 200, state: 'delivered', memo: {} }, 'nothing waits any more');
+    assert.ok(tookMs >= 1900 && tookMs <= passedMs, `the workflow took ${tookMs} ms of ${passedMs}`);
+  });
+
+  it('shows the first status of a slow receiver while its event waits for a retry', async () => {
+    const patient = await startHarness({ RETRY_SCHEDULE_SECONDS: '60' });
+    try {
+      await patient.startWorker();
+      receiver.delayMs = 1500;
+      receiver.answer = () => 503;
+      const client = await patient.newClient(receiver.url);
+      const { id } = await patient.publish({ client, asset: 'a' });
+      const handle = await patient.workflowOf(client, id);
+      await until('503', async () => (await ended(handle)).status === 503);
+      assert.equal((await handle.describe()).status.name, 'RUNNING');
+      const words = /^attempt 1 of .* failed: http_status 503 /;
+      await until('the failure', async () =>
+        words.test((await pendingOf(handle))?.lastFailure?.message ?? ''),
+      );
+      assert.equal(receiver.received.length, 1);
+      await handle.terminate();
+    } finally {
+      await patient.close();
+    }
+  });
+
+  it('shows the last failure and the time of the next attempt while an event waits after a 503, then its result', async () => {
+    receiver.answer = () => (receiver.received.length <= 2 ? 503 : 200);
+    const { id } = await h.publish({ client, asset: 'a' });
+    const handle = await h.workflowOf(client, id);
+    const { host } = new URL(receiver.url);
+    for (const failures of [1, 2]) {
+      const words = `attempt ${failures} of ${host} failed: http_status 503 (a to ${client})`;
+      const pending = await until(words, async () => {
+        const found = await pendingOf(handle);
+        return found?.lastFailure?.message === words && found;
+      });
+      assert.equal(pending.lastFailure?.applicationFailureInfo?.type, 'http_status');
+      const { nextAttemptAt = 0 } = (await h.notification(client, id)) ?? {};
+      const shownAt =
+        Number(pending.scheduledTime?.seconds) * 1000 + (pending.scheduledTime?.nanos ?? 0) / 1e6;
+      // Temporal counts the 2 s from when it is told of the failure.
+      assert.ok(shownAt > nextAttemptAt - 1000, `${shownAt} is shown, ${nextAttemptAt} is due`);
+      assert.ok(shownAt < Date.now() + 3000, `${shownAt} is shown`);
+    }
+    const { milliseconds, ...result } = await handle.result();
+    assert.deepEqual(result, { state: 'delivered', status: 200 });
+    assert.ok(milliseconds < 2000, 'of the attempt that was answered 2xx');
+    assert.equal(receiver.received.length, 3);
+  });
+
+  it('shows cancelled for a notification that an operator cancels during its attempt', async () => {
+    const gate = closeGate(receiver);
+    const { id } = await h.publish({ client, asset: 'a' });
+    await until('under way', () => receiver.received.length === 1);
+    assert.equal(await cancelNotification(h.db, client, id), true);
+    gate.open();
+    const handle = await h.workflowOf(client, id);
+    assert.deepEqual(await handle.result(), { state: 'cancelled' });
+    assert.equal((await h.notification(client, id))?.state, 'cancelled');
+  });
+
   it('shows for a catch-up how much is owed, since when, why and when it plans again, also while no worker runs', async () => {
-    await begin({});
     const before = Date.now();
     await setPaused(h.db, client, true);
     await Promise.all(['a', 'b', 'c'].map((asset) => h.publish({ client, asset })));
@@ -159,23 +157,5 @@ describe('The Temporal UI', () => {
     assert.ok(Date.parse(since ?? '') >= before && Date.parse(since ?? '') <= Date.now());
     assert.ok(Date.parse(next ?? '') > Date.now());
     await handle.terminate();
-  });
-
-  it('shows a workflow that is cancelled during the attempt as cancelled; the event is still delivered', async () => {
-    await begin({});
-    const gate = startGate();
-    receiver.answer = async () => {
-      await gate.closed;
-      return 200;
-    };
-    const { id } = await h.publish({ client, asset: 'a' });
-    const handle = await h.workflowOf(client, id);
-    await until('it is awaited', async () => (await pendingOf(handle)) !== undefined);
-    await handle.cancel();
-    await assert.rejects(handle.result(), (err: Error) => err.cause instanceof CancelledFailure);
-    assert.equal((await handle.describe()).status.name, 'CANCELLED');
-    gate.open();
-    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
-    assert.deepEqual(receiver.idsOf('a'), [id]);
   });
 });

@@ -45,7 +45,7 @@ describe('the sweep', () => {
     h.skip(120_000);
     await h.startWorker();
     await h.sweep();
-    await until('delivered', async () => (await h.notification(well, id))?.state === 'delivered');
+    await h.delivered(well, id);
   });
 
   it('knows a client before recover makes something owed again', async () => {
@@ -73,7 +73,7 @@ describe('the sweep', () => {
     // With a failover the process loses its connection, and no longer knows what it has announced.
     forgetAnnouncement(h.db, client);
     await h.startWorker();
-    await until('delivered', async () => (await h.notification(client, id))?.state === 'delivered');
+    await h.delivered(client, id);
     assert.equal(await isIndexed(h.db, client), true);
   });
 });
