@@ -12,8 +12,8 @@ import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { openCli } from '../operator/cli.js';
-import { startOwnCluster } from '../ownCluster.js';
 import { until } from '../receiver.js';
+import { startOwnCluster } from '../redisCluster.js';
 import { servers } from '../servers.js';
 import { newToken, type RunningApi, startApi } from '../service.js';
 

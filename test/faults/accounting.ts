@@ -1,6 +1,8 @@
+import { Pool } from 'undici';
 import type { Db } from '../../src/redis/connection/db.js';
 import { getNotification, type NotificationRecord } from '../../src/redis/notifications/notifications.js';
-import type { Acknowledged } from './publisher.js';
+import { getRegistration } from '../../src/redis/records/registrations.js';
+import type { Acknowledged, Registered } from './load.js';
 import type { Receiver } from './receiver.js';
 
 export type Fate =
@@ -90,4 +92,42 @@ async function findRecord(db: Db, clientTokens: readonly string[], id: string) {
     if (record !== undefined) return record;
   }
   return undefined;
+}
+
+/** Those of the tokens that the API does not take, each asking for `clientToken`, which has a URL. */
+export async function refusedTokens<T extends { value: string }>(
+  apiUrl: string,
+  clientToken: string,
+  tokens: readonly T[],
+): Promise<T[]> {
+  const pool = new Pool(apiUrl, { connections: 4 });
+  const refused: T[] = [];
+  const left = [...tokens];
+  async function work(): Promise<void> {
+    for (let token = left.pop(); token !== undefined; token = left.pop()) {
+      const response = await pool.request({
+        method: 'GET',
+        path: `/push_notifications?client_token=${clientToken}`,
+        headers: { authorization: `Bearer ${token.value}` },
+      });
+      await response.body.dump();
+      if (response.statusCode !== 200) refused.push(token);
+    }
+  }
+  await Promise.all([work(), work(), work(), work()]);
+  await pool.close();
+  return refused;
+}
+
+/** Those that do not have exactly one URL that was answered 200, or have lost it. */
+export async function lostRegistrations(
+  db: Db,
+  registrations: readonly Registered[],
+): Promise<(Registered & { stored: string | undefined })[]> {
+  const lost = [];
+  for (const registered of registrations) {
+    const stored = (await getRegistration(db, registered.clientToken))?.url;
+    if (registered.urls.length !== 1 || stored !== registered.urls[0]) lost.push({ ...registered, stored });
+  }
+  return lost;
 }

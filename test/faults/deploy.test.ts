@@ -1,8 +1,8 @@
 /** A rolling restart under load: two APIs behind a balancer and two workers, ended by SIGTERM one after the other. */
+
 import assert from 'node:assert/strict';
-import { type Balancer, startBalancer } from './balancer.js';
+import { setTimeout as pause } from 'node:timers/promises';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
-import { pause } from './pause.js';
 import { report } from './report.js';
 import { servers } from './system.js';
 
@@ -61,3 +61,53 @@ describe('a rolling restart', function () {
     while (!balancer?.isReady(run.system.apiUrlOf(part))) await pause(20);
   }
 });
+
+/** Chooses among several servers as a load balancer does: in turn, of those whose last /readyz was 200. */
+interface Balancer {
+  choose(): string;
+  isReady(url: string): boolean;
+  stop(): Promise<void>;
+}
+
+const askedEveryMs = 200;
+
+async function startBalancer(urls: readonly string[]): Promise<Balancer> {
+  const ready = new Set<string>();
+  let turn = 0;
+  let stopped = false;
+
+  async function ask(url: string): Promise<void> {
+    const ok = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(2000) }).then(
+      async (response) => {
+        await response.body?.cancel();
+        return response.ok;
+      },
+      () => false,
+    );
+    if (ok) ready.add(url);
+    else ready.delete(url);
+  }
+
+  async function askAlways(url: string): Promise<void> {
+    while (!stopped) {
+      await ask(url);
+      await pause(askedEveryMs);
+    }
+  }
+
+  await Promise.all(urls.map(ask));
+  const asking = urls.map(askAlways);
+  return {
+    choose() {
+      const able = urls.filter((url) => ready.has(url));
+      const url = able[turn++ % able.length] ?? urls[0];
+      if (url === undefined) throw new Error('nothing to choose from');
+      return url;
+    },
+    isReady: (url) => ready.has(url),
+    async stop() {
+      stopped = true;
+      await Promise.all(asking);
+    },
+  };
+}

@@ -1,9 +1,10 @@
 /** Runs the commands of docs/guides/disaster.md for the stores of `docker compose` against those of a test. */
+
 import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { projectDir } from '../../src/operator/npmStart.js';
-import { pause } from './pause.js';
 import type { Scene } from './scene.js';
 
 const container = /^docker compose (?:exec|run)(?: -\S+)* redis (.*)$/;

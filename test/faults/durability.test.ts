@@ -1,8 +1,9 @@
 /** What survives when Redis and Temporal are killed, cut off or lost, and how the rest is restored (docs/guides/disaster.md). */
+
 import assert from 'node:assert/strict';
-import { cp, rm } from 'node:fs/promises';
+import { cp, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
+import { setTimeout as pause } from 'node:timers/promises';
 import { logTail } from '../../local/child.js';
 import { notificationId } from '../../src/ids.js';
 import { waitForRedis } from '../../src/redis/connection/db.js';
@@ -11,12 +12,11 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { setPaused } from '../../src/redis/records/endpoint.js';
 import { getRegistration } from '../../src/redis/records/registrations.js';
 import { workflowIds } from '../../src/temporal/workflowIds.js';
-import { appendOnlyFile, sizeOf, tearOff } from './appendOnlyFile.js';
-import { mint, register } from './cast.js';
 import { runDocumented } from './documentedCommands.js';
-import { pause } from './pause.js';
-import { type Scene, setScene } from './scene.js';
-import { walk } from './walk.js';
+import { mint, register, type Scene, setScene } from './scene.js';
+import { walk, withTemporal } from './walk.js';
+
+const many = Array.from({ length: 20 }, (_, i) => `asset-${i}`);
 
 describe('durability', function () {
   this.timeout(180_000);
@@ -36,7 +36,7 @@ describe('durability', function () {
       const url = `${system.receiverUrl}/${clientToken}`;
       await register(system.apiUrl, cast.publisherToken, clientToken, url);
       await restartRedis(scene);
-      const notificationId = await publish(scene, clientToken, 'a');
+      const [notificationId = ''] = await publish(scene, clientToken, 'a');
       await until(async () => (await isOwed(scene, clientToken)) > 0);
       await restartRedis(scene);
       promised.push({ clientToken, url, notificationId });
@@ -55,7 +55,7 @@ describe('durability', function () {
     scene = await setScene({ redisArgs: ['--appendfsync', 'everysec'] });
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
-    await delivered(scene, client, await publish(scene, client, 'before'));
+    await delivered(scene, client, ...(await publish(scene, client, 'before')));
     await system.receiver.breakOff();
     const write = () => db.durably((own) => own.redis.set('written', 1)).safe;
     await write();
@@ -63,7 +63,7 @@ describe('durability', function () {
     await db.redis.config('SET', 'appendfsync', 'no');
     const file = await appendOnlyFile(join(system.dir, 'redis'));
     const flushed = await sizeOf(file);
-    const { status, ids } = await tryToPublishBatch(scene, client, 20);
+    const { status, ids } = await tryToPublish(scene, client, many);
     assert.equal(status, 503, 'it is not known whether they were taken');
     assert.equal(await isOwed(scene, client), ids.length);
     await assert.rejects(write(), RedisUnavailable);
@@ -73,7 +73,7 @@ describe('durability', function () {
     await waitForRedis(db, 10_000);
     await untilReady(scene);
     await system.receiver.open();
-    await until(async () => (await tryToPublishBatch(scene, client, 20)).status === 202);
+    await until(async () => (await tryToPublish(scene, client, many)).status === 202);
     await received(scene, ids);
   });
 
@@ -82,7 +82,7 @@ describe('durability', function () {
     const { system, db, cast } = scene;
     const [client = ''] = cast.clientTokens;
     await system.receiver.breakOff();
-    const ids = [await publish(scene, client, 'a'), await publish(scene, client, 'b')];
+    const ids = await publish(scene, client, 'a', 'b');
     await until(async () => (await isOwed(scene, client)) === 2);
 
     const redisDir = join(system.dir, 'redis');
@@ -115,7 +115,7 @@ describe('durability', function () {
       ...{ accountId: cast.publisher.account_id, name: 'Late' },
     });
     const lateUrl = `${system.receiverUrl}/${late}`;
-    const before = await publish(scene, client, 'before');
+    const [before = ''] = await publish(scene, client, 'before');
     await delivered(scene, client, before);
 
     await runDocumented('folder while no rewrite can change it.', scene);
@@ -124,14 +124,14 @@ describe('durability', function () {
     const { clientToken: gone } = await createClient(db, {
       ...{ accountId: cast.publisher.account_id, name: 'Made after the copy' },
     });
-    const tokenSince = await mint(system.apiUrl, cast.publisher, cast.publisher.scopes.join(' '));
-    const deliveredSince = await publish(scene, client, 'delivered-since');
+    const tokenSince = await mint(system.apiUrl, cast.publisher);
+    const [deliveredSince = ''] = await publish(scene, client, 'delivered-since');
     await delivered(scene, client, deliveredSince);
     await setPaused(db, pausedLater, true);
-    const left = await publish(scene, pausedLater, 'left-to-catch-up');
+    const [left = ''] = await publish(scene, pausedLater, 'left-to-catch-up');
     await closed(scene, pausedLater, left);
     await system.receiver.breakOff();
-    const running = await publish(scene, client, 'running');
+    const [running = ''] = await publish(scene, client, 'running');
     await until(async () => (await isOwed(scene, client)) === 1);
 
     await runDocumented('To restore it, replace the present folder', scene);
@@ -149,12 +149,12 @@ describe('durability', function () {
 
     assert.equal(await publishSoon(scene, client, 'delivered-since'), deliveredSince);
     assert.equal(await publishSoon(scene, pausedLater, 'left-to-catch-up'), left);
-    const now = await publishBatch(scene, client, 20);
+    const now = await publish(scene, client, ...many);
     await received(scene, [left, ...now, await publishSoon(scene, late, 'a')]);
     const arrivals = (id: string) => system.receiver.arrivals.get(id)?.length;
     await until(async () => arrivals(deliveredSince) === 2);
-    const again = await tryToPublish(scene, client, 'before', 'a');
-    assert.deepEqual([again.status, arrivals(before)], [202, 1], JSON.stringify(again.body));
+    const again = await tryToPublish(scene, client, ['before']);
+    assert.deepEqual([again.status, arrivals(before)], [202, 1]);
     for (const one of [...cast.clientTokens, late]) await until(async () => (await isOwed(scene, one)) === 0);
     assert.deepEqual(await unaccounted(scene), []);
   });
@@ -164,7 +164,7 @@ describe('durability', function () {
     const { system, cast } = scene;
     const [client = ''] = cast.clientTokens;
     await system.receiver.breakOff();
-    const ids = [await publish(scene, client, 'a'), await publish(scene, client, 'b')];
+    const ids = await publish(scene, client, 'a', 'b');
     await until(async () => (await isOwed(scene, client)) === 2);
     await system.kill('temporal');
     await rm(join(system.dir, 'temporal'), { recursive: true });
@@ -189,19 +189,20 @@ async function untilReady({ system }: Scene): Promise<void> {
   await until(async () => (await fetch(`${system.apiUrl}/readyz`)).status === 200);
 }
 
-/** Events of so many assets, in one call. */
-async function publishBatch(scene: Scene, clientToken: string, count: number): Promise<string[]> {
-  const { status, ids } = await tryToPublishBatch(scene, clientToken, count);
-  assert.equal(status, 202);
-  return ids;
+interface Tried {
+  status: number;
+  /** Those that the events get. */
+  ids: string[];
+  /** Those that the answer names. */
+  told: (string | undefined)[];
 }
 
-async function tryToPublishBatch(
+/** Sends an event of each asset, in one call. */
+async function tryToPublish(
   { system, cast }: Scene,
   clientToken: string,
-  count: number,
-): Promise<{ status: number; ids: string[] }> {
-  const assets = Array.from({ length: count }, (_, i) => `asset-${i}`);
+  assets: readonly string[],
+): Promise<Tried> {
   const segments = ['a'];
   const events = assets.map((asset) => ({
     ...{ client_token: clientToken, platform_id: asset, event_id: `of-${asset}`, segments },
@@ -211,57 +212,33 @@ async function tryToPublishBatch(
     headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
     body: JSON.stringify({ events }),
   });
-  await response.arrayBuffer();
-  const ids = assets.map((platformId) =>
-    notificationId({ clientToken, platformId, eventId: `of-${platformId}`, segments }),
-  );
-  return { status: response.status, ids };
+  const { results = [] } = (await response.json()) as { results?: { notification_id?: string }[] };
+  return {
+    status: response.status,
+    ids: assets.map((platformId) =>
+      notificationId({ clientToken, platformId, eventId: `of-${platformId}`, segments }),
+    ),
+    told: results.map((one) => one.notification_id),
+  };
 }
 
-async function publish(
-  scene: Scene,
-  clientToken: string,
-  platformId: string,
-  segment = 'a',
-): Promise<string> {
-  const answer = await tryToPublish(scene, clientToken, platformId, segment);
-  assert.equal(answer.status, 202, JSON.stringify(answer.body));
-  assert.ok(answer.body.notification_id, JSON.stringify(answer.body));
-  return answer.body.notification_id;
+/** @returns the ids of the notifications */
+async function publish(scene: Scene, clientToken: string, ...assets: string[]): Promise<string[]> {
+  const { status, ids, told } = await tryToPublish(scene, clientToken, assets);
+  assert.deepEqual([status, told], [202, ids]);
+  return ids;
 }
 
 /** While something still comes back the answer is 503, and the event is sent again. */
-async function publishSoon(
-  scene: Scene,
-  clientToken: string,
-  platformId: string,
-  segment = 'a',
-): Promise<string> {
+async function publishSoon(scene: Scene, clientToken: string, asset: string): Promise<string> {
   let id: string | undefined;
   await until(async () => {
-    const answer = await tryToPublish(scene, clientToken, platformId, segment);
-    if (answer.status !== 503) assert.equal(answer.status, 202, JSON.stringify(answer.body));
-    id = answer.body.notification_id;
+    const { status, told } = await tryToPublish(scene, clientToken, [asset]);
+    if (status !== 503) assert.equal(status, 202);
+    [id] = told;
     return id !== undefined;
   });
   return id ?? '';
-}
-
-async function tryToPublish(
-  { system, cast }: Scene,
-  clientToken: string,
-  platformId: string,
-  segment: string,
-): Promise<{ status: number; body: { notification_id?: string } }> {
-  const response = await fetch(`${system.apiUrl}/enrichments`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      ...{ event_id: `${platformId}-${segment}`, client_token: clientToken, platform_id: platformId },
-      segments: [segment],
-    }),
-  });
-  return { status: response.status, body: (await response.json()) as { notification_id?: string } };
 }
 
 async function received({ system }: Scene, ids: readonly string[]): Promise<void> {
@@ -273,8 +250,8 @@ async function received({ system }: Scene, ids: readonly string[]): Promise<void
 }
 
 /** Received, and its answer settled. */
-async function delivered(scene: Scene, clientToken: string, id: string): Promise<void> {
-  await received(scene, [id]);
+async function delivered(scene: Scene, clientToken: string, ...ids: string[]): Promise<void> {
+  await received(scene, ids);
   await until(async () => (await isOwed(scene, clientToken)) === 0);
 }
 
@@ -296,28 +273,39 @@ async function until(
 }
 
 /** Its workflow has completed. */
-async function closed({ system }: Scene, clientToken: string, notificationId: string): Promise<void> {
-  const connection = await Connection.connect({ address: system.temporalAddress });
-  try {
-    const workflow = new Client({ connection }).workflow.getHandle(
-      workflowIds('notifications').enrichment(clientToken, notificationId),
-    );
-    await until(async () => (await workflow.describe()).status.name === 'COMPLETED');
-  } finally {
-    await connection.close();
-  }
-}
+const closed = (scene: Scene, clientToken: string, notificationId: string): Promise<void> =>
+  withTemporal(scene, async ({ workflow }) => {
+    const run = workflow.getHandle(workflowIds('notifications').enrichment(clientToken, notificationId));
+    await until(async () => (await run.describe()).status.name === 'COMPLETED');
+  });
 
 async function statusOf({ system }: Scene, token: string, path: string): Promise<number> {
   return (await fetch(system.apiUrl + path, { headers: { authorization: `Bearer ${token}` } })).status;
 }
 
 /** Returns what does not agree in Redis and Temporal. */
-async function unaccounted({ db, system }: Scene): Promise<string[]> {
-  const connection = await Connection.connect({ address: system.temporalAddress });
-  try {
-    return (await walk({ db, temporal: new Client({ connection }), taskQueue: 'notifications' })).found;
-  } finally {
-    await connection.close();
-  }
+const unaccounted = (scene: Scene): Promise<string[]> =>
+  withTemporal(
+    scene,
+    async (temporal) => (await walk({ db: scene.db, temporal, taskQueue: 'notifications' })).found,
+  );
+
+/** The file that Redis appends to now: the newest of its append-only folder. */
+async function appendOnlyFile(redisDir: string): Promise<string> {
+  const dir = join(redisDir, 'appendonlydir');
+  const number = (name: string) => Number(/\.(\d+)\.incr\.aof$/.exec(name)?.[1] ?? -1);
+  const [newest] = (await readdir(dir))
+    .filter((name) => number(name) >= 0)
+    .sort((a, b) => number(b) - number(a));
+  if (newest === undefined) throw new Error(`no append-only file in ${dir}`);
+  return join(dir, newest);
+}
+
+async function sizeOf(file: string): Promise<number> {
+  return (await stat(file)).size;
+}
+
+/** Makes the file that a crash in the middle of a write leaves. */
+async function tearOff(file: string, bytes: number): Promise<void> {
+  await truncate(file, (await sizeOf(file)) - bytes);
 }

@@ -1,3 +1,4 @@
+/** Slots of a Redis Cluster that move, and primaries that are killed or hang, while events are accepted and delivered. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,178 +7,198 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ClusterNode, type RedisCluster, startCluster } from '../../local/redisCluster.js';
 import { slotOf } from '../../src/redis/connection/slots.js';
 import { isRedisUnavailable } from '../../src/redis/connection/unavailable.js';
-import { getNotification } from '../../src/redis/notifications/notifications.js';
-import { announceClaims, isIndexed } from '../../src/redis/owed/owedClients.js';
-import { closeDeliveryClients, type DeliveryClient, newDeliveryClient } from '../redis/deliveryClient.js';
-import { untilRedisAnswers } from '../redis/untilRedisAnswers.js';
-import { type SentinelSet, startSentinels } from '../redisSentinels.js';
+import { type Receiver, startReceiver, until } from '../receiver.js';
+import { moveSlotsAtOnce } from '../redisCluster.js';
+import { startSentinels } from '../redisSentinels.js';
 import { servers } from '../servers.js';
+import { type Harness, startHarness } from '../service.js';
 
 /** A busy machine needs longer than the seconds of docs/reliability.md: Sentinels do nothing for 30 s after a pause of their own. */
 const recoveredWithinMs = 90_000;
-const clientsAtOnce = 12;
 
-interface Load {
-  /** Notifications whose claim was confirmed, with their clients. */
-  acknowledged: { client: DeliveryClient; id: string }[];
-  /** When each client's last claim was confirmed, ms. */
-  lastAt: Map<DeliveryClient, number>;
+interface Published {
+  /** Every event that was answered `queued`, with its client. */
+  queued: { client: string; id: string }[];
+  /** Resolves once events of all of these clients were accepted that were first sent after this call. */
+  servedAgain(clients: readonly string[]): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Claims for every client, one event after the other, as fast as they are confirmed; what gets no answer is left. */
-async function claimAllTheTime(clients: DeliveryClient[]): Promise<Load> {
+/** Publishes for each client, one event after the other, each of an asset of its own and again until it is answered. */
+function publishAllTheTime(h: Harness, clients: readonly string[]): Published {
   let isGoing = true;
-  const load: Omit<Load, 'stop'> = { acknowledged: [], lastAt: new Map() };
-  const working = clients.map(async (client, n) => {
+  const lastSentAt = new Map<string, number>();
+  const queued: Published['queued'] = [];
+  const publishing = clients.map(async (client, n) => {
     for (let i = 0; isGoing; i++) {
-      try {
-        await announceClaims(client.db, [client.clientToken]);
-        const owed = await client.owe(`vid-${n}-${i}`);
-        load.acknowledged.push({ client, id: owed.notificationId });
-        load.lastAt.set(client, Date.now());
-      } catch (err) {
-        if (!isRedisUnavailable(err)) throw err;
-        await sleep(20);
+      const event = { client, asset: `vid-${n}-${i}`, eventId: `event-${n}-${i}`, segments: ['a'] };
+      const sentAt = Date.now();
+      for (;;) {
+        try {
+          const { id, kind } = await h.publish(event);
+          if (kind === 'queued') queued.push({ client, id });
+          lastSentAt.set(client, sentAt);
+          break;
+        } catch (err) {
+          if (!isRedisUnavailable(err)) throw err;
+          await sleep(50);
+        }
       }
+      await sleep(10);
     }
   });
   return {
-    ...load,
+    queued,
+    async servedAgain(clients) {
+      const from = Date.now();
+      const isServed = (client: string) => (lastSentAt.get(client) ?? 0) > from;
+      await until('they are served again', () => clients.every(isServed), recoveredWithinMs);
+      console.log(`      ${queued.length} accepted; all are served again after ${Date.now() - from} ms`);
+    },
     async stop() {
       isGoing = false;
-      await Promise.all(working);
+      await Promise.all(publishing);
     },
   };
 }
 
-/** Those that were confirmed and are not there. */
-async function lostOf({ acknowledged }: Pick<Load, 'acknowledged'>): Promise<string[]> {
-  const found: { id: string; isThere: boolean }[] = [];
-  for (const { client, id } of acknowledged) {
-    const record = await untilRedisAnswers(() => getNotification(client.db, client.clientToken, id));
-    found.push({ id, isThere: record !== undefined });
-  }
-  return found.filter(({ isThere }) => !isThere).map(({ id }) => id);
-}
-
-/** Resolves once some claims are confirmed. */
-async function underWay({ acknowledged }: Load): Promise<void> {
-  while (acknowledged.length < 5 * clientsAtOnce) await sleep(20);
-}
-
-/** Resolves once claims of all of these are confirmed again; how long that took, ms. */
-async function recovered(load: Load, clients: readonly DeliveryClient[], sinceMs: number): Promise<number> {
-  for (;;) {
-    const last = clients.map((client) => load.lastAt.get(client) ?? 0);
-    // Some answers were under way when the server was killed.
-    if (last.every((at) => at > sinceMs + 500)) return Math.max(...last) - sinceMs;
-    assert.ok(Date.now() < sinceMs + recoveredWithinMs, 'it was replaced');
-    await sleep(20);
-  }
-}
-
-describe('The killed primary of a Redis Cluster', function () {
+describe('Failover', function () {
   this.timeout(180_000);
   let dir: string;
-  let cluster: RedisCluster;
+  let receiver: Receiver;
+  let h: Harness;
+  let stopRedis: (() => Promise<void>) | undefined;
 
   beforeEach(async () => {
     dir = await mkdtemp(join(tmpdir(), 'asset-update-failover-'));
+    receiver = await startReceiver();
   });
   afterEach(async () => {
-    closeDeliveryClients();
-    await cluster?.stop();
+    await h?.close();
+    await receiver?.close();
+    await stopRedis?.();
     await rm(dir, { recursive: true, force: true });
   });
 
-  async function kill({ server }: ClusterNode): Promise<number> {
-    const at = Date.now();
+  async function start(replicasOfEach: number, settings = {}): Promise<RedisCluster> {
+    const cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach });
+    stopRedis = () => cluster.stop();
+    h = await startHarness({ REDIS_URL: cluster.url, ...settings }, 'worker');
+    return cluster;
+  }
+
+  /** Three clients whose keys are on this node, and three on others. */
+  async function newClients(
+    cluster: RedisCluster,
+    node: ClusterNode,
+  ): Promise<[on: string[], off: string[]]> {
+    const [on, off]: [string[], string[]] = [[], []];
+    while (on.length < 3 || off.length < 3) {
+      const client = await h.newClient();
+      const owner = await cluster.ownerOf(slotOf(h.db.client(client).base));
+      const of = owner.id === node.id ? on : off;
+      if (of.length === 3) continue;
+      await h.registerUrl(client, receiver.url);
+      of.push(client);
+    }
+    return [on, off];
+  }
+
+  async function kill({ server }: ClusterNode): Promise<void> {
     process.kill(server.pid, 'SIGKILL');
     await server.child.exited;
-    return at;
   }
 
-  const start = async (replicasOfEach: number) => {
-    cluster = await startCluster({ dir, binary: servers().redisServerBinary, replicasOfEach });
-  };
-
-  async function clientsByNode(ackReplicas: number): Promise<{
-    ofVictim: DeliveryClient[];
-    others: DeliveryClient[];
-    victim: ClusterNode;
-  }> {
-    const victim = cluster.nodes[0] as ClusterNode;
-    const [ofVictim, others]: [DeliveryClient[], DeliveryClient[]] = [[], []];
-    while (ofVictim.length < clientsAtOnce / 2 || others.length < clientsAtOnce / 2) {
-      const client = await newDeliveryClient({}, cluster.url, { trusted: false, ackReplicas });
-      const owner = await cluster.ownerOf(slotOf(client.db.client(client.clientToken).base));
-      const of = owner.id === victim.id ? ofVictim : others;
-      if (of.length < clientsAtOnce / 2) of.push(client);
+  const accepted = ({ queued }: Published, count = 30) =>
+    until('events are accepted', () => queued.length >= count);
+  const allArrive = ({ queued }: Published) =>
+    until('all arrived', () => {
+      const there = new Set(receiver.received.map(({ headers }) => headers['webhook-id']));
+      return queued.every(({ id }) => there.has(id));
+    });
+  /** While no worker runs, nothing claims again what Redis has lost. */
+  async function assertNothingLost({ queued }: Published): Promise<void> {
+    for (const { client, id } of queued) {
+      assert.ok(
+        await until('Redis answers', () => h.notification(client, id).catch(() => undefined), 5000),
+        id,
+      );
     }
-    return { ofVictim, others, victim };
   }
 
-  it('is replaced by one of its two replicas with REDIS_ACK_REPLICAS=1, and no confirmed write is lost', async () => {
-    await start(2);
-    const { ofVictim, others, victim } = await clientsByNode(1);
-    const load = await claimAllTheTime([...ofVictim, ...others]);
-    await underWay(load);
-    const at = await kill(victim);
-    const tookMs = await recovered(load, ofVictim, at);
-    await load.stop();
-    assert.deepEqual(await lostOf(load), []);
-    for (const { db, clientToken } of ofVictim) {
-      assert.equal(await untilRedisAnswers(() => isIndexed(db, clientToken)), true);
+  it('all events arrive once while slots move from node to node', async () => {
+    const cluster = await start(0);
+    await h.startWorker();
+    const [first, second] = cluster.nodes as [ClusterNode, ClusterNode];
+    const published = publishAllTheTime(h, (await newClients(cluster, first)).flat());
+    for (const [from, to] of [
+      [first, second],
+      [second, first],
+    ] as const) {
+      const before = published.queued.length;
+      await moveSlotsAtOnce([0, 5000], from, to);
+      await accepted(published, before + 10);
     }
-    console.log(`      ${load.acknowledged.length} confirmed, none lost; again after ${tookMs} ms`);
+    await published.stop();
+    await allArrive(published);
+    assert.equal(receiver.received.length, published.queued.length);
   });
 
-  it('is also replaced if it only hangs, and undoes nothing when it continues', async () => {
-    await start(1);
-    const { ofVictim, victim } = await clientsByNode(0);
-    const load = await claimAllTheTime(ofVictim);
+  it('a killed primary of a cluster, REDIS_ACK_REPLICAS=1: no confirmed event is lost, and all arrive', async () => {
+    const cluster = await start(2, { REDIS_ACK_REPLICAS: '1' });
+    const victim = cluster.nodes[0] as ClusterNode;
+    const [on, off] = await newClients(cluster, victim);
+    const published = publishAllTheTime(h, [...on, ...off]);
+    await accepted(published);
+    await kill(victim);
+    await published.servedAgain(on);
+    await published.stop();
+    await assertNothingLost(published);
+    await h.startWorker();
+    await allArrive(published);
+  });
+
+  it('a killed primary of a cluster, no replica asked for: all arrive, as what Temporal has is claimed again', async () => {
+    const cluster = await start(1);
+    await h.startWorker();
+    const victim = cluster.nodes[0] as ClusterNode;
+    const [on, off] = await newClients(cluster, victim);
+    const published = publishAllTheTime(h, [...on, ...off]);
+    await accepted(published);
+    await kill(victim);
+    await published.servedAgain(on);
+    await published.stop();
+    await allArrive(published);
+  });
+
+  it('a primary of a cluster that only hangs is replaced too, and undoes nothing when it continues', async () => {
+    const cluster = await start(1);
+    const victim = cluster.nodes[0] as ClusterNode;
+    const [on] = await newClients(cluster, victim);
+    const published = publishAllTheTime(h, on);
+    await accepted(published);
+    process.kill(victim.server.pid, 'SIGSTOP');
     try {
-      await underWay(load);
-      const at = Date.now();
-      process.kill(victim.server.pid, 'SIGSTOP');
-      await recovered(load, ofVictim, at);
+      await published.servedAgain(on);
     } finally {
       process.kill(victim.server.pid, 'SIGCONT');
     }
-    const again = Date.now();
-    while (!/role:slave/.test(await victim.redis.info('replication'))) await sleep(50);
-    await recovered(load, ofVictim, again);
-    await load.stop();
-    assert.deepEqual(await lostOf(load), []);
-  });
-});
-
-describe('The killed primary that Sentinels watch', function () {
-  this.timeout(180_000);
-  let dir: string;
-  let set: SentinelSet;
-
-  before(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'asset-update-sentinels-'));
-    set = await startSentinels({ dir, binary: servers().redisServerBinary });
-  });
-  after(async () => {
-    closeDeliveryClients();
-    await set?.stop();
-    await rm(dir, { recursive: true, force: true });
+    await until('it is a replica', async () => /role:slave/.test(await victim.redis.info('replication')));
+    await published.servedAgain(on);
+    await published.stop();
+    await assertNothingLost(published);
   });
 
-  it('is replaced, and no write that two servers confirmed is lost', async () => {
-    const newClient = () => newDeliveryClient({}, set.url, { trusted: false, ackReplicas: 1 });
-    const clients = [await newClient(), await newClient()];
-    const load = await claimAllTheTime(clients);
-    await underWay(load);
-    const at = Date.now();
+  it('a killed primary that Sentinels watch, REDIS_ACK_REPLICAS=1: no confirmed event is lost', async () => {
+    const set = await startSentinels({ dir, binary: servers().redisServerBinary });
+    stopRedis = () => set.stop();
+    h = await startHarness({ REDIS_URL: set.url, REDIS_ACK_REPLICAS: '1' }, 'worker');
+    const clients = [await h.newClient(receiver.url), await h.newClient(receiver.url)];
+    const published = publishAllTheTime(h, clients);
+    await accepted(published);
     await set.killPrimary();
-    const tookMs = await recovered(load, clients, at);
-    await load.stop();
-    assert.deepEqual(await lostOf(load), []);
-    console.log(`      ${load.acknowledged.length} confirmed, none lost; again after ${tookMs} ms`);
+    await published.servedAgain(clients);
+    await published.stop();
+    await assertNothingLost(published);
   });
 });

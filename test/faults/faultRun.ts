@@ -1,16 +1,21 @@
 /** A system under load, in which one thing after the other is broken, and whose account is given at the end. */
 import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
 import { mapInPages } from '../../src/promises.js';
 import { type Db, waitForRedis } from '../../src/redis/connection/db.js';
-import { eventsWithTwoIds, type Fate, fateOf } from './accounting.js';
-import type { Cast } from './cast.js';
+import { eventsWithTwoIds, type Fate, fateOf, lostRegistrations, refusedTokens } from './accounting.js';
 import type { Fault } from './faults.js';
-import { type Minter, refusedTokens, startMinter } from './minter.js';
-import { pause } from './pause.js';
-import { type Acknowledged, type Publisher, startPublisher } from './publisher.js';
-import { lostRegistrations, type Registrar, startRegistrar } from './registrar.js';
+import {
+  type Acknowledged,
+  type Minter,
+  type Publisher,
+  type Registrar,
+  startMinter,
+  startPublisher,
+  startRegistrar,
+} from './load.js';
 import type { Row } from './report.js';
-import { type SceneOptions, setScene } from './scene.js';
+import { type Cast, type SceneOptions, setScene } from './scene.js';
 import type { System } from './system.js';
 
 /** The default number of attempts in flight for one client. */
@@ -68,23 +73,15 @@ export async function startFaultRun(options: FaultRunOptions = {}): Promise<Faul
   const injected: { name: string; recoveryMs: number }[] = [];
   const fault = () => injected.length;
   const apiUrl = () => (chooseApi === undefined ? system.apiUrl : chooseApi(system));
+  const common = { apiUrl, cast, fault };
   const publisher = startPublisher({
-    apiUrl,
-    token: cast.platformToken,
-    clientTokens: cast.clientTokens,
+    ...common,
     assetsPerClient: options.assetsPerClient ?? 20,
     publishers: options.publishers ?? 8,
     pauseMs: options.pauseMs,
-    fault,
   });
-  const minter: Minter = startMinter({
-    ...{ apiUrl, account: cast.publisher },
-    ...{ everyMs: options.mintEveryMs ?? 50, fault },
-  });
-  const registrar: Registrar = startRegistrar({
-    ...{ apiUrl, db, accountId: cast.publisher.account_id },
-    ...{ token: cast.publisherToken, everyMs: options.registerEveryMs ?? 250, fault },
-  });
+  const minter = startMinter({ ...common, everyMs: options.mintEveryMs ?? 50 });
+  const registrar = startRegistrar({ ...common, db, everyMs: options.registerEveryMs ?? 250 });
 
   const early = new Map<Acknowledged, Fate>();
   const open = new Set<Acknowledged>();

@@ -2,14 +2,16 @@
  * Breaks every part of the running service at random moments under load, again and again, and accounts for every
  * acknowledged event at the receiver, for every token and for every registration.
  */
+
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { Client, Connection } from '@temporalio/client';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { drawFaults, type Fault, kills, killsTogether } from './faults.js';
 import { form } from './form.js';
-import { pause } from './pause.js';
 import { type Row, report } from './report.js';
+import { walk, withTemporal } from './walk.js';
 
 describe(`${form.kills} faults at random moments under load`, function () {
   this.timeout(form.kills * 60_000 + 300_000);
@@ -110,7 +112,7 @@ describe(`${form.killsTogether} faults at random moments under load, API and wor
 
   it('recovers from each by itself', async () => {
     await injectAll(run, killsTogether, form.killsTogether);
-    assert.ok(await hasGroupsOf(32, run), 'events shared workflows');
+    assert.ok(await withTemporal(run, hasGroupsOf(32)), 'events shared workflows');
   });
 
   it('loses nothing acknowledged, gives no event two ids and repeats only what was in flight', async () => {
@@ -118,20 +120,6 @@ describe(`${form.killsTogether} faults at random moments under load, API and wor
   });
 
   const clients = 20;
-
-  async function hasGroupsOf(events: number, { system }: FaultRun): Promise<boolean> {
-    const connection = await Connection.connect({ address: system.temporalAddress });
-    try {
-      const { workflow } = new Client({ connection });
-      for await (const { workflowId } of workflow.list({ query: 'WorkflowType = "enrichment"' })) {
-        const { staticSummary } = await workflow.getHandle(workflowId).describe();
-        if (Number.parseInt((await staticSummary()) ?? '', 10) >= events) return true;
-      }
-      return false;
-    } finally {
-      await connection.close();
-    }
-  }
 });
 
 async function injectAll(run: FaultRun, kinds: readonly Fault[], times: number): Promise<void> {
@@ -148,4 +136,18 @@ async function accountForAll(run: FaultRun, kinds: readonly Fault[], clients?: n
   const place = ({ fault }: Row) => kinds.findIndex(({ name }) => name === fault);
   report(account.rows.sort((a, b) => place(a) - place(b)));
   assertKept(account, clients);
+  const { found } = await withTemporal(run, (temporal) =>
+    walk({ db: run.db, temporal, taskQueue: 'notifications' }),
+  );
+  assert.deepEqual(found, []);
 }
+
+const hasGroupsOf =
+  (events: number) =>
+  async ({ workflow }: Client): Promise<boolean> => {
+    for await (const { workflowId } of workflow.list({ query: 'WorkflowType = "enrichment"' })) {
+      const { staticSummary } = await workflow.getHandle(workflowId).describe();
+      if (Number.parseInt((await staticSummary()) ?? '', 10) >= events) return true;
+    }
+    return false;
+  };

@@ -3,16 +3,16 @@
  * itself when it is over, and what had piled up is sent at a bounded rate.
  */
 import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
 import { logTail } from '../../local/child.js';
 import { createClient } from '../../src/redis/records/clients.js';
 import { getEndpoint } from '../../src/redis/records/endpoint.js';
-import { register } from './cast.js';
 import { assertKept, type FaultRun, inFlightPerClient, startFaultRun } from './faultRun.js';
+import { away, badLines } from './faults.js';
 import { form } from './form.js';
-import { away, badLines } from './outages.js';
-import { pause } from './pause.js';
 import { mostInOneSecond } from './receiver.js';
 import { report, reportFigure } from './report.js';
+import { register } from './scene.js';
 import { onStack } from './system.js';
 
 const badForMs = 3000;

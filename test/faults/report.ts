@@ -38,47 +38,37 @@ after('the table', () => {
   console.log(`\n${table()}\n\n${[...figures, took].map((figure) => `- ${figure}`).join('\n')}\n`);
 });
 
-const columns: { heading: string; cell: (row: Row) => string | number }[] = [
-  { heading: 'fault', cell: (r) => r.fault },
-  { heading: 'times injected', cell: (r) => r.injected },
-  { heading: 'acknowledged', cell: (r) => r.acknowledged },
-  { heading: 'delivered', cell: (r) => r.delivered },
-  { heading: 'superseded', cell: (r) => r.superseded },
-  { heading: 'tokens', cell: (r) => r.tokens },
-  { heading: 'registrations', cell: (r) => r.registrations },
-  { heading: 'lost', cell: (r) => r.lost },
-  { heading: 'duplicated', cell: (r) => r.duplicated },
-  { heading: 'longest recovery', cell: (r) => seconds(r.longestRecoveryMs) },
-  { heading: '503', cell: (r) => r.refused },
-  { heading: 'no answer', cell: (r) => r.withoutAnswer },
-  { heading: 'slowest answer', cell: (r) => seconds(r.slowestAnswerMs) },
+const columns: [heading: string, cell: keyof Row, unit?: 'ms'][] = [
+  ['fault', 'fault'],
+  ['times injected', 'injected'],
+  ['acknowledged', 'acknowledged'],
+  ['delivered', 'delivered'],
+  ['superseded', 'superseded'],
+  ['tokens', 'tokens'],
+  ['registrations', 'registrations'],
+  ['lost', 'lost'],
+  ['duplicated', 'duplicated'],
+  ['longest recovery', 'longestRecoveryMs', 'ms'],
+  ['503', 'refused'],
+  ['no answer', 'withoutAnswer'],
+  ['slowest answer', 'slowestAnswerMs', 'ms'],
 ];
 
-const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
-
-/** The rows and their sum as a Markdown table. */
+/** The rows, then their sums and longest times, as a Markdown table. */
 function table(): string {
-  const sum = (of: (row: Row) => number) => rows.reduce((total, row) => total + of(row), 0);
-  const most = (of: (row: Row) => number) => Math.max(0, ...rows.map(of));
-  const total: Row = {
-    fault: '**all**',
-    injected: sum((r) => r.injected),
-    acknowledged: sum((r) => r.acknowledged),
-    tokens: sum((r) => r.tokens),
-    registrations: sum((r) => r.registrations),
-    delivered: sum((r) => r.delivered),
-    superseded: sum((r) => r.superseded),
-    lost: sum((r) => r.lost),
-    duplicated: sum((r) => r.duplicated),
-    longestRecoveryMs: most((r) => r.longestRecoveryMs),
-    refused: sum((r) => r.refused),
-    withoutAnswer: sum((r) => r.withoutAnswer),
-    slowestAnswerMs: most((r) => r.slowestAnswerMs),
-  };
+  const cell = (row: Row, name: keyof Row, unit?: 'ms') =>
+    unit ? `${(Number(row[name]) / 1000).toFixed(1)} s` : String(row[name]);
+  const all = columns.map(([, name, unit]) => {
+    if (name === 'fault') return '**all**';
+    const values = rows.map((row) => row[name]);
+    if (unit) return `${(Math.max(...values) / 1000).toFixed(1)} s`;
+    return String(values.reduce((total, value) => total + value, 0));
+  });
   return [
-    columns.map(({ heading }) => heading),
+    columns.map(([heading]) => heading),
     ['---', ...columns.slice(1).map(() => '--:')],
-    ...[...rows, total].map((row) => columns.map(({ cell }) => String(cell(row)))),
+    ...rows.map((row) => columns.map(([, name, unit]) => cell(row, name, unit))),
+    all,
   ]
     .map((line) => `| ${line.join(' | ')} |`)
     .join('\n');

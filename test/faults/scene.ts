@@ -1,9 +1,11 @@
-/** A running system with its cast, and nothing going on yet. */
+/** A running system, with a publisher whose clients are registered, and the platform; nothing is going on yet. */
 import { readConfig } from '../../src/config.js';
 import { createLogger } from '../../src/log.js';
 import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { createSecretBox } from '../../src/redis/records/secretBox.js';
-import { type Cast, createCast } from './cast.js';
+import { createAccount, platformScope } from '../../src/redis/records/accounts.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
+import { createSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSystem, type Part, parts, partsTogether, type System, type SystemOptions } from './system.js';
 
 export interface Scene {
@@ -11,6 +13,20 @@ export interface Scene {
   db: Db;
   cast: Cast;
   stop(): Promise<void>;
+}
+
+export interface Cast {
+  publisher: Credentials;
+  publisherToken: string;
+  clientTokens: string[];
+  platformToken: string;
+}
+
+interface Credentials {
+  account_id: string;
+  client_id: string;
+  client_secret: string;
+  scopes: string[];
 }
 
 export interface SceneOptions extends SystemOptions {
@@ -26,12 +42,10 @@ export async function setScene(options: SceneOptions = {}): Promise<Scene> {
     await system.receiver.open();
     const db = openDb({ url: system.redisUrl, prefix: '', log: createLogger('silent', 'faults') });
     await waitForRedis(db, 10_000);
-    const box = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
-    const cast = await createCast(db, box, system.apiUrl, system.receiverUrl, options.clients ?? 1);
     return {
       system,
       db,
-      cast,
+      cast: await createCast(system, db, options.clients ?? 1),
       async stop() {
         db.redis.disconnect();
         await system.stop();
@@ -41,4 +55,49 @@ export async function setScene(options: SceneOptions = {}): Promise<Scene> {
     await system.stop();
     throw err;
   }
+}
+
+async function createCast(system: System, db: Db, clientCount: number): Promise<Cast> {
+  const box: SecretBox = createSecretBox(readConfig({ SECRETS_KEY: system.secretsKey }).SECRETS_KEY);
+  const publisher = await createAccount(db, { name: 'A media company' });
+  const platform = await createAccount(db, { name: 'The platform', platform: true });
+  const publisherToken = await mint(system.apiUrl, publisher);
+  const clientTokens: string[] = [];
+  for (let i = 0; i < clientCount; i++) {
+    const { clientToken } = await createClient(db, { accountId: publisher.account_id, name: `Site ${i}` });
+    await createSigningSecret(db, box, clientToken);
+    await register(system.apiUrl, publisherToken, clientToken, `${system.receiverUrl}/${clientToken}`);
+    clientTokens.push(clientToken);
+  }
+  const platformToken = await mint(system.apiUrl, platform, platformScope);
+  return { publisher, publisherToken, clientTokens, platformToken };
+}
+
+export async function mint(
+  apiUrl: string,
+  { client_id, client_secret, scopes }: Credentials,
+  scope = scopes.join(' '),
+): Promise<string> {
+  const response = await fetch(`${apiUrl}/oauth/access_token`, {
+    method: 'POST',
+    body: new URLSearchParams({ grant_type: 'none', client_id, client_secret, scope }),
+  });
+  const body = (await response.json()) as { access_token?: string };
+  if (body.access_token === undefined) throw new Error(`no token: ${response.status}`);
+  return body.access_token;
+}
+
+export async function register(
+  apiUrl: string,
+  token: string,
+  clientToken: string,
+  url: string,
+): Promise<void> {
+  const query = new URLSearchParams({ client_token: clientToken, url });
+  const response = await fetch(`${apiUrl}/register_push_notifications?${query}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+  });
+  if (response.status !== 200) throw new Error(`not registered: ${response.status} ${await response.text()}`);
+  await response.body?.cancel();
 }

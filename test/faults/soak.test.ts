@@ -2,11 +2,13 @@
  * Mixed load with nothing broken: events, tokens, registrations and look-ups. The memory and the open files of API,
  * worker and Redis stay what they are once all is warm, and nothing is lost.
  */
+
 import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
 import { assertKept, type FaultRun, startFaultRun } from './faultRun.js';
 import { form } from './form.js';
-import { pause } from './pause.js';
-import { figuresOf, slopeOf } from './processFigures.js';
+import { startLoop } from './load.js';
 import { report, reportFigure } from './report.js';
 
 const clients = 2;
@@ -20,6 +22,7 @@ const watched = ['api', 'worker', 'redis'] as const;
 describe(`${form.soakMinutes} minutes of mixed load`, function () {
   this.timeout(form.soakMinutes * 60_000 + 600_000);
   let run: FaultRun;
+  let asked = 0;
 
   before(async () => {
     run = await startFaultRun({
@@ -33,7 +36,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
 
   it('keep memory and open files flat, and lose nothing', async () => {
     const { system, publisher, cast } = run;
-    const lookups = lookUp();
+    const lookups = startLoop(lookUp, () => 50);
     // The memory of a process while its caches and its code warm up.
     await pause(Math.min(form.soakMinutes * 15_000, 300_000));
     const samples = new Map<string, Sample[]>(watched.map((part) => [part, []]));
@@ -46,7 +49,7 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
       await run.accountSoFar();
       await pause(sampleEveryMs);
     }
-    await lookups.stop();
+    await lookups();
     run.note(`none: ${form.soakMinutes} min of mixed load`, 0);
     const perSecond = publisher.acknowledged.length / ((Date.now() - from) / 1000);
 
@@ -71,6 +74,15 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
     assertKept(account, clients);
     assert.equal(cast.clientTokens.length, clients);
   });
+
+  /** Makes one of the calls of the publisher's engineers. */
+  async function lookUp(): Promise<void> {
+    const { system, cast } = run;
+    const client = cast.clientTokens[asked++ % clients];
+    const path = ['/push_notifications', '/notifications', '/assets/video-1'][asked % 3];
+    const headers = { authorization: `Bearer ${cast.publisherToken}` };
+    await (await fetch(`${system.apiUrl}${path}?client_token=${client}`, { headers })).body?.cancel();
+  }
 
   /** Until every client has as many notifications as are kept. */
   async function fillRecords(): Promise<void> {
@@ -108,36 +120,30 @@ describe(`${form.soakMinutes} minutes of mixed load`, function () {
       }),
     );
   }
-
-  /** Makes the calls of the publisher's engineers, all the time. */
-  function lookUp(): { stop(): Promise<void> } {
-    const { system, cast } = run;
-    let stopped = false;
-    const paths = ['/push_notifications', '/notifications', '/assets/video-1'];
-    const running = (async () => {
-      for (let i = 0; !stopped; i++) {
-        const clientToken = cast.clientTokens[i % clients];
-        const response = await fetch(
-          `${system.apiUrl}${paths[i % paths.length]}?client_token=${clientToken}`,
-          {
-            headers: { authorization: `Bearer ${cast.publisherToken}` },
-          },
-        );
-        await response.body?.cancel();
-        await pause(50);
-      }
-    })();
-    return {
-      async stop() {
-        stopped = true;
-        await running;
-      },
-    };
-  }
 });
 
 interface Sample {
   hours: number;
   residentMb: number;
   files: number;
+}
+
+/** Memory and open files of a process now; undefined if the system does not report them (no /proc). */
+async function figuresOf(pid: number): Promise<{ residentMb: number; files: number } | undefined> {
+  try {
+    const status = await readFile(`/proc/${pid}/status`, 'utf8');
+    const files = (await readdir(`/proc/${pid}/fd`)).length;
+    return { residentMb: Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024, files };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The slope of the least-squares line, per unit of x. */
+function slopeOf(points: readonly { x: number; y: number }[]): number {
+  const mean = (of: (point: { x: number; y: number }) => number) =>
+    points.reduce((sum, point) => sum + of(point), 0) / points.length;
+  const [x, y] = [mean((p) => p.x), mean((p) => p.y)];
+  const above = points.reduce((sum, p) => sum + (p.x - x) * (p.y - y), 0);
+  return above / points.reduce((sum, p) => sum + (p.x - x) ** 2, 0);
 }

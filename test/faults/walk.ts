@@ -1,6 +1,6 @@
 /** Reads all that Redis and Temporal have, and names what does not agree: an oracle beside publishers and receivers. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client } from '@temporalio/client';
+import { Client, Connection } from '@temporalio/client';
 import type { Db } from '../../src/redis/connection/db.js';
 import { runPipeline } from '../../src/redis/connection/pipeline.js';
 import { isIndexed } from '../../src/redis/owed/owedClients.js';
@@ -95,5 +95,17 @@ async function walkClient(db: Db, clientToken: string, { states, found }: Walked
     const isOwed = owed.get(asset) === id;
     if (isOwed !== (state === null)) blame(id, isOwed ? `is owed and ${state}` : 'waits and is not owed');
     states[state ?? 'waiting'] = (states[state ?? 'waiting'] ?? 0) + 1;
+  }
+}
+
+export async function withTemporal<T>(
+  { system }: { system: { temporalAddress: string } },
+  look: (temporal: Client) => Promise<T>,
+): Promise<T> {
+  const connection = await Connection.connect({ address: system.temporalAddress });
+  try {
+    return await look(new Client({ connection }));
+  } finally {
+    await connection.close();
   }
 }

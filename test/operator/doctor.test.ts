@@ -12,7 +12,7 @@ import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox } from '../../src/redis/records/secretBox.js';
 import { replaceSigningSecret } from '../../src/redis/records/secrets.js';
 import { createSweepSchedule } from '../../src/temporal/sweepSchedule.js';
-import { startOwnCluster } from '../ownCluster.js';
+import { startOwnCluster } from '../redisCluster.js';
 import { servers } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
 import { type Cli, openCli, type Ran, registeredClient } from './cli.js';

@@ -7,8 +7,7 @@ import { slotOf } from '../../src/redis/connection/slots.js';
 import { getNotification } from '../../src/redis/notifications/notifications.js';
 import { announceClaims, indexedClients, isIndexed } from '../../src/redis/owed/owedClients.js';
 import { newNonce } from '../../src/redis/owed/turn.js';
-import { moveSlot, moveSlotsAtOnce } from '../moveSlot.js';
-import { startOwnCluster } from '../ownCluster.js';
+import { moveSlot, moveSlotsAtOnce, startOwnCluster } from '../redisCluster.js';
 import {
   closeDeliveryClients,
   type DeliveryClient,

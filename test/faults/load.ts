@@ -1,0 +1,262 @@
+/**
+ * The load during a run of faults: events, tokens and registrations, asked for all the time. Everything that was promised is
+ * kept, with the number of the fault that it met.
+ */
+import { randomInt, randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Pool, request } from 'undici';
+import type { Db } from '../../src/redis/connection/db.js';
+import { createClient } from '../../src/redis/records/clients.js';
+import type { Cast } from './scene.js';
+
+interface Options {
+  /** The API to call next. */
+  apiUrl: () => string;
+  /** Names the next fault. */
+  fault: () => number;
+  cast: Cast;
+}
+
+/** An event that the API answered with `queued`. */
+export interface Acknowledged {
+  clientToken: string;
+  platformId: string;
+  eventId: string;
+  notificationId: string;
+  /** ms, of the first try */
+  sentAt: number;
+  /** Of the run's faults, the number of the one this event met: under way or just before it. */
+  fault: number;
+}
+
+/** The API's answers to events during a fault. */
+export interface Answers {
+  taken: number;
+  refused: number;
+  withoutAnswer: number;
+  /** The longest that an answer, whichever, took (ms). */
+  slowestMs: number;
+  /** Of the last 503: its time and its body. */
+  lastRefused?: string;
+}
+
+export interface Publisher {
+  acknowledged: Acknowledged[];
+  /** By the number of the fault. */
+  answers: Answers[];
+  /** Answers that are neither 202 nor 503. */
+  wrong: string[];
+  /** Lets every event under way be acknowledged; nothing new is sent. */
+  stop(): Promise<void>;
+}
+
+/** Publishes random events; one that gets 503 or no answer is sent again until it is acknowledged. */
+export function startPublisher(
+  options: Options & {
+    assetsPerClient: number;
+    publishers: number;
+    /** Each publisher's pause between two events is random, up to this. */
+    pauseMs?: number | undefined;
+  },
+): Publisher {
+  const { cast, fault, pauseMs = 120 } = options;
+  const pools = new Map<string, Pool>();
+
+  async function publishOne(): Promise<void> {
+    const eventId = randomUUID();
+    const clientToken = cast.clientTokens[randomInt(cast.clientTokens.length)] as string;
+    const platformId = `video-${randomInt(options.assetsPerClient)}`;
+    const body = JSON.stringify({
+      ...{ event_id: eventId, client_token: clientToken, platform_id: platformId },
+      segments: [`segment-${eventId}`],
+    });
+    const sentAt = Date.now();
+    for (;;) {
+      const answer = await send(body);
+      if (answer?.status === 202) {
+        const { notification, notification_id } = answer.body as Record<string, string>;
+        // A repeat finds its segment known where a newer event of the asset was claimed: that one counts.
+        if (notification !== 'queued' || notification_id === undefined) return;
+        const notificationId = notification_id;
+        publisher.acknowledged.push({
+          ...{ clientToken, platformId, eventId, notificationId, sentAt, fault: fault() },
+        });
+        return;
+      }
+      if (answer !== undefined && answer.status !== 503) {
+        publisher.wrong.push(`${answer.status} ${JSON.stringify(answer.body)}`);
+        return;
+      }
+      await pause(100);
+    }
+  }
+
+  /** Undefined where no answer came. */
+  async function send(body: string): Promise<{ status: number; body: unknown } | undefined> {
+    const url = options.apiUrl();
+    const pool = pools.get(url) ?? new Pool(url, { connections: options.publishers, pipelining: 1 });
+    pools.set(url, pool);
+    const from = Date.now();
+    try {
+      const response = await pool.request({
+        method: 'POST',
+        path: '/enrichments',
+        headers: { authorization: `Bearer ${cast.platformToken}`, 'content-type': 'application/json' },
+        body,
+        headersTimeout: 10_000,
+        bodyTimeout: 10_000,
+      });
+      const answer = { status: response.statusCode, body: await response.body.json() };
+      const count = answersNow();
+      count.slowestMs = Math.max(count.slowestMs, Date.now() - from);
+      if (answer.status === 503) {
+        count.refused++;
+        count.lastRefused = `${new Date().toISOString()} ${JSON.stringify(answer.body)}`;
+      }
+      if (answer.status === 202) count.taken++;
+      return answer;
+    } catch {
+      answersNow().withoutAnswer++;
+      return undefined;
+    }
+  }
+
+  function answersNow(): Answers {
+    publisher.answers[fault()] ??= { taken: 0, refused: 0, withoutAnswer: 0, slowestMs: 0 };
+    return publisher.answers[fault()] as Answers;
+  }
+
+  const loops = Array.from({ length: options.publishers }, () =>
+    startLoop(publishOne, () => Math.random() * pauseMs),
+  );
+  const publisher: Publisher = {
+    acknowledged: [],
+    answers: [],
+    wrong: [],
+    async stop() {
+      await Promise.all(loops.map((stop) => stop()));
+      await Promise.all([...pools.values()].map((pool) => pool.close()));
+      pools.clear();
+    },
+  };
+  return publisher;
+}
+
+export interface Minter {
+  tokens: { value: string; fault: number }[];
+  /** Answers that are neither 200 nor 503. */
+  wrong: string[];
+  withoutAnswer: number;
+  stop(): Promise<void>;
+}
+
+/** Asks for tokens. */
+export function startMinter({ apiUrl, fault, cast, everyMs }: Options & { everyMs: number }): Minter {
+  const { client_id, client_secret, scopes } = cast.publisher;
+  const body = new URLSearchParams({
+    ...{ grant_type: 'none', client_id, client_secret },
+    scope: scopes.join(' '),
+  }).toString();
+
+  async function askOnce(): Promise<void> {
+    const response = await request(`${apiUrl()}/oauth/access_token`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body,
+      headersTimeout: 10_000,
+    });
+    const answer = (await response.body.json()) as { access_token?: string };
+    if (response.statusCode === 200 && answer.access_token !== undefined) {
+      minter.tokens.push({ value: answer.access_token, fault: fault() });
+    } else if (response.statusCode !== 503) {
+      minter.wrong.push(`${response.statusCode} for a token`);
+    }
+  }
+
+  const minter: Minter = {
+    ...{ tokens: [], wrong: [], withoutAnswer: 0 },
+    // No answer is no promise.
+    stop: startLoop(
+      () => askOnce().catch(() => void minter.withoutAnswer++),
+      () => everyMs,
+    ),
+  };
+  return minter;
+}
+
+export interface Registered {
+  clientToken: string;
+  /** Those that were answered 200. */
+  urls: string[];
+  fault: number;
+}
+
+export interface Registrar {
+  registrations: Registered[];
+  /** Answers that are not 200, 503 or "already registered". */
+  wrong: string[];
+  withoutAnswer: number;
+  stop(): Promise<void>;
+}
+
+/** Registers new clients, each with two URLs at the same time, exactly one of which may be answered 200. */
+export function startRegistrar(options: Options & { db: Db; everyMs: number }): Registrar {
+  const { apiUrl, cast, db, fault } = options;
+
+  async function registerClient(): Promise<void> {
+    const client = { accountId: cast.publisher.account_id, name: 'New' };
+    const made = await createClient(db, client).catch(() => undefined);
+    if (made === undefined) return;
+    const { clientToken } = made;
+    const urls = ['one', 'other'].map((name) => `http://127.0.0.1:9/${clientToken}/${name}`);
+    const answers = await Promise.all(urls.map((url) => untilAnswered(clientToken, url)));
+    registrar.registrations.push({ clientToken, urls: urls.filter((_, i) => answers[i]), fault: fault() });
+  }
+
+  /** A call that got 503 or no answer is repeated. True for 200, false for "already registered". */
+  async function untilAnswered(clientToken: string, url: string): Promise<boolean> {
+    for (;;) {
+      try {
+        const query = new URLSearchParams({ client_token: clientToken, url });
+        const response = await request(`${apiUrl()}/register_push_notifications?${query}`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${cast.publisherToken}` },
+          headersTimeout: 10_000,
+        });
+        const answer = (await response.body.json()) as { code?: string };
+        if (response.statusCode === 200) return true;
+        if (response.statusCode === 400 && answer.code === 'already_registered') return false;
+        if (response.statusCode !== 503) {
+          registrar.wrong.push(`${response.statusCode} ${JSON.stringify(answer)}`);
+          return false;
+        }
+      } catch {
+        registrar.withoutAnswer++;
+      }
+      await pause(100);
+    }
+  }
+
+  const registrar: Registrar = {
+    ...{ registrations: [], wrong: [], withoutAnswer: 0 },
+    stop: startLoop(registerClient, () => options.everyMs),
+  };
+  return registrar;
+}
+
+/** Does something again and again, with pauses. @returns what ends that, once the last one is done */
+export function startLoop(once: () => Promise<void>, pauseMs: () => number): () => Promise<void> {
+  let isStopped = false;
+  const running = (async () => {
+    // The caller first keeps what this returns.
+    await pause(0);
+    while (!isStopped) {
+      await once();
+      await pause(pauseMs());
+    }
+  })();
+  return async () => {
+    isStopped = true;
+    await running;
+  };
+}
