@@ -7,7 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { assetUrl } from '../../src/api/console/assets.js';
+import { openapi } from '../../src/api/reference/openapi.js';
 import { createLogger } from '../../src/log.js';
+import { userAgent } from '../../src/outgoing/notification.js';
 import { openDb } from '../../src/redis/connection/db.js';
 import { createAccount } from '../../src/redis/records/accounts.js';
 import { createClient } from '../../src/redis/records/clients.js';
@@ -19,6 +21,7 @@ import { servers, uniquePrefix } from '../servers.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 /** Everything else in the clone is for those who change the service. */
 const expected =
   /^(dist\/(src|activities|workflows|clients)\/.+|dist\/examples\/\w+\/[Rr]eceiver\.\w+|dist\/workflow-bundle\.js|deploy\/(grafana|haproxy|temporal)\/.+|deploy\/healthcheck\.mjs|deploy\/prometheus\/alerts\.yml|docs\/[^/]+\.md|docs\/(guides|reference)\/.+|(CHANGELOG|README|SECURITY)\.md|LICENSE|package\.json)$/;
@@ -71,8 +74,7 @@ describe('The tarball of npm pack', () => {
   });
 
   it('is built before it is packed', () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    assert.equal(scripts.prepack, scripts.build);
+    assert.equal(manifest.scripts.prepack, manifest.scripts.build);
   });
 
   it('runs the operator commands', async () => {
@@ -114,5 +116,30 @@ describe('The tarball of npm pack', () => {
       await receiver.close();
       db.redis.disconnect();
     }
+  });
+});
+
+/** Each file that cannot read the version from package.json, with what finds the version in it. */
+const copies: Record<string, RegExp> = {
+  'package-lock.json': /"name": "asset-update-service",\s+"version": "([^"]+)"/g,
+  'clients/node/package.json': /^ {2}"version": "([^"]+)"/gm,
+  'clients/listen/package.json': /^ {2}"version": "([^"]+)"/gm,
+  'clients/listen/README.md': /asset-update-listen-(\d\S+)\.tgz/g,
+  'docker-compose.yml': /image: asset-update-service:(\S+)/g,
+  'deploy/helm/asset-update/Chart.yaml': /^(?:version|appVersion): (\S+)$/gm,
+  'deploy/helm/asset-update/README.md': /asset-update-service:(\d\S+)/g,
+};
+
+describe('the version of package.json', () => {
+  it('is that of every file that names a version', () => {
+    for (const [file, pattern] of Object.entries(copies)) {
+      const found = [...readFileSync(join(root, file), 'utf8').matchAll(pattern)].map(([, copy]) => copy);
+      assert.deepEqual([...new Set(found)], [manifest.version], file);
+    }
+  });
+
+  it('is that of the description of the API and of the header user-agent', () => {
+    assert.equal(openapi.info.version, manifest.version);
+    assert.equal(userAgent, `${manifest.name}/${manifest.version}`);
   });
 });

@@ -8,8 +8,7 @@ import { join } from 'node:path';
 import { freePort } from '../../local/ports.js';
 import { type Service, startService } from '../program.js';
 import { until } from '../receiver.js';
-import { rules } from './alertRules.js';
-import { projectDir, queriesOfDashboards } from './metricsPage.js';
+import { projectDir, queriesOfDashboards, rules } from './metricsPage.js';
 
 describe('Prometheus', () => {
   const isThere = (program: string) => spawnSync(program, ['--version']).status === 0;
@@ -36,7 +35,7 @@ describe('Prometheus', () => {
       service = await startService();
       const url = `http://127.0.0.1:${await freePort()}`;
       prometheus = await startPrometheus(dir, url, service.adminUrl);
-      const queries = [...(await queriesOfDashboards()), ...(await rules()).map(({ expr }) => askedBy(expr))];
+      const queries = [...queriesOfDashboards(), ...rules().map(({ expr }) => askedBy(expr))];
       for (const query of new Set(queries)) {
         await until(`an answer to ${query}`, () => hasAnswer(url, query), 90_000);
       }

@@ -8,7 +8,6 @@ import { createClient } from '../../src/redis/records/clients.js';
 import { type Service, startService } from '../program.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { servers } from '../servers.js';
-import { decodedPayloads } from './decodedPayloads.js';
 
 describe('No secret, token or signing key is ever visible', () => {
   let service: Service;
@@ -214,3 +213,21 @@ describe('No secret, token or signing key is ever visible', () => {
     for (const { workflowId, text } of histories) assertAbsent(text, `the history of ${workflowId}`);
   });
 });
+
+/** The text of every byte array anywhere in a message, however deep: what the Temporal UI could show. */
+function decodedPayloads(message: unknown): string[] {
+  const found: string[] = [];
+  const seen = new Set<unknown>();
+  const visit = (value: unknown): void => {
+    if (value instanceof Uint8Array) {
+      found.push(Buffer.from(value).toString());
+      return;
+    }
+    if (typeof value === 'string') found.push(value);
+    if (typeof value !== 'object' || value === null || seen.has(value)) return;
+    seen.add(value);
+    for (const inner of Object.values(value)) visit(inner);
+  };
+  visit(message);
+  return found;
+}

@@ -15,39 +15,41 @@ describe('Tracing', function () {
   this.timeout(120_000);
   let collector: Collector;
   let receiver: Receiver;
-  let running: Service[];
+  /** One process for the tests that need no other. */
+  let shared: Service;
+  const running: Service[] = [];
   let db: Db;
   let env: Record<string, string>;
   const secrets = new Set<string>([querySecret]);
 
-  beforeEach(async () => {
+  before(async () => {
     collector = await startCollector();
-    receiver = await startReceiver();
-    running = [];
     const prefix = uniquePrefix();
     env = {
       ...{ KEY_PREFIX: prefix, TASK_QUEUE: `${prefix}queue`, RETRY_SCHEDULE_SECONDS: '0.3' },
       // Processes of one installation share it.
       SECRETS_KEY: '',
       ...{ OTEL_TRACES_EXPORTER: 'otlp', OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
-      ...{ OTEL_BSP_SCHEDULE_DELAY: '100' },
+      ...{ OTEL_BSP_SCHEDULE_DELAY: '100', OTEL_SERVICE_NAME: 'notifier' },
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=media',
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     };
     db = openDb({ url: servers().redisUrl, prefix, log: createLogger('silent', 'test') });
     await waitForRedis(db, 5000);
+    shared = await start();
   });
-  afterEach(async () => {
+  after(async () => {
     await Promise.all(running.map((service) => service.stop()));
     await collector.close();
-    await receiver.close();
     db.redis.disconnect();
   });
+  beforeEach(async () => {
+    receiver = await startReceiver();
+  });
+  afterEach(() => receiver.close());
 
   it('leads from the caller’s span through acceptance, workflow and activity to the attempt', async () => {
-    const service = await start({
-      ...{ OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=media', OTEL_SERVICE_NAME: 'notifier' },
-      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
-    });
-    const site = await setUp(service);
+    const site = await setUp(shared);
     await site.publish(['a'], `00-${caller.traceId}-${caller.spanId}-01`);
     const request = await span('POST /enrichments');
     const [accept, start_, activity, attempt] = [
@@ -79,7 +81,50 @@ describe('Tracing', function () {
     assert.equal(receiver.received[0]?.headers.traceparent, undefined, 'the receiver gets no traceparent');
   });
 
+  it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {
+    const site = await setUp(shared);
+    const unsampled = 'f'.repeat(32);
+    await site.publish(['a'], `00-${unsampled}-${caller.spanId}-00`);
+    await until('sent', () => receiver.received.length === 1);
+    await site.publish(['b'], 'not-a-traceparent');
+    await until('it begins a trace', () =>
+      named('POST /enrichments').some(({ parentSpanId }) => parentSpanId === ''),
+    );
+    assert.ok(collector.spans.every(({ traceId }) => traceId !== unsampled));
+  });
+
+  it('shows the code of a refused request, and nothing of a caller without a valid token', async () => {
+    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
+    const strange = 'e'.repeat(32);
+    const send = (token: string, headers: Record<string, string>) =>
+      fetch(`${shared.url}/enrichments`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
+        body: '[]',
+      });
+    assert.equal((await send('nobody', { traceparent: `00-${strange}-${caller.spanId}-01` })).status, 401);
+    assert.equal((await send(await mint(shared, platform), {})).status, 400);
+    const { attributes, isError } = await until('it is exported', () =>
+      named('POST /enrichments').find((one) => one.attributes['http.response.status_code'] === 400),
+    );
+    assert.deepEqual([attributes['asset_update.code'], isError], ['invalid_request', false]);
+    assert.ok(collector.spans.every(({ traceId }) => traceId !== strange));
+  });
+
+  it('puts no secret, token, path or query of a URL into a span', async () => {
+    const site = await setUp(shared, `?key=${querySecret}`);
+    receiver.answer = () => (receiver.received.length < 2 ? 500 : 200);
+    await site.publish(['a']);
+    await until('exported', () => named('POST').some(({ isError }) => isError));
+    await until('sent again', () => receiver.received.length === 2);
+    assert.equal(await shared.stop(), 0);
+    const sent = Buffer.concat(collector.bodies).toString('latin1');
+    assert.equal(sent.includes('/hook'), false, 'the path may hold a secret');
+    for (const secret of secrets) assert.equal(sent.includes(secret), false);
+  });
+
   it('has a failed attempt and its retry in the event’s trace, even if API and worker are two processes', async () => {
+    collector.spans.length = 0;
     const api = await start({}, 'api');
     await start({}, 'worker');
     const site = await setUp(api);
@@ -102,49 +147,6 @@ describe('Tracing', function () {
         [undefined, false],
       ],
     );
-  });
-
-  it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {
-    const service = await start();
-    const site = await setUp(service);
-    await site.publish(['a'], `00-${caller.traceId}-${caller.spanId}-00`);
-    await until('sent', () => receiver.received.length === 1);
-    await site.publish(['b'], 'not-a-traceparent');
-    await span('POST');
-    assert.ok(collector.spans.every(({ traceId }) => traceId !== caller.traceId));
-    assert.equal((await span('POST /enrichments')).parentSpanId, '');
-  });
-
-  it('shows the code of a refused request, and nothing of a caller without a valid token', async () => {
-    const service = await start();
-    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
-    const traceparent = `00-${caller.traceId}-${caller.spanId}-01`;
-    const send = (token: string, headers: Record<string, string>) =>
-      fetch(`${service.url}/enrichments`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
-        body: '[]',
-      });
-    assert.equal((await send('nobody', { traceparent })).status, 401);
-    assert.equal((await send(await mint(service, platform), {})).status, 400);
-    const { attributes, isError } = await span('POST /enrichments');
-    assert.deepEqual(
-      [attributes['http.response.status_code'], attributes['asset_update.code'], isError],
-      [400, 'invalid_request', false],
-    );
-    assert.ok(collector.spans.every(({ traceId }) => traceId !== caller.traceId));
-  });
-
-  it('puts no secret, token, path or query of a URL into a span', async () => {
-    const service = await start();
-    const site = await setUp(service, `?key=${querySecret}`);
-    receiver.answer = () => (receiver.received.length < 2 ? 500 : 200);
-    await site.publish(['a']);
-    await until('exported', () => named('POST').length === 2);
-    await until('closed', async () => (await service.stop()) === 0);
-    const sent = Buffer.concat(collector.bodies).toString('latin1');
-    assert.equal(sent.includes('/hook'), false, 'the path may hold a secret');
-    for (const secret of secrets) assert.equal(sent.includes(secret), false);
   });
 
   it('delivers events and stops in time although the collector is unreachable', async () => {
@@ -177,7 +179,6 @@ describe('Tracing', function () {
     for (const secret of [account.client_secret, platform.client_secret, publisher, publishing])
       secrets.add(secret);
     return {
-      clientToken,
       async publish(assets: string[], traceparent?: string) {
         const events = assets.map((asset) => ({
           ...{ client_token: clientToken, platform_id: asset, segments: ['a'] },
@@ -190,13 +191,6 @@ describe('Tracing', function () {
             ...(traceparent && { traceparent }),
           },
           body: JSON.stringify(events.length === 1 ? events[0] : { events }),
-        });
-        assert.equal(response.status, 202);
-      },
-      async resume() {
-        const response = await fetch(`${service.url}/push_notifications/resume?client_token=${clientToken}`, {
-          method: 'POST',
-          headers: as(publisher),
         });
         assert.equal(response.status, 202);
       },

@@ -2,14 +2,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Webhook } from 'standardwebhooks';
 import { sign } from '../../src/outgoing/notification.js';
-import { recordedVectors, recordedVectorsFile } from './recordedVectors.js';
-import type { Vector } from './vectors.js';
+import { recordedVectors, recordedVectorsFile, type Vector } from './vectors.js';
 
 const text = readFileSync(recordedVectorsFile, 'utf8');
 const { vectors } = JSON.parse(text) as { vectors: Vector[] };
 
 describe('docs/reference/signature-vectors.json', () => {
-  it('equals the signer’s present output (else: npx tsx test/examples/recordVectors.ts)', () => {
+  it('equals the signer’s present output (else: npx tsx test/examples/vectors.ts)', () => {
     assert.equal(text, recordedVectors());
   });
 

@@ -1,9 +1,12 @@
 /**
  * What a receiver has to say yes and no to: requests of the real signer, some of them changed afterwards. With a fixed
- * time they are docs/reference/signature-vectors.json (see recordVectors.ts); with the time of day they are sent to the
- * examples.
+ * time they are docs/reference/signature-vectors.json, which `npx tsx test/examples/vectors.ts` writes; with the time of day
+ * they are sent to the examples.
  */
 import { createHmac } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { notificationRequest } from '../../src/outgoing/notification.js';
 
 export interface Vector {
@@ -122,3 +125,22 @@ export function vectors(now: number): Vector[] {
   bad('not base64', 'no signature', withHeaders({ 'webhook-signature': 'v1,%%%' }));
   return all;
 }
+
+export const recordedVectorsFile = join(import.meta.dirname, '../../docs/reference/signature-vectors.json');
+
+/** 2026-11-22T12:00:00Z */
+const recordedAt = 1_795_348_800;
+
+/** The text of the file. */
+export function recordedVectors(): string {
+  const file = {
+    about: 'Requests to a receiver, and whether it may take them. See docs/guides/receivers.md.',
+    signature: 'Standard Webhooks 1.0.0: v1, HMAC-SHA256 of <webhook-id>.<webhook-timestamp>.<body>',
+    tolerance_seconds: toleranceSeconds,
+    vectors: vectors(recordedAt),
+  };
+  return `${JSON.stringify(file, null, 2)}\n`;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href)
+  writeFileSync(recordedVectorsFile, recordedVectors());

@@ -35,30 +35,7 @@ describe('the values of the Helm chart', () => {
     for (const name of named) assert.ok(text.includes(`# TYPE ${name} gauge`), name);
   });
 
-  it('are all in the table of the chart’s README, which links every example', () => {
-    const readme = read('README.md');
-    const rows = new Set(
-      [...readme.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell = '']) =>
-        [...cell.matchAll(/`([A-Za-z.]+)`/g)].map(([, name]) => name),
-      ),
-    );
-    const missing = leaves(parse(read('values.yaml'))).filter((name) => !rows.has(name));
-    assert.deepEqual(missing, []);
-    for (const file of examples) assert.ok(readme.includes(`(examples/${file})`), file);
-  });
-
   it('carry the alerts of deploy/prometheus/alerts.yml, word for word', () => {
     assert.equal(read('files/alerts.yml'), readFileSync('deploy/prometheus/alerts.yml', 'utf8'));
   });
 });
-
-/** `image.tag`; of the three roles, which have the same values, only `all`; maps that users fill in by their own name. */
-function leaves(values: object, before = ''): string[] {
-  return Object.entries(values).flatMap(([name, value]: [string, unknown]) => {
-    const path = before + name;
-    if (['api', 'worker'].includes(path)) return [];
-    const isFilledIn = ['config', 'secretEnv', 'all.resources'].includes(path);
-    const isGroup = typeof value === 'object' && value !== null && !Array.isArray(value);
-    return isGroup && !isFilledIn && Object.keys(value).length > 0 ? leaves(value, `${path}.`) : [path];
-  });
-}
