@@ -4,19 +4,14 @@ import type { Logger } from '../../log.js';
 import type { Db } from './db.js';
 import { evaluate } from './library.js';
 
-export interface Processes {
-  /** Returns how many run, this one included: 1 or more. While Redis is unavailable, and just after, it does not sink. */
-  count(): number;
-  /** Says that this process starts no more workflows. */
-  close(): Promise<void>;
-}
+export type Processes = Awaited<ReturnType<typeof joinProcesses>>;
 
 const sayEveryMs = 5_000;
 /** A process that was killed counts for so long. */
 export const silentAfterMs = 15_000;
 
 /** Counts this process among those that run. Resolves once it knows the others. */
-export async function joinProcesses(db: Db, log: Logger): Promise<Processes> {
+export async function joinProcesses(db: Db, log: Logger) {
   const key = db.global.processes;
   const id = randomBytes(9).toString('base64url');
   let running = 1;
@@ -35,8 +30,10 @@ export async function joinProcesses(db: Db, log: Logger): Promise<Processes> {
   await say();
   const timer = setInterval(() => void say(), sayEveryMs);
   return {
-    count: () => running,
-    async close() {
+    /** Returns how many run, this one included: 1 or more. While Redis is unavailable, and just after, it does not sink. */
+    count: (): number => running,
+    /** Says that this process starts no more workflows. */
+    async close(): Promise<void> {
       isClosed = true;
       clearInterval(timer);
       await db.redis.zrem(key, id).catch(() => {});

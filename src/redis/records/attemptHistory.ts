@@ -25,23 +25,12 @@ export interface AttemptStep {
   latency: number[];
 }
 
-export interface AttemptHistory {
-  count(clientToken: string, result: { ok: boolean; error?: string }, milliseconds: number): void;
-  /** Writes the counts that are not yet written. */
-  flush(): Promise<void>;
-  /** The same, and stops counting. */
-  close(): Promise<void>;
-}
-
-/** Returns the key of a client's counts for the hour of this time. */
-function attemptsKey(db: Db, clientToken: string, atMs: number): string {
-  return db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
-}
+export type AttemptHistory = ReturnType<typeof countAttempts>;
 
 const flushEveryMs = 5_000;
 const keysPerStep = 500;
 
-export function countAttempts(db: Db, log: Logger): AttemptHistory {
+export function countAttempts(db: Db, log: Logger) {
   /** By key: the number to add to each field. */
   let counted = new Map<string, Map<string, number>>();
   const timer = setInterval(() => void flush(), flushEveryMs);
@@ -67,9 +56,13 @@ export function countAttempts(db: Db, log: Logger): AttemptHistory {
   }
 
   return {
-    count(clientToken, { ok, error = 'unknown' }, milliseconds) {
+    count(
+      clientToken: string,
+      { ok, error = 'unknown' }: { ok: boolean; error?: string },
+      milliseconds: number,
+    ): void {
       const atMs = nowOf(db);
-      const key = attemptsKey(db, clientToken, atMs);
+      const key = db.client(clientToken).attemptsBy(Math.floor(atMs / hourMs));
       const step = Math.floor((atMs % hourMs) / stepMs);
       const fields = counted.get(key) ?? new Map<string, number>();
       counted.set(key, fields);
@@ -77,8 +70,10 @@ export function countAttempts(db: Db, log: Logger): AttemptHistory {
         fields.set(field, (fields.get(field) ?? 0) + 1);
       }
     },
+    /** Writes the counts that are not yet written. */
     flush,
-    async close() {
+    /** The same, and stops counting. */
+    async close(): Promise<void> {
       clearInterval(timer);
       await flush();
     },

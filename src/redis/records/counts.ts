@@ -20,26 +20,17 @@ export interface Counted {
   endpointsAt?: number;
 }
 
-/** Known once a sweep has completed. */
-export interface SweepEnd {
-  brokenClients: number;
-}
-
 /** A part is missing until a sweep has written it. */
 export interface Counts {
   counted?: Counted & { ageMs: number };
-  /** ms since the epoch */
-  ended?: SweepEnd & { atMs: number };
+  /** The end of the last sweep; `atMs`: ms since the epoch. */
+  ended?: { brokenClients: number; atMs: number };
 }
 
-export async function noteCounted(db: Db, counted: Counted): Promise<void> {
-  await note(db, 'counted', counted);
-}
+export const noteCounted = (db: Db, counted: Counted): Promise<void> => note(db, 'counted', counted);
 
 /** Notes that a sweep has completed now. */
-export async function noteSweepEnd(db: Db, end: SweepEnd): Promise<void> {
-  await note(db, 'ended', end);
-}
+export const noteSweepEnd = (db: Db, end: { brokenClients: number }): Promise<void> => note(db, 'ended', end);
 
 async function note(db: Db, part: keyof Counts, found: object): Promise<void> {
   await db.redis.hset(db.global.counts, part, JSON.stringify({ at: nowOf(db), ...found }));
@@ -54,7 +45,7 @@ export async function readCounts(db: Db): Promise<Counts> {
     counts.counted = { ...rest, ageMs: nowOf(db) - at };
   }
   if (ended !== undefined) {
-    const { at, ...rest } = JSON.parse(ended) as SweepEnd & { at: number };
+    const { at, ...rest } = JSON.parse(ended) as { brokenClients: number; at: number };
     counts.ended = { ...rest, atMs: at };
   }
   return counts;

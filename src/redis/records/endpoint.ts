@@ -4,7 +4,7 @@ import { mapInPages } from '../../promises.js';
 import type { Db } from '../connection/db.js';
 import { runScript } from '../connection/library.js';
 import { unlessBroken } from '../connection/unavailable.js';
-import { type Bounds, type Overview, readOverview, type WaitReason } from '../owed/standing.js';
+import { type Bounds, readOverview, type WaitReason } from '../owed/standing.js';
 
 export const endpointStates = ['active', 'failing', 'paused', 'suspended'] as const;
 export type EndpointState = (typeof endpointStates)[number];
@@ -20,10 +20,8 @@ export interface Endpoint {
   isConsistent: boolean;
   /** For how long something could have been sent; 0 if it could not. */
   overdueMs: number;
-  generation: number;
   failures: number;
   oldestOwedAt?: number;
-  firstFailureAt?: number;
   lastSuccessAt?: number;
   lastFailureAt?: number;
   lastError?: string;
@@ -36,7 +34,24 @@ export interface Endpoint {
 }
 
 export async function getEndpoint(db: Db, clientToken: string, bounds?: Bounds): Promise<Endpoint> {
-  return presentEndpoint(clientToken, await readOverview(db, clientToken, bounds));
+  const overview = await readOverview(db, clientToken, bounds);
+  const { fields, state, at, reason, owed, inFlight, oldestOwedAt, lastChange } = overview;
+  const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
+  return {
+    state: state === 'not_registered' ? 'active' : state,
+    held: fields.held === '1',
+    ...{ owed, inFlight, oldestOwedAt },
+    waitingReason: owed > 0 ? reason : undefined,
+    nextAttemptAt: at === undefined ? undefined : Math.max(at, overview.now),
+    isConsistent: overview.isConsistent,
+    overdueMs: reason === 'due' && at !== undefined ? Math.max(overview.now - at, 0) : 0,
+    failures: number('failures') ?? 0,
+    lastSuccessAt: number('last_success_at'),
+    lastFailureAt: number('last_failure_at'),
+    lastError: fields.last_error || undefined,
+    lastStatus: number('last_status'),
+    lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
+  };
 }
 
 /** Reads the endpoints of many clients, in their order. */
@@ -46,32 +61,6 @@ export async function getEndpoints(db: Db, clientTokens: readonly string[]): Pro
 
 /** Bounds how much Redis is asked for at a time. */
 const concurrency = 100;
-
-function presentEndpoint(clientToken: string, overview: Overview): Endpoint {
-  const { fields, state, at, reason, owed, inFlight, oldestOwedAt, lastChange } = overview;
-  const number = (name: string): number | undefined => (fields[name] ? Number(fields[name]) : undefined);
-  return {
-    ...{
-      state: state === 'not_registered' ? 'active' : state,
-      held: fields.held === '1',
-      owed,
-      inFlight,
-      oldestOwedAt,
-    },
-    waitingReason: owed > 0 ? reason : undefined,
-    nextAttemptAt: at === undefined ? undefined : Math.max(at, overview.now),
-    isConsistent: overview.isConsistent,
-    overdueMs: reason === 'due' && at !== undefined ? Math.max(overview.now - at, 0) : 0,
-    generation: number('generation') ?? 0,
-    failures: number('failures') ?? 0,
-    firstFailureAt: number('first_failure_at'),
-    lastSuccessAt: number('last_success_at'),
-    lastFailureAt: number('last_failure_at'),
-    lastError: fields.last_error || undefined,
-    lastStatus: number('last_status'),
-    lastChange: lastChange === undefined ? undefined : parseStateChange(clientToken, lastChange),
-  };
-}
 
 /** Pauses all deliveries of a client, or ends the pause; the caller wakes catch-up. @returns whether that changed anything */
 export async function setPaused(db: Db, clientToken: string, paused: boolean): Promise<boolean> {

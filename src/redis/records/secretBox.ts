@@ -8,15 +8,7 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { Config } from '../../config.js';
 
-export interface SecretBox {
-  /** False: no key is set and secrets are stored in plain text. */
-  encrypts: boolean;
-  seal(secret: string, of: SealedFor): string;
-  /** Whether another key than the first encrypted it: that key is still needed. */
-  isOutdated(sealed: string): boolean;
-  /** @throws SecretUnreadable if its key is missing, or it was sealed for something else */
-  open(sealed: string, of: SealedFor): string;
-}
+export type SecretBox = ReturnType<typeof createSecretBox>;
 
 export interface SealedFor {
   clientToken: string;
@@ -32,7 +24,7 @@ const tagBytes = 16;
 /** Decrypted secrets are cached, as every attempt needs one; the cache is bounded and drops the oldest first. */
 const keptSecrets = 10_000;
 
-export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
+export function createSecretBox(keys: Config['SECRETS_KEY']) {
   const kept = new Map<string, string>();
   const newest = keys?.[0];
 
@@ -56,8 +48,9 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
   }
 
   return {
+    /** False: no key is set and secrets are stored in plain text. */
     encrypts: newest !== undefined,
-    seal(secret, of) {
+    seal(secret: string, of: SealedFor): string {
       if (!newest) return `plain:${secret}`;
       const nonce = randomBytes(nonceBytes);
       const cipher = createCipheriv('aes-256-gcm', newest.key, nonce);
@@ -65,8 +58,10 @@ export function createSecretBox(keys: Config['SECRETS_KEY']): SecretBox {
       const text = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
       return `${newest.id}:${Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64')}`;
     },
-    isOutdated: (sealed) => !sealed.startsWith(`${newest?.id ?? 'plain'}:`),
-    open(sealed, of) {
+    /** Whether another key than the first encrypted it: that key is still needed. */
+    isOutdated: (sealed: string): boolean => !sealed.startsWith(`${newest?.id ?? 'plain'}:`),
+    /** @throws SecretUnreadable if its key is missing, or it was sealed for something else */
+    open(sealed: string, of: SealedFor): string {
       const owner = inText(of);
       const name = `${owner} ${sealed}`;
       const known = kept.get(name);
