@@ -53,38 +53,7 @@ export interface Answer {
 export const ok: Answer = { ok: true };
 export const fail: Answer = { ok: false };
 
-export interface DeliveryClient {
-  db: Db;
-  clientToken: string;
-  account: { client_id: string; client_secret: string; scopes: string[] };
-  settings: DeliverySettings;
-  /** Moves the clock of every script. */
-  pass(ms: number): void;
-  /** The scripts' clock, ms. */
-  now(): number;
-  /** A new event, accepted now. */
-  event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent;
-  /** Claims an event that has arrived, and takes nothing. */
-  claim(event: ArrivedEvent): Promise<Claim>;
-  /** Claims events, and takes the oldest due. */
-  claims(events: readonly ArrivedEvent[], given?: { nonce?: string; most?: number }): Promise<Claims>;
-  /** Claims again an event whose claim may be lost. */
-  claimAgain(event: ArrivedEvent, claim: number): Promise<Claim>;
-  /** Claims a new event of an asset. @throws where it makes no notification */
-  owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Asked>;
-  /** Takes the oldest due, at most so many. */
-  take(most?: number): Promise<Taken[]>;
-  /** Takes and settles an asset. @throws if another one is taken */
-  attempt(owed: { platformId: string }, answer: Answer): Promise<Settled>;
-  settle(taken: Taken, answer: Answer): Promise<Settled>;
-  verdict(taken: Taken, answer: Answer): Verdict;
-  turn(turn: Partial<Turn>, name?: 'turn' | 'settle'): Promise<Turned>;
-  look(owed: Asked): Promise<Standing>;
-  plan(): Promise<Plan>;
-  /** Stores a URL where there is none. */
-  register(): Promise<void>;
-  endpoint(): Promise<Record<string, string>>;
-}
+export type DeliveryClient = Awaited<ReturnType<typeof newDeliveryClient>>;
 
 const opened = new Set<Db>();
 let count = 0;
@@ -94,7 +63,7 @@ export async function newDeliveryClient(
   given: Partial<DeliverySettings> = {},
   url = servers().redisUrl,
   durability: Durability = { trusted: false, ackReplicas: 0 },
-): Promise<DeliveryClient> {
+) {
   let offsetMs = 0;
   const db = openDb({
     url,
@@ -110,68 +79,69 @@ export async function newDeliveryClient(
   const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'A site' });
   const box = createSecretBox(undefined);
 
-  const client: DeliveryClient = {
+  const client = {
     db,
     clientToken,
     account,
     settings: { ...settings, ...given },
-    pass(ms) {
+    /** Moves the clock of every script. */
+    pass(ms: number): void {
       offsetMs += ms;
     },
-    now: () => Date.now() + offsetMs,
-    event(given) {
+    /** The scripts' clock, ms. */
+    now: (): number => Date.now() + offsetMs,
+    /** A new event, accepted now. */
+    event(given: Partial<ArrivedEvent> & { platformId: string }): ArrivedEvent {
       const event = { eventId: `event-${++count}`, segments: [`segment-${count}`], clientToken, ...given };
-      return {
-        priority: 'live',
-        notify: true,
-        acceptedAt: client.now(),
-        ...event,
-        notificationId: notificationId(event),
-      };
+      const acceptedAt = client.now();
+      return { priority: 'live', notify: true, acceptedAt, ...event, notificationId: notificationId(event) };
     },
-    claim: async (event) => (await claimOnly(db, clientToken, [event]))[0] as Claim,
-    claims: (events, { nonce = newNonce(), most = 64 } = {}) =>
-      claimEvents(db, clientToken, events, client.settings, { nonce, most }),
-    async claimAgain({ notify: _, ...event }, claim) {
+    /** Claims an event that has arrived, and takes nothing. */
+    claim: async (event: ArrivedEvent): Promise<Claim> =>
+      (await claimOnly(db, clientToken, [event]))[0] as Claim,
+    /** Claims events, and takes the oldest due. */
+    claims: (
+      events: readonly ArrivedEvent[],
+      { nonce = newNonce(), most = 64 }: { nonce?: string; most?: number } = {},
+    ): Promise<Claims> => claimEvents(db, clientToken, events, client.settings, { nonce, most }),
+    /** Claims again an event whose claim may be lost. */
+    async claimAgain({ notify: _, ...event }: ArrivedEvent, claim: number): Promise<Claim> {
       return (await claimAgain(db, { ...event, claim })).claim;
     },
-    async owe(platformId, given) {
+    /** Claims a new event of an asset. @throws where it makes no notification */
+    async owe(platformId: string, given?: Partial<ArrivedEvent>): Promise<Asked> {
       const event = client.event({ platformId, ...given });
       const claim = await client.claim(event);
       if (claim.kind !== 'claimed') throw new Error(`claim answered ${claim.kind}`);
       return { platformId, notificationId: event.notificationId, claim: claim.claim };
     },
-    take: async (most = 64) => (await client.turn({ most })).taken,
-    async attempt({ platformId }, answer) {
+    /** Takes the oldest due, at most so many. */
+    take: async (most = 64): Promise<Taken[]> => (await client.turn({ most })).taken,
+    /** Takes and settles an asset. @throws if another one is taken */
+    async attempt({ platformId }: { platformId: string }, answer: Answer): Promise<Settled> {
       const [taken] = await client.take(1);
       if (taken?.platformId !== platformId) throw new Error(`${taken?.platformId ?? 'nothing'} was taken`);
       return await client.settle(taken, answer);
     },
-    settle: async (taken, answer) =>
+    settle: async (taken: Taken, answer: Answer): Promise<Settled> =>
       (await client.turn({ verdicts: [client.verdict(taken, answer)] })).settled[0] as Settled,
-    verdict: (taken, { ok, status = ok ? 200 : 500, retryAfterMs }) => ({
-      taken,
-      isOk: ok,
-      retryAfterMs,
-      attempt: {
-        at: client.now(),
-        url: taken.url,
-        milliseconds: 5,
-        status,
-        ...(ok ? {} : { error: 'http_status' }),
-      },
-    }),
-    turn: (turn, name) =>
+    verdict(taken: Taken, { ok, status = ok ? 200 : 500, retryAfterMs }: Answer): Verdict {
+      const error = ok ? {} : { error: 'http_status' };
+      const attempt = { at: client.now(), url: taken.url, milliseconds: 5, status, ...error };
+      return { taken, isOk: ok, retryAfterMs, attempt };
+    },
+    turn: (turn: Partial<Turn>, name?: 'turn' | 'settle'): Promise<Turned> =>
       runTurn(db, clientToken, { nonce: newNonce(), most: 0, ...turn }, client.settings, name),
-    look: async (owed) =>
+    look: async (owed: Asked): Promise<Standing> =>
       (await standingsOf(db, clientToken, [owed], client.settings.maxInFlight))[0] as Standing,
-    plan: () => planCatchUp(db, clientToken, client.settings),
-    async register() {
+    plan: (): Promise<Plan> => planCatchUp(db, clientToken, client.settings),
+    /** Stores a URL where there is none. */
+    async register(): Promise<void> {
       const url = `https://receiver.example/${++count}`;
       const stored = await register(db, box, { clientToken, accountId: account.account_id, url });
       if (stored.outcome !== 'stored') throw new Error('it has a URL already');
     },
-    endpoint: () => db.redis.hgetall(db.client(clientToken).endpoint),
+    endpoint: (): Promise<Record<string, string>> => db.redis.hgetall(db.client(clientToken).endpoint),
   };
   await client.register();
   return client;

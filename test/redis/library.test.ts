@@ -3,7 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type RedisServer, startRedis } from '../../local/redis.js';
-import { library } from '../../src/redis/connection/library.js';
+import { createLogger } from '../../src/log.js';
+import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
+import { library, runScript } from '../../src/redis/connection/library.js';
 import { isOutOfMemory } from '../../src/redis/connection/unavailable.js';
 import { servers } from '../servers.js';
 import { closeDeliveryClients, type DeliveryClient, newDeliveryClient, ok } from './deliveryClient.js';
@@ -62,5 +64,78 @@ describe('The library of scripts', () => {
       (await client.take()).map(({ platformId }) => platformId),
       [taken.platformId === 'vid' ? 'next' : 'vid'],
     );
+  });
+});
+
+describe('Redis commands are timed and counted by the cause of a failure', () => {
+  let dir: string;
+  let server: RedisServer;
+  let db: Db;
+  const told: (string | undefined)[] = [];
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'asset-update-observe-'));
+    server = await startRedis({ dir });
+    db = await open();
+  });
+  beforeEach(() => {
+    told.length = 0;
+  });
+  after(async () => {
+    db.redis.disconnect();
+    await server.stop();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  async function open(settings: { commandTimeoutMs?: number } = {}): Promise<Db> {
+    const opened = openDb({
+      url: server.url,
+      prefix: '',
+      log: createLogger('silent', 'test'),
+      ...settings,
+      observe(milliseconds, error) {
+        assert.ok(milliseconds >= 0);
+        told.push(error);
+      },
+    });
+    await waitForRedis(opened, 5000);
+    return opened;
+  }
+
+  it('for an answer, each command of a pipeline, and a script that must be loaded first', async () => {
+    await db.redis.set('a', 1);
+    await db.redis.pipeline().get('a').get('b').exec();
+    await runScript(db, 'resetRegistration', 'SITE', []);
+    assert.deepEqual(told, Array(6).fill(undefined));
+  });
+
+  it('as other for a failing script of the service', async () => {
+    const { sendLimit } = db.client('SITE');
+    await db.redis.lpush(sendLimit, 'no string');
+    await assert.rejects(runScript(db, 'takeSend', 'SITE', [1, 1]), /WRONGTYPE/);
+    await db.redis.del(sendLimit);
+    assert.deepEqual(told, [undefined, 'other', undefined]);
+  });
+
+  it('as full without memory, also in a script', async () => {
+    await db.redis.config('SET', 'maxmemory', '1');
+    told.length = 0;
+    await assert.rejects(db.redis.set('a', 2));
+    await assert.rejects(runScript(db, 'takeSend', 'SITE', [1, 1]));
+    assert.deepEqual(told.filter(Boolean), ['full', 'full']);
+    await db.redis.config('SET', 'maxmemory', '0');
+  });
+
+  it('as timeout without an answer in time, and as away without a server', async () => {
+    const hasty = await open({ commandTimeoutMs: 200 });
+    told.length = 0;
+    process.kill(server.pid, 'SIGSTOP');
+    await assert.rejects(hasty.redis.get('a'));
+    assert.deepEqual(told, ['timeout']);
+    hasty.redis.disconnect();
+    process.kill(server.pid, 'SIGCONT');
+    await server.stop();
+    told.length = 0;
+    await assert.rejects(db.redis.get('a'));
+    assert.ok(told.includes('away'), told.join());
   });
 });
