@@ -157,7 +157,7 @@ export class Outbox {
   #startGroups(): void {
     while (this.#groups.length > 0 && this.#starts.isCaughtUp) {
       const isFull = this.#groups.length > 1;
-      if (!isFull && !this.#budget.take()) break;
+      if (!isFull && !this.#budget.takeAll()) break;
       const group = this.#groups.shift() as Collected;
       group.isPaid = !isFull;
       this.#closeCollected(group);
@@ -212,6 +212,13 @@ export class StartBudget {
     this.#count();
     if (this.#left < 1) return false;
     this.#left--;
+    return true;
+  }
+
+  /** Takes one start, and gives up the starts that were saved: they would go to single events while others gather. */
+  takeAll(): boolean {
+    if (!this.take()) return false;
+    this.#left = 0;
     return true;
   }
 

@@ -172,6 +172,11 @@ describe('The budget of starts', () => {
     await stopping.close();
   });
 
+  it('saves no starts for single events while others gather in a group', () => {
+    const budget = new StartBudget(8, () => 1);
+    assert.deepEqual([budget.take(), budget.takeAll(), budget.take()], [true, true, false]);
+  });
+
   it('does not hold back a full group', async () => {
     const started: number[] = [];
     const outbox = new Outbox({
