@@ -7,7 +7,7 @@ import { moment, parseMoment, table } from './terminal.js';
 export function addAuditCommand(add: AddCommand): void {
   add('audit', 'show who did what: operators, the API, and changes of state of registrations', audit)
     .option('--since <when>', 'a date, or how long ago (15m, 2h, 3d)', parseMoment)
-    .option('--of <id>', 'only about this client, account or notification');
+    .option('--of <id>', 'only what names this client, account or notification');
 }
 
 interface Entry {
@@ -37,7 +37,7 @@ async function audit(operator: Operator, { since, of }: { since?: number; of?: s
     ...states.filter(({ by }) => by !== 'operator').map(entryOfState),
   ];
   const entries = all
-    .filter(({ target, call }) => of === undefined || target === of || call?.account_id === of)
+    .filter((entry) => of === undefined || JSON.stringify(entry).includes(JSON.stringify(of)))
     .sort((a, b) => a.atMs - b.atMs);
   operator.answer(
     entries.map(({ atMs, who, what, target, before, after, call }) => {

@@ -134,7 +134,9 @@ async function switchTo(operator: Operator, token: ClientToken, verb: 'pause' | 
   const { state, owed, held } = await getEndpoint(db, token);
   await operator.record(`registration ${verb}`, token, { state: before.state }, { state });
   await operator.wake(token);
+  const hasUrl = (await getRegistration(db, token)) !== undefined;
   operator.answer({ client_token: token, previous_state: before.state, state, owed }, () => {
+    if (!hasUrl) return `${token} has no URL; the next one is ${verb === 'pause' ? 'paused' : 'not paused'}.`;
     const was = state === before.state ? '' : ` (was ${before.state})`;
     const probed = ' A probe goes out now; once it succeeds, the rest follows.';
     const follows = verb === 'resume' && state === 'failing' ? probed : '';

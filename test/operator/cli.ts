@@ -1,7 +1,9 @@
 /** The real command line, outside the test's process, against the servers of the test run. */
 import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { ClientToken } from '../../src/ids.js';
 import { createLogger } from '../../src/log.js';
@@ -21,7 +23,6 @@ interface Given {
   env?: NodeJS.ProcessEnv;
   /** In a process of its own, as an operator runs it. */
   alone?: boolean;
-  input?: string;
 }
 
 export interface Cli {
@@ -29,7 +30,7 @@ export interface Cli {
   /** Its settings, for a service beside it. */
   env: NodeJS.ProcessEnv;
   db: Db;
-  /** Runs a command, in a process that runs several one after another unless it is to be alone or has an input. */
+  /** Runs a command, in a process that runs several one after another unless it is to be alone. */
   run(args: readonly string[], options?: Given): Promise<Ran>;
   /** The one value that `--json` prints. @throws unless the command was done */
   // biome-ignore lint/suspicious/noExplicitAny: each test looks at the members that it expects
@@ -51,9 +52,6 @@ const nodeOptions = isBuilt ? [] : ['--import', 'tsx'];
 const pathOf = (module: 'main' | 'program') =>
   join(project, isBuilt ? `dist/src/operator/${module}.js` : `src/operator/${module}.ts`);
 
-/** The command line as an operator starts it. */
-export const commandLine: readonly string[] = [process.execPath, ...nodeOptions, pathOf('main')];
-
 /** @param given in the place of the settings that name the test run's servers; undefined: not set */
 export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
   const prefix = uniquePrefix();
@@ -74,9 +72,9 @@ export async function openCli(given: NodeJS.ProcessEnv = {}): Promise<Cli> {
     ...redisPatience(),
   });
   await waitForRedis(db, 5000);
-  const run: Cli['run'] = (args, { env: its, alone = false, input } = {}) => {
+  const run: Cli['run'] = (args, { env: its, alone = false } = {}) => {
     const all = { PATH: process.env.PATH, HOME: process.env.HOME, ...env, ...its };
-    return alone || input !== undefined ? runAlone(args, all, input) : runInServer(args, all);
+    return alone ? runAlone(args, all) : runInServer(args, all);
   };
   return {
     prefix,
@@ -138,21 +136,12 @@ function startServer(): ChildProcess {
   return server;
 }
 
-function runAlone(args: readonly string[], env: NodeJS.ProcessEnv, input?: string): Promise<Ran> {
-  const [command = '', ...before] = commandLine;
-  const child = spawn(command, [...before, ...args], { env, stdio: 'pipe' });
-  let stdout = '';
-  let stderr = '';
-  child.stdout.on('data', (part) => {
-    stdout += part;
+async function runAlone(args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ran> {
+  const child = spawn(process.execPath, [...nodeOptions, pathOf('main'), ...args], {
+    ...{ env, stdio: ['ignore', 'pipe', 'pipe'] },
   });
-  child.stderr.on('data', (part) => {
-    stderr += part;
-  });
-  child.stdin.on('error', () => undefined);
-  child.stdin.end(input ?? '');
-  return new Promise((resolve, reject) => {
-    child.once('error', reject);
-    child.once('close', (status) => resolve({ status, stdout, stderr }));
-  });
+  const closed = once(child, 'close');
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  const [status] = (await closed) as [number | null];
+  return { status, stdout, stderr };
 }

@@ -85,6 +85,9 @@ describe('operator: client, registration', () => {
     const { stdout } = await cli.run(['registration', 'resume', token]);
     const probed = 'A probe goes out now; once it succeeds, the rest follows.';
     assert.equal(stdout, `${token} is failing; owed: 0. ${probed}\n`);
+    await cli.json('registration', 'reset', token);
+    const without = await cli.run(['registration', 'pause', token]);
+    assert.equal(without.stdout, `${token} has no URL; the next one is paused.\n`);
     const ran = await cli.run(['registration', 'pause', 'NOBODY']);
     assert.deepEqual([ran.status, ran.stderr], [1, 'There is no client NOBODY.\n']);
   });

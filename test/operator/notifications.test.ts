@@ -86,6 +86,12 @@ describe('operator: notification, explain', () => {
     const why = 'not while its client is paused, or its account disabled';
     assert.equal(stdout, `${id} (it was waiting) is owed. Next attempt: ${why}.\n`);
     assert.equal((await cli.json('notification', 'redeliver', id)).waiting_reason, 'paused');
+    const ofClient: { what: string }[] = await cli.json('audit', '--of', 'PAUSED');
+    const done = ['notification redeliver', 'registration pause', 'notification redeliver'];
+    assert.deepEqual(
+      ofClient.map(({ what }) => what),
+      [...done, 'notification redeliver'],
+    );
   });
 
   it('notification recover T --since W [--dry-run] counts', async () => {
