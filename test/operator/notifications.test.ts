@@ -87,10 +87,9 @@ describe('operator: notification, explain', () => {
     assert.equal(stdout, `${id} (it was waiting) is owed. Next attempt: ${why}.\n`);
     assert.equal((await cli.json('notification', 'redeliver', id)).waiting_reason, 'paused');
     const ofClient: { what: string }[] = await cli.json('audit', '--of', 'PAUSED');
-    const done = ['notification redeliver', 'registration pause', 'notification redeliver'];
     assert.deepEqual(
-      ofClient.map(({ what }) => what),
-      [...done, 'notification redeliver'],
+      ofClient.slice(-3).map(({ what }) => what),
+      ['registration pause', 'notification redeliver', 'notification redeliver'],
     );
   });
 

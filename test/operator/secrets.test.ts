@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
+import { noticesClient } from '../../src/ids.js';
+import { createAccount } from '../../src/redis/records/accounts.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { createSecretBox, type SecretBox } from '../../src/redis/records/secretBox.js';
 import {
   createSigningSecret,
@@ -111,5 +114,61 @@ describe('operator: secrets', () => {
     const ran = await cli.run(['secrets', 'reencrypt'], { env: { SECRETS_KEY: '' } });
     assert.equal(ran.status, 1);
     assert.match(ran.stderr, /SECRETS_KEY is not set/);
+  });
+});
+
+describe('operator: notices', () => {
+  let cli: Cli;
+  let accountId: string;
+  const url = 'http://127.0.0.1:4997/notices?key=hush';
+  const olderBox = createSecretBox([older]);
+
+  before(async () => {
+    cli = await openCli({ SECRETS_KEY: setting(newer, older) });
+  });
+  beforeEach(async () => {
+    accountId = (await createAccount(cli.db, { name: 'Acme' })).account_id;
+  });
+  after(() => cli.close());
+
+  it('show: prints the URL and the state of its endpoint; refuses without an account or a URL', async () => {
+    assert.match((await cli.run(['notices', 'show', 'acc_none'])).stderr, /^There is no account acc_none/);
+    for (const of of [accountId, 'platform'])
+      assert.match((await cli.run(['notices', 'show', of])).stderr, /has no URL for notices/);
+    await setNoticesUrl(cli.db, olderBox, accountId, url);
+    const shown = await cli.json('notices', 'show', accountId);
+    const { url: its, state, owed, state_reason, last_error } = shown;
+    assert.deepEqual([its, state, owed, state_reason, last_error], [url, 'active', 0, 'registered', null]);
+    assert.deepEqual(await cli.json('registration', 'show', `notices:${accountId}`), shown);
+    const platform = (await createAccount(cli.db, { name: 'The platform', platform: true })).account_id;
+    await setNoticesUrl(cli.db, olderBox, platform, url);
+    const ofPlatform = await cli.json('notices', 'show', 'platform');
+    assert.equal(ofPlatform.client_token, 'notices:platform');
+    assert.deepEqual(await cli.json('notices', 'show', platform), ofPlatform);
+  });
+
+  it('rotate-secret: the previous secret still signs; with --now it ends; the audit has both', async () => {
+    await setNoticesUrl(cli.db, olderBox, accountId, url);
+    const box = createSecretBox([newer, older]);
+    const read = () => signingSecrets(cli.db, box, noticesClient(accountId));
+    const [first] = await read();
+    const { previous_valid_until } = await cli.json('notices', 'rotate-secret', accountId);
+    assert.ok(Date.parse(previous_valid_until) > Date.now());
+    assert.equal((await read())[1], first);
+    assert.equal((await cli.json('notices', 'rotate-secret', accountId, '--now')).previous_valid_until, null);
+    assert.equal((await read()).length, 1);
+    const audit: { what: string; after: unknown }[] = await cli.json('audit', '--of', accountId);
+    assert.deepEqual(
+      audit.map(({ what, after }) => ({ what, after })),
+      ['in 24 h', 'now'].map((end) => ({ what: 'notices rotate-secret', after: { old_ones_end: end } })),
+    );
+  });
+
+  it('secrets reencrypt: also encrypts the secrets of notices', async () => {
+    await setNoticesUrl(cli.db, olderBox, accountId, url);
+    const read = (box: SecretBox) => signingSecrets(cli.db, box, noticesClient(accountId));
+    const before = await read(olderBox);
+    assert.ok((await cli.json('secrets', 'reencrypt')).reencrypted >= 1);
+    assert.deepEqual(await read(createSecretBox([newer])), before);
   });
 });
