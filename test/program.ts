@@ -83,8 +83,7 @@ export async function startService(
   role: 'all' | 'api' | 'worker' = 'all',
   folder = join(import.meta.dirname, '..'),
 ): Promise<Service> {
-  const prefix = uniquePrefix();
-  const taskQueue = `${prefix}queue`;
+  const { KEY_PREFIX: prefix = uniquePrefix(), TASK_QUEUE: taskQueue = `${prefix}queue` } = env;
   const [port, adminPort] = await Promise.all([freePort(), freePort()]);
   const secretsKey = randomBytes(32).toString('base64');
   const program = startProgram(process.execPath, ['dist/src/main.js', role], {

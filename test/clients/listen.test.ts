@@ -1,30 +1,18 @@
 import assert from 'node:assert/strict';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { mintedToken } from '../api/credentials.js';
 import { foreign } from '../examples/vectors.js';
 import { type Service, startService } from '../program.js';
+import { newPublisher, type Publisher } from '../publisher.js';
 import { until } from '../receiver.js';
-import { servers } from '../servers.js';
 import { type Listen, type Seen, start, startListen } from './runningListen.js';
 
 describe('clients/listen', () => {
   let service: Service;
-  let db: Db;
-  let token: string;
-  let accountId: string;
+  let publisher: Publisher;
   let listen: Listen | undefined;
 
   before(async () => {
     service = await startService({ LOG_LEVEL: 'warn', ATTEMPT_TIMEOUT_SECONDS: '3' });
-    db = openDb({ url: servers().redisUrl, prefix: service.prefix, log: createLogger('silent', 'test') });
-    await waitForRedis(db, 5000);
-    const scopes = ['push_notifications', 'enrichments'];
-    const account = await createAccount(db, { name: 'Example Media', scopes });
-    accountId = account.account_id;
-    token = await mintedToken(db, account, scopes, 600);
+    publisher = await newPublisher(service);
   });
   afterEach(async () => {
     await listen?.stop('SIGINT');
@@ -32,29 +20,15 @@ describe('clients/listen', () => {
   });
   after(async () => {
     await service?.stop();
-    db?.redis.disconnect();
+    publisher?.close();
   });
 
-  interface Site {
-    client_token: string;
-    secret: string;
-  }
+  const call: Publisher['call'] = (...asked) => publisher.call(...asked);
 
-  async function newSite(): Promise<Site> {
-    const { clientToken: client_token } = await createClient(db, { accountId, name: 'Example Site' });
+  async function newSite(): Promise<{ client_token: string; secret: string }> {
+    const client_token = await publisher.newClient();
     const { signing_secret } = await call('GET', 'push_notifications/signing_secret', { client_token });
     return { client_token, secret: String(signing_secret) };
-  }
-
-  async function call(method: string, path: string, query: Record<string, string>, body?: unknown) {
-    const answer = await fetch(`${service.url}/${path}?${new URLSearchParams(query)}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, ...(body ? { 'content-type': 'application/json' } : {}) },
-      ...(body ? { body: JSON.stringify(body) } : {}),
-    });
-    const told = (await answer.json()) as Record<string, unknown>;
-    assert.ok(answer.ok, `${path}: ${JSON.stringify(told)}`);
-    return told;
   }
 
   async function seen(count: number): Promise<Seen[]> {
@@ -68,9 +42,8 @@ describe('clients/listen', () => {
     const { client_token, secret } = await newSite();
     listen = await startListen(['--json'], secret);
     const url = `${listen.url}/notifications?key=of-the-url`;
-    await call('POST', 'register_push_notifications', { client_token, url });
-    const event = { client_token, platform_id: 'video-1', segments: ['iab:17'] };
-    const { notification_id: id } = await call('POST', 'enrichments', {}, event);
+    await publisher.register(client_token, url);
+    const id = await publisher.publish(client_token, 'video-1');
     await seen(1);
     await call('POST', `notifications/${id}/redeliver`, { client_token });
     const [first, again] = await seen(2);

@@ -1,13 +1,14 @@
 /** The service for tests of a client: its API behind a proxy to Redis, an account, a client with a URL. */
 import assert from 'node:assert/strict';
 import { startProxy } from '../proxy.js';
+import { newPublisher, type Publisher } from '../publisher.js';
 import { servers } from '../servers.js';
-import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
+import { type RunningApi, startApi } from '../service.js';
 
 export interface PublishedTo {
   api: RunningApi;
   redis: Awaited<ReturnType<typeof startProxy>>;
-  account: { account_id: string; client_id: string; client_secret: string };
+  account: Publisher['account'];
   clientToken: string;
   /** Ids of all notifications of the client, by asset. */
   notifications(): Promise<Map<string, string[]>>;
@@ -19,25 +20,21 @@ export interface PublishedTo {
 export async function startPublishedTo(): Promise<PublishedTo> {
   const redis = await startProxy(servers().redisUrl);
   const api = await startApi({ redisUrl: redis.url });
-  const account = await newCustomer(api, ['push_notifications', 'enrichments']);
-  const client_token = account.client_token;
-  const authorization = `Bearer ${await newToken(api, account)}`;
-  const get = async (method: string, path: string, query: Record<string, string>) => {
-    const url = `${api.url}/${path}?${new URLSearchParams({ client_token, ...query })}`;
-    const answer = await fetch(url, { method, headers: { authorization } });
-    assert.equal(answer.status, 200);
-    return (await answer.json()) as Record<string, unknown>;
-  };
-  await get('POST', 'register_push_notifications', { url: 'http://127.0.0.1:9/nobody' });
+  const publisher = await newPublisher(api);
+  const client_token = await publisher.newClient();
+  await publisher.register(client_token, 'http://127.0.0.1:9/nobody');
   const to: PublishedTo = {
     api,
     redis,
-    account,
+    account: publisher.account,
     clientToken: client_token,
     async notifications() {
       const all = new Map<string, string[]>();
       for (let cursor: string | undefined = ''; cursor !== undefined; ) {
-        const page = await get('GET', 'notifications', { limit: '200', ...(cursor !== '' && { cursor }) });
+        const page = await publisher.call('GET', 'notifications', {
+          ...{ client_token, limit: '200' },
+          ...(cursor !== '' && { cursor }),
+        });
         for (const one of page.notifications as { platform_id: string; notification_id: string }[]) {
           all.set(one.platform_id, [...(all.get(one.platform_id) ?? []), one.notification_id]);
         }
@@ -54,6 +51,7 @@ export async function startPublishedTo(): Promise<PublishedTo> {
       redis.release();
       await api.close();
       await redis.close();
+      publisher.close();
     },
   };
   return to;

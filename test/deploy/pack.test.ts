@@ -8,16 +8,11 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { assetUrl } from '../../src/api/console/assets.js';
 import { openapi } from '../../src/api/reference/openapi.js';
-import { createLogger } from '../../src/log.js';
 import { userAgent } from '../../src/outgoing/notification.js';
-import { openDb } from '../../src/redis/connection/db.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { mintedToken } from '../api/credentials.js';
 import { allExamples } from '../examples/examples.js';
-import { type Service, startService } from '../program.js';
+import { startService } from '../program.js';
+import { newPublisher } from '../publisher.js';
 import { startReceiver, until } from '../receiver.js';
-import { servers, uniquePrefix } from '../servers.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
@@ -83,38 +78,21 @@ describe('The tarball of npm pack', () => {
   });
 
   it('runs the API with its pages, and a worker that delivers an event', async () => {
-    const prefix = uniquePrefix();
-    const db = openDb({ url: servers().redisUrl, prefix, log: createLogger('silent', 'test') });
     const receiver = await startReceiver();
-    let service: Service | undefined;
+    const service = await startService({}, 'all', folder);
+    const publisher = await newPublisher(service);
     try {
-      service = await startService({ KEY_PREFIX: prefix }, 'all', folder);
-      const { url } = service;
       for (const path of ['/docs', '/docs/swagger-ui-bundle.js', '/console', assetUrl('console.css')]) {
-        assert.equal((await fetch(`${url}${path}`)).status, 200, path);
+        assert.equal((await fetch(`${service.url}${path}`)).status, 200, path);
       }
-      const scopes = ['push_notifications', 'enrichments'];
-      const account = await createAccount(db, { name: 'A company', scopes });
-      const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'A site' });
-      const token = await mintedToken(db, account, scopes, 600);
-      const query = new URLSearchParams({
-        access_token: token,
-        client_token: clientToken,
-        url: receiver.url,
-      });
-      const registered = await fetch(`${url}/register_push_notifications?${query}`, { method: 'POST' });
-      assert.equal(registered.status, 200);
-      const accepted = await fetch(`${url}/enrichments`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ client_token: clientToken, platform_id: 'video-1', segments: ['sport'] }),
-      });
-      assert.equal(accepted.status, 202);
+      const client = await publisher.newClient();
+      await publisher.register(client, receiver.url);
+      await publisher.publish(client, 'video-1');
       await until('the event is delivered', () => receiver.received.length === 1);
     } finally {
-      await service?.stop();
+      await service.stop();
       await receiver.close();
-      db.redis.disconnect();
+      publisher.close();
     }
   });
 });

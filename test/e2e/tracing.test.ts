@@ -1,11 +1,8 @@
 import assert from 'node:assert/strict';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
 import { type Service, startService } from '../program.js';
+import { newPublisher, type Publisher } from '../publisher.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
-import { servers, uniquePrefix } from '../servers.js';
+import { uniquePrefix } from '../servers.js';
 import { type Collector, type Span, startCollector } from './collector.js';
 
 const caller = { traceId: '4bf92f3577b34da6a3ce929d0e0e4736', spanId: '00f067aa0ba902b7' };
@@ -18,7 +15,7 @@ describe('Tracing', function () {
   /** One process for the tests that need no other. */
   let shared: Service;
   const running: Service[] = [];
-  let db: Db;
+  const publishers: Publisher[] = [];
   let env: Record<string, string>;
   const secrets = new Set<string>([querySecret]);
 
@@ -34,14 +31,12 @@ describe('Tracing', function () {
       OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=media',
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     };
-    db = openDb({ url: servers().redisUrl, prefix, log: createLogger('silent', 'test') });
-    await waitForRedis(db, 5000);
     shared = await start();
   });
   after(async () => {
     await Promise.all(running.map((service) => service.stop()));
     await collector.close();
-    db.redis.disconnect();
+    for (const publisher of publishers) publisher.close();
   });
   beforeEach(async () => {
     receiver = await startReceiver();
@@ -49,8 +44,8 @@ describe('Tracing', function () {
   afterEach(() => receiver.close());
 
   it('leads from the caller’s span through acceptance, workflow and activity to the attempt', async () => {
-    const site = await setUp(shared);
-    await site.publish(['a'], `00-${caller.traceId}-${caller.spanId}-01`);
+    const publish = await setUp(shared);
+    await publish('a', `00-${caller.traceId}-${caller.spanId}-01`);
     const request = await span('POST /enrichments');
     const [accept, start_, activity, attempt] = [
       await span('accept'),
@@ -82,11 +77,11 @@ describe('Tracing', function () {
   });
 
   it('exports no trace that the caller does not sample, and ignores an invalid header', async () => {
-    const site = await setUp(shared);
+    const publish = await setUp(shared);
     const unsampled = 'f'.repeat(32);
-    await site.publish(['a'], `00-${unsampled}-${caller.spanId}-00`);
+    await publish('a', `00-${unsampled}-${caller.spanId}-00`);
     await until('sent', () => receiver.received.length === 1);
-    await site.publish(['b'], 'not-a-traceparent');
+    await publish('b', 'not-a-traceparent');
     await until('it begins a trace', () =>
       named('POST /enrichments').some(({ parentSpanId }) => parentSpanId === ''),
     );
@@ -94,7 +89,8 @@ describe('Tracing', function () {
   });
 
   it('shows the code of a refused request, and nothing of a caller without a valid token', async () => {
-    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
+    const publisher = await newPublisher(shared);
+    publishers.push(publisher);
     const strange = 'e'.repeat(32);
     const send = (token: string, headers: Record<string, string>) =>
       fetch(`${shared.url}/enrichments`, {
@@ -103,7 +99,7 @@ describe('Tracing', function () {
         body: '[]',
       });
     assert.equal((await send('nobody', { traceparent: `00-${strange}-${caller.spanId}-01` })).status, 401);
-    assert.equal((await send(await mint(shared, platform), {})).status, 400);
+    assert.equal((await send(publisher.token, {})).status, 400);
     const { attributes, isError } = await until('it is exported', () =>
       named('POST /enrichments').find((one) => one.attributes['http.response.status_code'] === 400),
     );
@@ -112,9 +108,9 @@ describe('Tracing', function () {
   });
 
   it('puts no secret, token, path or query of a URL into a span', async () => {
-    const site = await setUp(shared, `?key=${querySecret}`);
+    const publish = await setUp(shared, `?key=${querySecret}`);
     receiver.answer = () => (receiver.received.length < 2 ? 500 : 200);
-    await site.publish(['a']);
+    await publish('a');
     await until('exported', () => named('POST').some(({ isError }) => isError));
     await until('sent again', () => receiver.received.length === 2);
     assert.equal(await shared.stop(), 0);
@@ -127,9 +123,9 @@ describe('Tracing', function () {
     collector.spans.length = 0;
     const api = await start({}, 'api');
     await start({}, 'worker');
-    const site = await setUp(api);
+    const publish = await setUp(api);
     receiver.answer = () => (receiver.received.length === 1 ? 500 : 200);
-    await site.publish(['a']);
+    await publish('a');
     const attempts = await until('both are exported', () => {
       const found = named('POST');
       return found.length === 2 && found;
@@ -151,8 +147,8 @@ describe('Tracing', function () {
 
   it('delivers events and stops in time although the collector is unreachable', async () => {
     const service = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' });
-    const site = await setUp(service);
-    await site.publish(['a']);
+    const publish = await setUp(service);
+    await publish('a');
     await until('delivered', () => receiver.received.length === 1);
     assert.equal(await service.stop(), 0);
     assert.match(service.said(), /spans cannot be exported/);
@@ -164,49 +160,15 @@ describe('Tracing', function () {
     return service;
   }
 
-  /** Creates a registered client and the platform that publishes to it. */
+  /** Creates a registered client and its publisher. */
   async function setUp(service: Service, query = '') {
-    const account = await createAccount(db, { name: 'Example Media', scopes: ['push_notifications'] });
-    const platform = await createAccount(db, { name: 'Platform', scopes: ['enrichments'] });
-    const { clientToken } = await createClient(db, { accountId: account.account_id, name: 'Example Site' });
-    const [publisher, publishing] = await Promise.all([mint(service, account), mint(service, platform)]);
-    const as = (bearer: string) => ({ authorization: `Bearer ${bearer}` });
-    const registered = await fetch(
-      `${service.url}/register_push_notifications?${new URLSearchParams({ client_token: clientToken, url: receiver.url + query })}`,
-      { method: 'POST', headers: as(publisher) },
-    );
-    assert.equal(registered.status, 200);
-    for (const secret of [account.client_secret, platform.client_secret, publisher, publishing])
-      secrets.add(secret);
-    return {
-      async publish(assets: string[], traceparent?: string) {
-        const events = assets.map((asset) => ({
-          ...{ client_token: clientToken, platform_id: asset, segments: ['a'] },
-        }));
-        const response = await fetch(`${service.url}/enrichments`, {
-          method: 'POST',
-          headers: {
-            ...as(publishing),
-            'content-type': 'application/json',
-            ...(traceparent && { traceparent }),
-          },
-          body: JSON.stringify(events.length === 1 ? events[0] : { events }),
-        });
-        assert.equal(response.status, 202);
-      },
-    };
-  }
-
-  async function mint(
-    service: Service,
-    account: { client_id: string; client_secret: string; scopes: string[] },
-  ) {
-    const { client_id, client_secret, scopes } = account;
-    const response = await fetch(`${service.url}/oauth/access_token`, {
-      method: 'POST',
-      body: new URLSearchParams({ grant_type: 'none', client_id, client_secret, scope: scopes.join(' ') }),
-    });
-    return ((await response.json()) as { access_token: string }).access_token;
+    const publisher = await newPublisher(service);
+    publishers.push(publisher);
+    const client = await publisher.newClient();
+    await publisher.register(client, receiver.url + query);
+    for (const secret of [publisher.account.client_secret, publisher.token]) secrets.add(secret);
+    return (asset: string, traceparent?: string) =>
+      publisher.publish(client, asset, { ...(traceparent && { traceparent }) });
   }
 
   function named(name: string): Span[] {

@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { createLogger } from '../../src/log.js';
-import { type Db, openDb, waitForRedis } from '../../src/redis/connection/db.js';
-import { createAccount } from '../../src/redis/records/accounts.js';
-import { createClient } from '../../src/redis/records/clients.js';
-import { mintedToken } from '../api/credentials.js';
 import { type Service, startService } from '../program.js';
+import { newPublisher, type Publisher } from '../publisher.js';
 import { until } from '../receiver.js';
-import { servers } from '../servers.js';
 import { allExamples } from './examples.js';
 import { startExample } from './runningExample.js';
 import { foreign, vectors } from './vectors.js';
@@ -15,24 +10,18 @@ import { foreign, vectors } from './vectors.js';
 describe('the example receivers', function () {
   this.timeout(180_000);
   let service: Service;
-  let db: Db;
-  let authorization: { authorization: string };
-  let accountId: string;
+  let publisher: Publisher;
   let count = 0;
 
   before(async () => {
     service = await startService({ LOG_LEVEL: 'warn' });
-    db = openDb({ url: servers().redisUrl, prefix: service.prefix, log: createLogger('silent', 'test') });
-    await waitForRedis(db, 5000);
-    const scopes = ['push_notifications', 'enrichments'];
-    const account = await createAccount(db, { name: 'Example Media', scopes });
-    accountId = account.account_id;
-    authorization = { authorization: `Bearer ${await mintedToken(db, account, scopes, 600)}` };
+    publisher = await newPublisher(service);
   });
   after(async () => {
     await service?.stop();
-    db?.redis.disconnect();
+    publisher?.close();
   });
+  const call: Publisher['call'] = (...asked) => publisher.call(...asked);
 
   for (const example of allExamples) {
     describe(`examples/${example.name}`, () => {
@@ -59,14 +48,13 @@ describe('the example receivers', function () {
       });
 
       it('accepts real notifications, works on each once, and continues while its secret is rotated', async () => {
-        const { clientToken } = await createClient(db, { accountId, name: 'Example Site' });
-        const client_token = clientToken;
+        const client_token = await publisher.newClient();
         const { signing_secret } = await call('GET', 'push_notifications/signing_secret', { client_token });
         const receiver = await startExample(example, [foreign, String(signing_secret)]);
         try {
           const tried = await call('POST', 'push_notifications/test', { client_token, url: receiver.url });
           assert.equal(tried.status, 204);
-          await call('POST', 'register_push_notifications', { client_token, url: receiver.url });
+          await publisher.register(client_token, receiver.url);
 
           const assets = [0, 1, 2].map((n) => `video-${++count}-${n}-of-${example.name}`);
           const [first = '', second = '', third = ''] = assets;
@@ -93,10 +81,7 @@ describe('the example receivers', function () {
 
   /** A notification of a new asset, delivered at its first attempt. @returns its id */
   async function delivered(client_token: string, platform_id: string): Promise<string> {
-    const body = JSON.stringify({ client_token, platform_id, segments: ['iab:17'] });
-    const headers = { ...authorization, 'content-type': 'application/json' };
-    const answer = await fetch(`${service.url}/enrichments`, { method: 'POST', headers, body });
-    const { notification_id: id } = (await answer.json()) as { notification_id: string };
+    const id = await publisher.publish(client_token, platform_id);
     await until('it is delivered', async () => (await attempts(client_token, id)).length === 1);
     assert.equal((await attempts(client_token, id))[0]?.status, 204);
     return id;
@@ -105,13 +90,5 @@ describe('the example receivers', function () {
   async function attempts(client_token: string, id: string) {
     const found = await call('GET', `notifications/${id}`, { client_token });
     return found.attempts as { status?: number }[];
-  }
-
-  async function call(method: string, path: string, query: Record<string, string>) {
-    const url = `${service.url}/${path}?${new URLSearchParams(query)}`;
-    const answer = await fetch(url, { method, headers: authorization });
-    const body = (await answer.json()) as Record<string, unknown>;
-    assert.ok(answer.ok, `${path}: ${JSON.stringify(body)}`);
-    return body;
   }
 });
