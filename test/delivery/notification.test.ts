@@ -15,7 +15,6 @@ describe('3. The notification', () => {
     h = await startHarness({
       RETRY_SCHEDULE_SECONDS: '0.2,0.3,0.4,1',
       probeScheduleMs: [300, 500],
-      ATTEMPT_TIMEOUT_SECONDS: '1',
     });
     await h.startWorker();
   });

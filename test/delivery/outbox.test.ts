@@ -199,9 +199,6 @@ describe('The budget of starts', () => {
     assert.equal(outbox.waiting(), 100);
     await outbox.close();
     assert.equal(outbox.waiting(), 0, 'the end starts the rest');
-    for await (const page of enrichmentRuns(h.temporal, `${h.taskQueue}-unused`)) {
-      for (const { workflowId } of page) await h.temporal.workflow.getHandle(workflowId).terminate();
-    }
   });
 });
 

@@ -9,7 +9,6 @@ import { clientOf, connect } from '../../src/temporal/connection.js';
 import { type GrpcProxy, startGrpcProxy, status } from '../grpcProxy.js';
 import { until } from '../receiver.js';
 import { servers, uniquePrefix } from '../servers.js';
-import { enrichmentRuns } from '../temporal/enrichmentRuns.js';
 
 describe('While Temporal refuses to start workflows', () => {
   let proxy: GrpcProxy;
@@ -21,6 +20,7 @@ describe('While Temporal refuses to start workflows', () => {
   let without: number;
   /** How often the outbox has looked whether it may start a group: it counts the processes then. */
   let looks: number;
+  /** No worker has it: the workflows stay as they were started. */
   const taskQueue = uniquePrefix();
   let count = 0;
 
@@ -55,10 +55,6 @@ describe('While Temporal refuses to start workflows', () => {
     });
   afterEach(() => outbox.close());
   after(async () => {
-    // No worker has this queue: the workflows stay as they were started.
-    for await (const page of enrichmentRuns(temporal, taskQueue)) {
-      for (const { workflowId } of page) await temporal.workflow.getHandle(workflowId).terminate();
-    }
     await connection.close();
     await proxy.close();
   });
