@@ -8,6 +8,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TestWorkflowEnvironment } from '@temporalio/testing';
+import fc from 'fast-check';
 import { timeSkippingServerBinary } from '../local/binaries.js';
 import { startRedis } from '../local/redis.js';
 import { startCluster } from '../local/redisCluster.js';
@@ -15,6 +16,9 @@ import { startTemporal } from '../local/temporal.js';
 import { createLogger } from '../src/log.js';
 import { searchAttributeTypes } from '../src/temporal/searchAttributes.js';
 import { installRuntime } from '../src/worker.js';
+
+// A failed property also shows the assertion that failed, in parallel runs too.
+fc.configureGlobal({ includeErrorInReport: true });
 
 interface Run {
   servers?: Servers;
