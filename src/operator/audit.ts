@@ -61,7 +61,8 @@ function entryOfCall({ atMs, accountId, clientToken, what, about, ...caller }: R
     // A link to the console belongs to no single client.
     target: clientToken || accountId,
     before: null,
-    after: { ...about, token: token_fingerprint },
+    // The first token of a day is asked for without one.
+    after: token_fingerprint === '' ? about : { ...about, token: token_fingerprint },
     call: { account_id: accountId, address, token_fingerprint, request_id },
   };
 }

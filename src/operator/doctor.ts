@@ -33,7 +33,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
     const todo = 'Correct each setting that is named; .env.example lists all settings.';
     return [fail('settings', reasonOf(err), todo)];
   }
-  const [ofRedis, ofTemporal] = await Promise.all([
+  const [redis, temporal] = await Promise.all([
     attempt('redis', 'Correct REDIS_URL, or start the server.', async () =>
       checkRedis(await operator.db(), config),
     ),
@@ -48,7 +48,7 @@ async function examine(operator: Operator): Promise<Finding[]> {
       },
     ),
   ]);
-  return [...checkSettings(config), ...ofRedis, ...ofTemporal];
+  return [...checkSettings(config), ...redis, ...temporal];
 }
 
 /** A server that cannot be checked is a finding too. */
@@ -87,9 +87,9 @@ async function checkTemporal(temporal: Client, config: Config): Promise<Finding[
   const { TEMPORAL_NAMESPACE: namespace, TASK_QUEUE: taskQueue } = config;
   try {
     return [
-      await ofNamespace(temporal, namespace),
-      await ofSweep(temporal, taskQueue),
-      await ofWorkers(temporal, config),
+      await checkNamespace(temporal, namespace),
+      await checkSweep(temporal, taskQueue),
+      await checkWorkers(temporal, config),
     ];
   } catch (err) {
     const { isGrpcServiceError } = await import('@temporalio/client');
@@ -99,7 +99,7 @@ async function checkTemporal(temporal: Client, config: Config): Promise<Finding[
   }
 }
 
-async function ofNamespace({ workflowService }: Client, namespace: string): Promise<Finding> {
+async function checkNamespace({ workflowService }: Client, namespace: string): Promise<Finding> {
   const check = 'temporal namespace';
   const { config } = await workflowService.describeNamespace({ namespace });
   const retentionMs = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) * 1000;
@@ -112,7 +112,7 @@ async function ofNamespace({ workflowService }: Client, namespace: string): Prom
 /** The sweep starts every 15 seconds: three starts missed. */
 const sweepLateMs = 60_000;
 
-async function ofSweep(temporal: Client, taskQueue: string): Promise<Finding> {
+async function checkSweep(temporal: Client, taskQueue: string): Promise<Finding> {
   const check = 'temporal sweep';
   const scheduleId = workflowIds(taskQueue).sweep;
   const { ScheduleNotFoundError } = await import('@temporalio/client');
@@ -136,7 +136,7 @@ async function ofSweep(temporal: Client, taskQueue: string): Promise<Finding> {
   }
 }
 
-async function ofWorkers(temporal: Client, config: Config): Promise<Finding> {
+async function checkWorkers(temporal: Client, config: Config): Promise<Finding> {
   const count = await countWorkers(temporal, config);
   if (count > 0) return ok('temporal workers', `${count} asked for work in the last 90 s.`);
   const todo = `Start one (npm run worker), with TASK_QUEUE=${config.TASK_QUEUE}.`;

@@ -86,7 +86,7 @@ function firstWord(err: unknown): string {
 type Values = Record<string, string | undefined>;
 
 export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
-  const ofServers = await Promise.all(
+  const servers = await Promise.all(
     db.nodes.primaries().map(async (server) => {
       const findings = await checkServer(server, config);
       if (!db.nodes.isCluster) return findings;
@@ -94,10 +94,10 @@ export async function checkRedis(db: Db, config: Config): Promise<Finding[]> {
       return findings.map((finding) => ({ ...finding, check: `${finding.check} ${host}:${port}` }));
     }),
   );
-  return [await ofAnswer(db), ...ofServers.flat(), await ofSecrets(db, config)];
+  return [await checkAnswer(db), ...servers.flat(), await checkSecrets(db, config)];
 }
 
-async function ofAnswer(db: Db): Promise<Finding> {
+async function checkAnswer(db: Db): Promise<Finding> {
   const { answerMs, slow, refuses } = await askRedis(db);
   const problem = refuses ?? slow;
   if (problem === undefined) return ok('redis', `It answers in ${span(answerMs)}.`);
@@ -105,19 +105,19 @@ async function ofAnswer(db: Db): Promise<Finding> {
 }
 
 async function checkServer(redis: Redis, config: Config): Promise<Finding[]> {
-  const info = fieldsOf(await redis.info());
+  const info = parseInfo(await redis.info());
   const settings = await readSettings(redis);
-  return [...ofSettings(settings, config), ofMemory(info), ofReplicas(info, config)];
+  return [...checkSettings(settings, config), checkMemory(info), checkReplicas(info, config)];
 }
 
-function ofSettings(settings: Values | undefined, config: Config): Finding[] {
-  if (settings !== undefined) return [ofPersistence(settings, config), ofPolicy(settings)];
+function checkSettings(settings: Values | undefined, config: Config): Finding[] {
+  if (settings !== undefined) return [checkPersistence(settings, config), checkPolicy(settings)];
   const todo =
     'Make sure that the provider sets: appendonly yes, appendfsync always, maxmemory-policy noeviction.';
   return [warn('redis settings', 'CONFIG GET is forbidden, so they cannot be read.', todo)];
 }
 
-function ofPersistence(settings: Values, config: Config): Finding {
+function checkPersistence(settings: Values, config: Config): Finding {
   const check = 'redis persistence';
   const { appendonly, appendfsync, 'no-appendfsync-on-rewrite': onRewrite } = settings;
   const found = `appendonly ${appendonly}, appendfsync ${appendfsync}, no-appendfsync-on-rewrite ${onRewrite}.`;
@@ -140,7 +140,7 @@ function ofPersistence(settings: Values, config: Config): Finding {
   return ok(check, found);
 }
 
-function ofPolicy(settings: Values): Finding {
+function checkPolicy(settings: Values): Finding {
   const check = 'redis memory policy';
   const policy = settings['maxmemory-policy'] ?? 'unknown';
   if (policy === 'noeviction') return ok(check, 'maxmemory-policy noeviction.');
@@ -148,7 +148,7 @@ function ofPolicy(settings: Values): Finding {
   return fail(check, `maxmemory-policy ${policy}.`, todo);
 }
 
-function ofMemory(info: Values): Finding {
+function checkMemory(info: Values): Finding {
   const check = 'redis memory';
   const [used, most] = [Number(info.used_memory), Number(info.maxmemory)];
   if (!(most > 0)) return ok(check, `${megabytes(used)} used, without a limit of its own.`);
@@ -162,7 +162,7 @@ function ofMemory(info: Values): Finding {
 
 const megabytes = (bytes: number): string => `${Math.round(bytes / 1e6)} MB`;
 
-function ofReplicas(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
+function checkReplicas(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
   const check = 'redis replicas';
   const replicas = Number(info.connected_slaves ?? 0);
   const found = `${replicas} are connected.`;
@@ -174,7 +174,7 @@ function ofReplicas(info: Values, { REDIS_ACK_REPLICAS }: Config): Finding {
 /** Clients and accounts drawn at random. */
 const drawn = 100;
 
-async function ofSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
+async function checkSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
   const check = 'redis signing secrets';
   const box = createSecretBox(SECRETS_KEY);
   const accounts = ['platform', ...(await db.redis.srandmember(db.global.accounts, drawn))];
@@ -199,7 +199,7 @@ async function ofSecrets(db: Db, { SECRETS_KEY }: Config): Promise<Finding> {
 }
 
 /** Returns the fields of `INFO`: `name:value` a line. */
-function fieldsOf(info: string): Values {
+function parseInfo(info: string): Values {
   const lines = info.split('\r\n').filter((line) => line.includes(':'));
   return Object.fromEntries(
     lines.map((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),

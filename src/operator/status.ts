@@ -141,7 +141,7 @@ async function readClients(db: Db, config: Config): Promise<{ clients: ClientSta
           if (!endpoint.isConsistent) broken.add(clientToken);
           const client = await getClient(db, clientToken);
           if (client === undefined) return;
-          const situation = situationOf(endpoint);
+          const situation = classify(endpoint);
           const overdueMs = endpoint.overdueMs > lateMs ? endpoint.overdueMs : 0;
           const todo = todos[situation].replace('CLIENT', clientToken).replace('ACCOUNT', client.accountId);
           clients.push({ clientToken, endpoint, situation, overdueMs, todo });
@@ -153,7 +153,7 @@ async function readClients(db: Db, config: Config): Promise<{ clients: ClientSta
   return { clients, broken: [...broken].sort() };
 }
 
-function situationOf(endpoint: Endpoint): Situation {
+function classify(endpoint: Endpoint): Situation {
   const { state, held, waitingReason, overdueMs, oldestOwedAt } = endpoint;
   if (held) return 'held';
   // A failing endpoint too, whose probe nobody makes.
