@@ -1,7 +1,7 @@
 /** Every call of the API in the order of its description, without `/openapi.json`, which describes them. */
-import { createLinkEndpoint } from './console/access/createLink.js';
 import type { Endpoint } from './endpoint.js';
 import { clientsEndpoint, pushNotificationsEndpoint } from './endpoints/clients.js';
+import { createLinkEndpoint } from './endpoints/consoleSessions.js';
 import { enrichmentsEndpoint } from './endpoints/enrichments.js';
 import { healthzEndpoint, readyzEndpoint } from './endpoints/health.js';
 import {

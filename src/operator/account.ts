@@ -1,6 +1,5 @@
 /** Accounts, their credentials and scopes, and links to their console. */
 import { InvalidArgumentError } from 'commander';
-import { linkUrl } from '../api/console/access/publicOrigin.js';
 import type { AccountId } from '../ids.js';
 import {
   type Account,
@@ -148,12 +147,13 @@ async function consoleLink(
   const access: ConsoleAccess = read ? 'read' : 'full';
   // Recorded first, so that no link exists without a record.
   await operator.record('console', accountId, null, { access });
-  const link = await createConsoleLink(await operator.db(), { accountId, generation, scopes, access });
   const origin = new URL(operator.config().PUBLIC_URL ?? operator.api()).origin;
+  const grant = { accountId, generation, scopes, access };
+  const link = await createConsoleLink(await operator.db(), origin, grant);
   const answer = {
     account_id: accountId,
     access,
-    url: linkUrl(origin, link.token),
+    url: link.url,
     expires_at: moment(link.expiresAtMs),
   };
   operator.answer(answer, () => facts(answer));

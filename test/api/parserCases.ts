@@ -7,7 +7,7 @@ import { Socket } from 'node:net';
 import Router from '@koa/router';
 import Koa from 'koa';
 import { clientAddress } from '../../src/api/clientAddress.js';
-import { secretOf } from '../../src/api/console/access/session.js';
+import { secretOf } from '../../src/api/console/access.js';
 import { endpoints } from '../../src/api/endpoints.js';
 import { givenTime } from '../../src/api/reference/schemas.js';
 import type { ApiDeps } from '../../src/api/step.js';

@@ -127,6 +127,7 @@ describe('console: actions', () => {
       ]) {
         assert.equal((await visitor.post(`${site}/${action}`, fields, headers)).status, 403);
       }
+      assert.equal((await visitor.post('/console/notices/test', fields, headers)).status, 403);
     }
     assert.deepEqual([receiver.received, await audited()], [[], []]);
     assert.equal((await visitor.post(`${site}/test`, { form_token })).status, 200);

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { Browser } from 'playwright-core';
+import { join } from 'node:path';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { countAttempts } from '../../src/redis/records/attemptHistory.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
 import { until } from '../receiver.js';
 import { chromiumPath, startChromium } from './chromium.js';
 import { type Scene, startScene } from './scene.js';
@@ -38,45 +41,114 @@ describe('console: in a browser', () => {
     return { page, complaints };
   }
 
+  /** A site that has delivered, then fails with three videos that wait, and an account that gets a notice of it. */
+  async function fail(): Promise<string[]> {
+    const { api, customer, harness, receiver } = scene;
+    await setNoticesUrl(harness.db, api.deps.secretBox, customer.account_id, receiver.url);
+    await scene.register();
+    await scene.publish('vid-good', 'delivered');
+    receiver.answer = ({ headers }) => (isNotice(headers['webhook-client-token']) ? 200 : 503);
+    const assets = ['vid-1', 'vid-2', 'vid-3'];
+    const ids = await Promise.all(assets.map((asset) => scene.publish(asset, 'waiting')));
+    await until('the notice is there', async () => notices().length > 0);
+    return ids;
+  }
+  const isNotice = (clientToken: unknown) => String(clientToken).startsWith('notices:');
+  const notices = () =>
+    scene.receiver.received.filter(({ headers }) => isNotice(headers['webhook-client-token']));
+
+  /** Reaches an element with the Tab key alone, and sees that the focus shows there. */
+  async function tabTo(page: Page, element: Locator): Promise<void> {
+    await element.waitFor();
+    for (let i = 0; i < 80; i++) {
+      await page.keyboard.press('Tab');
+      if ((await element.and(page.locator(':focus')).count()) === 0) continue;
+      const outline = await page.evaluate('getComputedStyle(document.activeElement).outlineStyle');
+      assert.equal(outline, 'solid', await element.innerText());
+      return;
+    }
+    assert.fail(`Tab does not reach ${element}`);
+  }
+
+  const byMouse = (_: Page, element: Locator) => element.click();
+  async function byKeyboard(page: Page, element: Locator): Promise<void> {
+    await tabTo(page, element);
+    await page.keyboard.press('Enter');
+  }
+
+  for (const [how, press, viewport] of [
+    ['with a mouse', byMouse, { width: 1280, height: 900 }],
+    ['at a phone’s width, with the keyboard alone', byKeyboard, { width: 390, height: 844 }],
+  ] as const) {
+    it(`leads from a link to what fails and what to do, ${how}`, async () => {
+      await fail();
+      const { receiver } = scene;
+      const { page, complaints } = await comeIn({ viewport });
+      const link = (name: string) => page.getByRole('link', { name, exact: true });
+      const button = (name: string) => page.getByRole('button', { name, exact: true });
+
+      await page.getByText('answers 503').waitFor();
+      await press(page, link('Example Site'));
+      await page.getByText(/Your server answers 503 since .* 3 videos wait\. We try one of them/).waitFor();
+      await press(page, link('answers 503'));
+      await page.getByText('when a probe succeeds').first().waitFor();
+      await press(page, link('vid-2'));
+      await page.getByText('It is on its way').waitFor();
+      await press(page, page.locator('#attempt-1 summary'));
+      await page.getByText('webhook-client-token').waitFor();
+      receiver.answer = () => 200;
+      await press(page, button('Send it again now'));
+      await page.getByText('It is due now').waitFor();
+      await page.getByText('You did get it').waitFor();
+      await press(page, page.getByRole('link', { name: '‹ Example Site' }));
+      await page.getByText('Your server accepts what we send').waitFor();
+      await press(page, link('Notices'));
+      await page.getByText('endpoint.failing').waitFor();
+      const before = notices().length;
+      await press(page, button('Send a test'));
+      await page.getByText('Your endpoint answered 200').waitFor();
+      assert.equal(JSON.parse(notices()[before]?.body ?? '').event, 'test');
+      await press(page, button('Sign out'));
+      await page.getByText('You are not signed in').waitFor();
+      assert.deepEqual(complaints, []);
+      await page.context().close();
+    });
+  }
+
   it('carries out each button in place, and shows changes without a reload', async () => {
     const { receiver, site, customer } = scene;
     const { page, complaints } = await comeIn();
-    const link = page.getByRole('link', { name: 'Example Site' });
-    await link.click();
-    await page.getByText('no URL', { exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Example Site' }).click();
+    await page.getByText('No URL is registered, so nothing is sent.').waitFor();
     await scene.register();
     await page.locator('.badge.active').waitFor();
-    await page.locator('.uplot canvas').nth(2).waitFor();
-
     receiver.answer = () => 503;
     for (const asset of ['vid-1', 'vid-2', 'vid-3']) await scene.publish(asset, 'waiting');
-    await page.getByText('3 notifications are owed').waitFor();
+    await page.getByText('3 videos wait').waitFor();
     await page.getByRole('link', { name: 'Notifications', exact: true }).click();
     await page.getByLabel('State').selectOption('waiting');
     await page.getByLabel('Asset').fill('vid-2');
     await page.getByRole('button', { name: 'Filter' }).click();
     assert.equal(await page.locator('tbody tr').count(), 1);
-    await page.getByRole('link', { name: 'vid-2' }).click();
-    await page.locator('#attempt-1 summary').click();
-    await page.getByText('webhook-client-token').waitFor();
 
-    await page.getByRole('button', { name: 'Send it again now' }).click();
-    await page.getByText('It is due now').waitFor();
-    await until('its probe failed', () => receiver.idsOf('vid-2').length === 2);
     receiver.answer = () => 200;
-    await page.getByRole('link', { name: 'Actions' }).click();
+    await page.getByRole('navigation', { name: 'This site' }).getByRole('link', { name: 'Actions' }).click();
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByText('A probe goes out now').waitFor();
     assert.ok(await page.evaluate('document.activeElement.id === "result"'), 'it is read out');
+    await page.getByText('Your server accepts what we send').waitFor();
     await page.getByRole('button', { name: 'Send a test' }).click();
     await page.getByText('Your endpoint answered 200').waitFor();
-    await page.getByRole('button', { name: 'Count' }).click();
+    await page.locator('form[action$="/recover"]').getByRole('button', { name: 'Count' }).click();
     await page.getByText('Nothing in that time ended as failed').waitFor();
     await page.getByRole('button', { name: 'Show it' }).click();
     const first = await page.locator('#secret').textContent();
-    await page.getByRole('button', { name: 'Make a new one' }).click();
-    await page.getByText('signs along until').first().waitFor();
+    await page.getByText('One secret signs now').waitFor();
+    await page.getByText('Make a new one').click();
+    await page.getByRole('button', { name: 'Make a new secret now' }).click();
+    await page.getByText('give your receiver the new one before then').waitFor();
     assert.notEqual(await page.locator('#secret').textContent(), first);
+    await page.getByText('1 earlier secret signs along with the newest').waitFor();
     assert.equal(page.url(), `${scene.api.url}${site}/actions`);
 
     await page.getByRole('link', { name: 'Why did I get nothing?' }).click();
@@ -93,9 +165,21 @@ describe('console: in a browser', () => {
     await page.getByLabel('Go to a site').fill(customer.client_token);
     await page.getByRole('button', { name: 'Go' }).click();
     await page.waitForURL(scene.api.url + site);
-    await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByText('You are not signed in').waitFor();
     assert.deepEqual(complaints, []);
+    await page.context().close();
+  });
+
+  it('leaves what a reader types or has opened as it is, while the page shows changes', async () => {
+    const { receiver, site } = scene;
+    await fail();
+    const { page } = await comeIn();
+    await page.goto(`${scene.api.url}${site}/notifications`);
+    await page.getByLabel('Asset').fill('vid-');
+    receiver.answer = () => 200;
+    await scene.call('POST', '/push_notifications/resume');
+    await page.getByText('Your server accepts what we send').waitFor();
+    assert.equal(await page.getByLabel('Asset').inputValue(), 'vid-');
+    assert.equal(await page.getByLabel('Asset').and(page.locator(':focus')).count(), 1);
     await page.context().close();
   });
 
@@ -107,45 +191,76 @@ describe('console: in a browser', () => {
     await page.getByLabel('Link').fill(link);
     await page.getByRole('button', { name: 'Open' }).click();
     await page.goto(`${scene.api.url}${scene.site}/actions`);
-    await page.getByRole('button', { name: 'Count' }).click();
+    await page.getByRole('button', { name: 'Count' }).first().click();
     await page.getByText('Nothing in that time ended as failed').waitFor();
     await context.close();
   });
 
-  for (const colorScheme of ['light', 'dark'] as const) {
-    it(`nothing keeps people out of a page, in ${colorScheme} colours and at a phone’s width (axe-core)`, async () => {
-      const { page } = await comeIn({ colorScheme, viewport: { width: 390, height: 844 } });
-      await scene.register();
-      await scene.publish('vid-good', 'delivered');
-      scene.receiver.answer = () => 503;
-      const id = await scene.publish('vid-axe', 'waiting');
-      const { site } = scene;
-      const signedIn = [
-        '',
-        '/notifications',
-        `/notifications/${id}`,
-        '/asset?platform_id=vid-axe',
-        '/actions',
-        '/verify',
-      ];
-      for (const path of [
-        '/console',
-        ...signedIn.map((part) => site + part),
-        '/console/nowhere',
-        '/console/open',
-      ]) {
+  it('keeps nobody out of a page: axe finds nothing and nothing scrolls sideways, on any screen', async () => {
+    const { harness, customer, site } = scene;
+    const [id = ''] = await fail();
+    await countPastDay();
+    const paths = {
+      sites: '/console',
+      site,
+      notifications: `${site}/notifications`,
+      notification: `${site}/notifications/${id}`,
+      asset: `${site}/asset?platform_id=vid-1`,
+      actions: `${site}/actions`,
+      verify: `${site}/verify`,
+      notices: '/console/notices',
+      nowhere: '/console/nowhere',
+      open: '/console/open',
+    };
+    const screens = {
+      wide: { viewport: { width: 1280, height: 800 } },
+      dark: { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' },
+      phone: { viewport: { width: 390, height: 844 } },
+      'phone-dark': { viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
+      /** 1280 px at 200 %. */
+      zoomed: { viewport: { width: 640, height: 400 }, deviceScaleFactor: 2 },
+    } as const;
+    for (const [screen, options] of Object.entries(screens)) {
+      const { page } = await comeIn(options);
+      for (const [name, path] of Object.entries(paths)) {
         await page.goto(scene.api.url + path);
+        await takePicture(page, name, screen);
         for (const summary of await page.locator('summary').all()) await summary.click();
         // From outside: the page itself would not load it.
         await page.evaluate(axe);
         const found = await page.evaluate(
           'axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes.map((n) => n.html)))',
         );
-        assert.deepEqual(found, [], path);
-        const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth');
-        assert.ok(overflow <= 0, `${path} is ${overflow} px too wide`);
+        assert.deepEqual(found, [], `${path}, ${screen}`);
+        const scrolls = await page.evaluate(
+          '[...document.querySelectorAll("html, body, body *:not(.skip, thead, thead *)")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 || (e.scrollWidth > e.clientWidth && /auto|scroll/.test(getComputedStyle(e).overflowX))).map((e) => e.outerHTML.slice(0, 120))',
+        );
+        assert.deepEqual(scrolls, [], `${path}, ${screen}`);
       }
       await page.context().close();
-    });
+    }
+
+    /** Attempts of the hours before this test, for the plots. */
+    async function countPastDay(): Promise<void> {
+      const { db, deps } = harness;
+      for (let step = 1; step < 288; step++) {
+        const then = { ...db, clockOffsetMs: () => -step * 300_000 };
+        const history = countAttempts(then, deps.log);
+        const isOutage = step > 70 && step < 95;
+        for (let i = 0; i < 12 + (step % 7); i++) {
+          const ok = !isOutage || i % 3 === 0;
+          const error = i % 2 ? 'timeout' : 'http_status';
+          history.count(customer.client_token, { ok, error }, isOutage ? 900 + 300 * i : 40 + 20 * (i % 5));
+        }
+        await history.close();
+      }
+    }
+  });
+
+  /** For the guide: PICTURES=docs/images takes them. */
+  async function takePicture(page: Page, name: string, screen: string): Promise<void> {
+    const folder = process.env.PICTURES;
+    if (folder === undefined) return;
+    await page.screenshot({ path: join(folder, `console-${name}-${screen}.png`), fullPage: true });
   }
 });

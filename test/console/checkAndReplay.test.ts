@@ -31,7 +31,7 @@ describe('console: check and replay', () => {
     assert.match(lax.html, /notice bad[\s\S]*2 checks of 5 failed or need attention/);
     assert.match(
       lax.html,
-      /<details open><summary><span class="badge suspended">fail<\/span> A wrong signature: 200/,
+      /<details open><summary><span class="badge fail">fail<\/span> A wrong signature: 200/,
     );
     assert.match(lax.html, /Verify webhook-signature with your secret/);
     assert.equal(receiver.received.length, 5);

@@ -1,5 +1,12 @@
 import assert from 'node:assert/strict';
-import { newCustomer } from '../service.js';
+import { Webhook } from 'standardwebhooks';
+import { countAttempts } from '../../src/redis/records/attemptHistory.js';
+import { listCalls } from '../../src/redis/records/audit.js';
+import { setPaused } from '../../src/redis/records/endpoint.js';
+import { setNoticesUrl } from '../../src/redis/records/notices.js';
+import { signingSecrets } from '../../src/redis/records/secrets.js';
+import { startReceiver, until } from '../receiver.js';
+import { newCustomer, newToken } from '../service.js';
 import { type Scene, startScene } from './scene.js';
 import { signedIn } from './visitor.js';
 
@@ -45,7 +52,7 @@ describe('console: the pages of a site', () => {
     assert.equal([...one.html.matchAll(/<tr id="msg_/g)].length, 1);
     const page = (await visitor.get(`${site}/notifications/${id}`)).html;
     const sent = receiver.received.find(({ headers }) => headers['webhook-id'] === id);
-    const shown = /<pre class="wrap" tabindex="0">([\s\S]*?)<\/pre>/.exec(page)?.[1] ?? '';
+    const shown = /<pre>([\s\S]*?)<\/pre>/.exec(page)?.[1] ?? '';
     const request = shown
       .replaceAll('&lt;', '<')
       .replaceAll('&gt;', '>')
@@ -72,19 +79,141 @@ describe('console: the pages of a site', () => {
     const normal = (html: string) => html.replaceAll(/Request [\w-]+/g, '');
     const none = await visitor.get('/console/sites/NOBODY');
     assert.equal(none.status, 404);
-    for (const page of [
-      '',
-      '/history',
-      '/notifications',
-      '/asset',
-      '/actions',
-      '/verify',
-      `/notifications/${id}`,
-    ]) {
+    for (const page of ['', '/notifications', '/asset', '/actions', '/verify', `/notifications/${id}`]) {
       const theirs = await visitor.get(`/console/sites/${stranger.client_token}${page}`);
       assert.deepEqual([theirs.status, normal(theirs.html)], [404, normal(none.html)], page);
     }
     assert.equal((await visitor.get(`${site}/notifications/msg_AAAAAAAAAAAAAAAAAAAAAA`)).status, 404);
     assert.equal((await visitor.get(`${site}/notifications?state=odd`)).status, 400);
+  });
+});
+
+describe('console: the first line of a site', () => {
+  let scene: Scene;
+  before(async () => {
+    scene = await startScene();
+  });
+  after(() => scene.close());
+
+  /** The text of the first notice, without its badge. */
+  async function firstLine(): Promise<string> {
+    const { html } = await scene.visitor.get(scene.site);
+    const notice = /<div class="notice (?:good|warn|bad)">[\s\S]*?<\/div>/.exec(html)?.[0] ?? '';
+    return notice
+      .replace(/<span class="badge[\s\S]*?<\/span>/, '')
+      .replaceAll('</p>', ' ')
+      .replaceAll(/<[^>]*>/g, '')
+      .trim();
+  }
+
+  it('says what is wrong now, since when, what waits and what to do, in each state', async () => {
+    const { harness, receiver, customer } = scene;
+    const client = customer.client_token;
+    assert.match(
+      await firstLine(),
+      /^No URL is registered, so nothing is sent\. Send a test to your receiver’s URL \(Actions\)/,
+    );
+    await scene.register();
+    assert.equal(await firstLine(), 'Ready: nothing was sent so far. No video waits.');
+    assert.match((await scene.visitor.get(scene.site)).html, /<p>No attempt\.<\/p>/);
+
+    await scene.publish('good', 'delivered');
+    assert.match(await firstLine(), /^Your server accepts what we send, last \d+ s ago\. No video waits\.$/);
+    receiver.answer = () => 404;
+    await scene.publish('bad-1', 'waiting');
+    assert.match(
+      await firstLine(),
+      /^Your server answers 404 since \d\d:\d\d\. 1 video waits\. The next attempt is in 1\d min\. Compare the path/,
+    );
+    for (const asset of ['bad-2', 'bad-3']) await scene.publish(asset, 'waiting');
+    assert.match(
+      await firstLine(),
+      /^Your server answers 404 since \d\d:\d\d\. 3 videos wait\. We try one of them at least every 5 min, next in [56] min\. Compare the path.* When one is accepted, the others follow; to try one now, press Resume \(Actions\)\.$/,
+    );
+    const list = await scene.visitor.get(`${scene.site}/notifications?state=waiting`);
+    assert.equal([...list.html.matchAll(/when a probe succeeds \(next /g)].length, 3);
+
+    await setPaused(harness.db, client, true);
+    assert.match(
+      await firstLine(),
+      /^Nothing is sent since \d\d:\d\d, because deliveries are paused\. 3 videos wait\. Ask your account manager/,
+    );
+    await setPaused(harness.db, client, false);
+    receiver.answer = () => 410;
+    await scene.call('POST', '/push_notifications/resume');
+    await harness.wake(client);
+    await until('it is suspended', async () => (await firstLine()).includes('because'));
+    assert.match(
+      await firstLine(),
+      /^Nothing is sent since \d\d:\d\d, because your server answered 410\. 3 videos wait\. It says with 410 .* press Resume/,
+    );
+  });
+
+  it('draws the only attempt of a day, and names who changed a state', async () => {
+    const { harness, visitor, site, customer } = scene;
+    const history = countAttempts(harness.db, harness.deps.log);
+    history.count(customer.client_token, { ok: true }, 30);
+    await history.close();
+    const { html } = await visitor.get(site);
+    assert.match(html, /<path class="tint-1" d="M\d+ 1000V\d+h1V1000z/);
+    assert.match(html, /paused \(by your account manager\)/);
+    assert.match(html, /registered \(by you\)/);
+  });
+});
+
+describe('console: notices', () => {
+  let scene: Scene;
+  before(async () => {
+    scene = await startScene();
+  });
+  after(() => scene.close());
+
+  it('says without a URL how to set one, and sends no test', async () => {
+    const { visitor, harness, customer } = scene;
+    const page = await visitor.get('/console/notices');
+    assert.match(page.html, /No URL is registered[\s\S]*PUT \/notices/);
+    assert.doesNotMatch(page.html, /notices\/test/);
+    const form_token = /name="form_token" value="([^"]+)"/.exec(page.html)?.[1] ?? '';
+    assert.equal((await visitor.post('/console/notices/test', { form_token })).status, 404);
+    assert.equal(
+      await harness.db.redis.exists(harness.db.client(`notices:${customer.account_id}`).signingSecrets),
+      0,
+    );
+  });
+
+  it('shows the URL and the last notices, and sends a signed test that is in the audit', async () => {
+    const { visitor, harness, api, token, customer, receiver } = scene;
+    const ops = await startReceiver();
+    const client = `notices:${customer.account_id}`;
+    await setNoticesUrl(harness.db, api.deps.secretBox, customer.account_id, ops.url);
+    await scene.register();
+    receiver.answer = () => 503;
+    for (const asset of ['a', 'b', 'c']) await scene.publish(asset, 'waiting');
+    await until('the notice is delivered', async () => ops.received.length === 1);
+    await until('it is settled', async () =>
+      (await visitor.get('/console/notices')).html.includes('badge delivered'),
+    );
+    const page = await visitor.get('/console/notices');
+    assert.ok(page.html.includes(`<code>${ops.url}</code>`));
+    assert.match(page.html, new RegExp(`endpoint.failing</code>[\\s\\S]*>${customer.client_token}</a>`));
+
+    const sent = await visitor.submit(page, '/console/notices/test');
+    assert.match(sent.html, /Your endpoint answered <strong>200<\/strong>/);
+    const test = ops.received[1];
+    assert.equal(test?.headers['webhook-client-token'], client);
+    const [secret = ''] = await signingSecrets(harness.db, api.deps.secretBox, client);
+    new Webhook(secret).verify(test?.body ?? '', test?.headers as Record<string, string>);
+    const audited = (await listCalls(harness.db)).findLast(({ what }) => what === 'test');
+    assert.deepEqual([audited?.clientToken, audited?.accountId], [client, customer.account_id]);
+
+    const reader = await signedIn(api, token, '?access=read');
+    const readOnly = (await reader.get('/console/notices')).html;
+    assert.ok(readOnly.includes(`<code>${new URL(ops.url).origin}</code>`) && !readOnly.includes(ops.url));
+    const form_token = /name="form_token" value="([^"]+)"/.exec(readOnly)?.[1] ?? '';
+    assert.equal((await reader.post('/console/notices/test', { form_token })).status, 403);
+    const stranger = await newCustomer(api);
+    const theirs = await (await signedIn(api, await newToken(api, stranger))).get('/console/notices');
+    assert.ok(!theirs.html.includes(ops.url) && !theirs.html.includes(customer.client_token));
+    await ops.close();
   });
 });

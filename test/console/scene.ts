@@ -25,7 +25,7 @@ export async function startScene(scopes?: string[]): Promise<Scene> {
   const [harness, receiver] = await Promise.all([
     startHarness({
       failingAfter: 3,
-      probeScheduleMs: [600_000],
+      probeScheduleMs: [300_000],
       RETRY_SCHEDULE_SECONDS: '600',
     }),
     startReceiver(),

@@ -6,7 +6,7 @@ import { copyFile, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { assetUrl } from '../../src/api/console/assets.js';
+import { assetUrl } from '../../src/api/console/page.js';
 import { openapi } from '../../src/api/reference/openapi.js';
 import { userAgent } from '../../src/outgoing/notification.js';
 import { allExamples } from '../examples/examples.js';

@@ -67,7 +67,7 @@ interface PutState extends PublisherState {
 }
 
 /** Finds the client that gets the account's notices, as state.client. */
-const findNoticesClient =
+export const findNoticesClient =
   (db: Db): Step<PublisherState> =>
   async (ctx, next) => {
     const { accountId } = ctx.state.token;
@@ -139,7 +139,7 @@ export const noticesUrlEndpoint = accountEndpoint<NoticesState>({
 
 type NoticesState = PublisherState & RegistrationState;
 
-const requireNoticesUrl =
+export const requireNoticesUrl =
   (db: Db): Step<NoticesState> =>
   async (ctx, next) => {
     ctx.state.registration = await noticesRegistration(db, ctx.state.client);

@@ -22,10 +22,10 @@ import type { PublisherState } from '../steps/publisher.js';
 import { parametersOf, required } from '../steps/query.js';
 import { type Checked, judge, sendChecks } from './receiverChecks.js';
 
-const sentRequest = z
+export const sentRequest = z
   .object({ headers: z.record(z.string(), z.string()), body: z.string() })
   .meta({ examples: [exampleNotification('test', 'test')] });
-const answeredRequest = z.object({
+export const answeredRequest = z.object({
   status: whole(204).optional(),
   milliseconds: whole(84),
   error: attemptError.optional(),
@@ -107,7 +107,7 @@ const sendTest =
     };
   };
 
-const oneCheck = z.object({
+export const oneCheck = z.object({
   name: z.enum(['good', 'wrong_signature', 'old_timestamp', 'twice', 'slow']),
   sent: z.array(sentRequest),
   answered: z.array(answeredRequest),

@@ -42,11 +42,15 @@ const fingerprintLength = 12;
 /** Only a value in the form of `randomSecret` becomes part of a key. */
 const secretPattern = /^[A-Za-z0-9_-]{43}$/;
 
-/** Makes a token that opens the console once, within 15 minutes. */
+/**
+ * Makes a link that opens the console once, within 15 minutes. After `#` the token stays in the browser: no log of a proxy,
+ * no `Referer` and no preview of a chat has it, and a program that fetches the address does not use up the link.
+ */
 export async function createConsoleLink(
   db: Db,
+  origin: string,
   grant: ConsoleGrant,
-): Promise<{ token: string; expiresAtMs: number }> {
+): Promise<{ url: string; expiresAtMs: number }> {
   const token = randomSecret();
   const { accountId, generation, access, scopes } = grant;
   const consoleGeneration = Number(await db.redis.hget(db.global.account(accountId), 'console_generation'));
@@ -54,7 +58,7 @@ export async function createConsoleLink(
     ...{ accountId, generation, access, scopes, consoleGeneration },
   } satisfies Stored);
   await db.redis.set(db.global.consoleLink(hash('sha256', token)), value, 'PX', consoleLinkMs);
-  return { token, expiresAtMs: Date.now() + consoleLinkMs };
+  return { url: `${origin}/console/open#${token}`, expiresAtMs: Date.now() + consoleLinkMs };
 }
 
 /** Returns what a link opens, and leaves it unused; undefined if it opens nothing. */

@@ -22,6 +22,8 @@ export interface Endpoint {
   overdueMs: number;
   failures: number;
   oldestOwedAt?: number;
+  /** The first of the failures in a row. */
+  firstFailureAt?: number;
   lastSuccessAt?: number;
   lastFailureAt?: number;
   lastError?: string;
@@ -46,6 +48,7 @@ export async function getEndpoint(db: Db, clientToken: string, bounds?: Bounds):
     isConsistent: overview.isConsistent,
     overdueMs: reason === 'due' && at !== undefined ? Math.max(overview.now - at, 0) : 0,
     failures: number('failures') ?? 0,
+    firstFailureAt: number('first_failure_at'),
     lastSuccessAt: number('last_success_at'),
     lastFailureAt: number('last_failure_at'),
     lastError: fields.last_error || undefined,

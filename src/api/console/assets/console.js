@@ -10,7 +10,7 @@
 
   // A page that nobody sees asks for nothing; once it is seen again, `visibilitychange` triggers the request.
   document.addEventListener('htmx:before:request', (event) => {
-    if (document.hidden && event.target.id === 'live') event.preventDefault();
+    if (document.hidden && event.target.id === 'main') event.preventDefault();
   });
 
   document.addEventListener('click', async ({ target }) => {
@@ -26,12 +26,13 @@
     }
   });
 
-  // What an action answered is read out and scrolled to.
+  // What an action answered is read out and scrolled to, and the page shows what it has changed.
   document.addEventListener('htmx:after:swap', () => {
     const result = document.querySelector('#result[tabindex]');
     if (result && !result.dataset.shown) {
       result.dataset.shown = 'yes';
       result.focus();
+      htmx.trigger('#main', 'refresh');
     }
   });
 

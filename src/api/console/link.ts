@@ -1,31 +1,35 @@
-/** Begins and ends sessions: the page of a link, its form, and signing out. */
-import type { Context, Middleware } from 'koa';
+/** The page that a link leads to, and the session that the link opens. */
+import type { Middleware } from 'koa';
 import {
   endConsoleSession,
   findConsoleLink,
   findConsoleSession,
-  type GrantedAccount,
   newConsoleSecret,
   openConsoleLink,
-} from '../../../redis/records/consoleSessions.js';
-import { ApiError } from '../../apiError.js';
-import { clientAddress } from '../../clientAddress.js';
-import { type ApiDeps, composeSteps, type Step } from '../../step.js';
-import { audit } from '../../steps/auditCall.js';
-import { type Form, readForm } from '../../steps/form.js';
-import { consoleHeaders } from '../headers.js';
-import { html, type Piece } from '../html.js';
-import { answerPage } from '../layout.js';
-import { answerErrorsAsPages } from '../pageSteps.js';
-import { isSameOrigin, publicOrigin } from './publicOrigin.js';
-import { endedCookies, formTokenOf, isEqual, secretOf, sessionCookie } from './session.js';
+} from '../../redis/records/consoleSessions.js';
+import { clientAddress } from '../clientAddress.js';
+import type { ApiDeps, StepContext } from '../step.js';
+import { audit } from '../steps/auditCall.js';
+import type { Form } from '../steps/form.js';
+import { readForm } from '../steps/form.js';
+import {
+  formTokenOf,
+  isEqual,
+  publicOrigin,
+  redirect,
+  requireSameOrigin,
+  secretOf,
+  sessionCookie,
+} from './access.js';
+import { html, type Piece } from './html.js';
+import { answerPage, composePage, formTokenField } from './page.js';
 
 /** GET /console/open: the script sends the token after `#`; without a token the page says how to get a link. */
-export const openPage: Middleware[] = composeSteps(consoleHeaders, async (ctx) => {
+export const openPage: Middleware[] = composePage(async (ctx) => {
   answerPage(ctx, { title: 'Open the console', body: howToGetALink() });
 });
 
-const howToGetALink = (notice?: Piece): Piece => html`
+const howToGetALink = (notice?: string): Piece => html`
 ${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
 <form method="post" action="/console/open" class="stack" data-open>
 <p>You are not signed in. A link opens this console; it works once, for 15 minutes, and a session lasts 8 hours at most.</p>
@@ -45,8 +49,8 @@ ${notice && html`<div class="notice bad" role="alert"><p>${notice}</p></div>`}
  */
 export function openEndpoint(deps: ApiDeps): Middleware[] {
   const { db, config } = deps;
-  return composeSteps<{ form: Form }>(consoleHeaders, answerErrorsAsPages, readForm, async (ctx) => {
-    if (!isSameOrigin(ctx.req, config)) throw otherSite();
+  return composePage<{ form: Form }>(readForm, async (ctx) => {
+    requireSameOrigin(ctx.req, config);
     const { form } = ctx.state;
     const given = form.get('link') ?? '';
     const token = given.slice(given.lastIndexOf('#') + 1);
@@ -55,11 +59,13 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
     const before = secretOf(ctx, deps);
     const session = before === undefined ? undefined : await findConsoleSession(db, before);
     if (before !== undefined && session !== undefined && session.accountId !== link.accountId) {
-      if (!isEqual(form.get('form_token') ?? '', formTokenOf(before))) {
-        return answerPage(ctx, {
-          title: 'Open another account',
-          body: askToSwitch({ session, link, token, formToken: formTokenOf(before) }),
-        });
+      const formToken = formTokenOf(before);
+      if (!isEqual(form.get('form_token') ?? '', formToken)) {
+        const body = askToSwitch(session.accountName, link.accountName, [
+          html`<input type="hidden" name="link" value="${token}">`,
+          formTokenField(formToken),
+        ]);
+        return answerPage(ctx, { title: 'Open another account', body });
       }
     }
     const { secret, fingerprint } = newConsoleSecret();
@@ -79,44 +85,19 @@ export function openEndpoint(deps: ApiDeps): Middleware[] {
     const isSecure =
       publicOrigin(ctx.req, config).startsWith('https:') || ctx.get('origin').startsWith('https:');
     ctx.set('Set-Cookie', sessionCookie(secret, isSecure));
-    ctx.status = 303;
-    ctx.set('Location', '/console');
+    redirect(ctx, '/console');
   });
 }
 
-function answerUsed(ctx: Context): void {
+function answerUsed(ctx: StepContext<unknown>): void {
   ctx.status = 401;
   const body = howToGetALink('This link has been used, or is older than 15 minutes. Please get a new one.');
   answerPage(ctx, { title: 'Open the console', body });
 }
 
-const askToSwitch = ({ session, link, token, formToken }: Switch): Piece => html`
-<p>You are signed in to <strong>${session.accountName}</strong>. This link opens <strong>${link.accountName}</strong>.</p>
+const askToSwitch = (from: string, to: string, fields: Piece): Piece => html`
+<p>You are signed in to <strong>${from}</strong>. This link opens <strong>${to}</strong>.</p>
 <form method="post" action="/console/open" class="stack">
-<input type="hidden" name="link" value="${token}">
-<input type="hidden" name="form_token" value="${formToken}">
-<button>Leave ${session.accountName} and open ${link.accountName}</button>
+${fields}<button>Leave ${from} and open ${to}</button>
 </form>
-<p><a href="/console">Stay in ${session.accountName}</a></p>`;
-
-interface Switch {
-  session: GrantedAccount;
-  link: GrantedAccount;
-  token: string;
-  formToken: string;
-}
-
-/** POST /console/sign_out: ends the session immediately, for every copy of its cookie. */
-export function signOutEndpoint(deps: ApiDeps): Middleware[] {
-  const signOut: Step = async (ctx) => {
-    if (!isSameOrigin(ctx.req, deps.config)) throw otherSite();
-    const secret = secretOf(ctx, deps);
-    if (secret !== undefined) await endConsoleSession(deps.db, secret);
-    ctx.set('Set-Cookie', endedCookies);
-    ctx.status = 303;
-    ctx.set('Location', '/console/open');
-  };
-  return composeSteps(consoleHeaders, answerErrorsAsPages, signOut);
-}
-
-const otherSite = () => new ApiError('insufficient_scope', 'This form was sent by a page of another site');
+<p><a href="/console">Stay in ${from}</a></p>`;

@@ -3,16 +3,16 @@ import {
   type ConsoleAccess,
   consoleAccesses,
   createConsoleLink,
-} from '../../../redis/records/consoleSessions.js';
-import { accountEndpoint } from '../../endpoint.js';
-import { presentTime } from '../../endpoints/present.js';
-import { text, time } from '../../reference/schemas.js';
-import type { ApiDeps, Step } from '../../step.js';
-import { auditCall } from '../../steps/auditCall.js';
-import { limitAccount } from '../../steps/limits.js';
-import type { TokenState } from '../../steps/publisher.js';
-import { readQuery } from '../../steps/query.js';
-import { linkUrl, publicOrigin } from './publicOrigin.js';
+} from '../../redis/records/consoleSessions.js';
+import { publicOrigin } from '../console/access.js';
+import { accountEndpoint } from '../endpoint.js';
+import { text, time } from '../reference/schemas.js';
+import type { Step } from '../step.js';
+import { auditCall } from '../steps/auditCall.js';
+import { limitAccount } from '../steps/limits.js';
+import type { TokenState } from '../steps/publisher.js';
+import { readQuery } from '../steps/query.js';
+import { presentTime } from './present.js';
 
 interface LinkState extends TokenState {
   access: ConsoleAccess;
@@ -57,15 +57,11 @@ export const createLinkEndpoint = accountEndpoint<LinkState>({
       isSecurity: true,
       about: ({ access }) => ({ access }),
     }),
-    answerLink(deps),
+    async (ctx) => {
+      const { token, access } = ctx.state;
+      const origin = publicOrigin(ctx.req, deps.config);
+      const { url, expiresAtMs } = await createConsoleLink(deps.db, origin, { ...token, access });
+      ctx.body = { url, expires_at: presentTime(expiresAtMs) };
+    },
   ],
 });
-
-const answerLink =
-  ({ db, config }: ApiDeps): Step<LinkState> =>
-  async (ctx) => {
-    const { token, access } = ctx.state;
-    const origin = publicOrigin(ctx.req, config);
-    const link = await createConsoleLink(db, { ...token, access });
-    ctx.body = { url: linkUrl(origin, link.token), expires_at: presentTime(link.expiresAtMs) };
-  };

@@ -1,0 +1,180 @@
+/** The notifications of a site: the list, one of them with its attempts, and why an asset got none. */
+import type { Middleware } from 'koa';
+import { notificationRequest } from '../../outgoing/notification.js';
+import { listNotifications, orderOf } from '../../redis/notifications/notificationPages.js';
+import type { NotificationRecord } from '../../redis/notifications/notifications.js';
+import { notificationStates } from '../../redis/notifications/notifications.js';
+import {
+  type AssetExplanation,
+  decisionInWords,
+  explainAsset,
+  whyNotSent,
+} from '../../redis/owed/decisions.js';
+import type { AttemptRecord } from '../../redis/owed/standing.js';
+import { cursorOf, readFilter } from '../endpoints/notifications.js';
+import type { ApiDeps } from '../step.js';
+import { type NotificationStepState, requireOwnNotification } from '../steps/publisher.js';
+import { given, pageSteps, requireSite } from './access.js';
+import { type Html, html, type Piece } from './html.js';
+import { actionForm, answerPage, homeOf, noResult, type SessionState, table } from './page.js';
+import { sitePage, siteUrl } from './site.js';
+import { badge, count, exactly, nextAttempt, stateInWords, stateSentence } from './words.js';
+
+/** GET /console/sites/{site}/notifications: newest first, page by page, by state and asset. */
+export const notificationsPage = (deps: ApiDeps): Middleware[] =>
+  sitePage(deps, '/notifications', async (ctx) => {
+    const { clientToken } = ctx.state.client;
+    const asked = {
+      state: given(ctx, 'state'),
+      platform_id: given(ctx, 'platform_id'),
+      cursor: given(ctx, 'cursor'),
+    };
+    const filter = readFilter({ ...asked, limit: '50' });
+    const { notifications, next } = await listNotifications(deps.db, clientToken, filter);
+    const here = `${siteUrl(clientToken)}/notifications`;
+    const follows = next && { ...asked, cursor: cursorOf(orderOf(filter), next) };
+    const more =
+      follows &&
+      new URLSearchParams(Object.entries(follows).filter((pair): pair is [string, string] => !!pair[1]));
+    const rows = notifications.map((n) => ({
+      id: n.notificationId,
+      cells: [
+        html`<a href="${here}/${n.notificationId}">${n.platformId}</a>`,
+        badge(n.state),
+        exactly(n.acceptedAt),
+        nextAttempt(n),
+      ],
+    }));
+    // A filter that matches few notifications is searched in several requests.
+    const none = more ? 'None among the newest; look further back:' : 'There are no such notifications.';
+    return [
+      html`<form class="row" action="${here}">
+<div><label for="state">State</label><select id="state" name="state"><option value="">any</option>${notificationStates.map((state) => html`<option value="${state}" ${state === asked.state && html`selected`}>${state.replace('_', ' ')}</option>`)}</select></div>
+<div><label for="platform_id">Asset</label><input id="platform_id" name="platform_id" value="${asked.platform_id}" autocomplete="off" spellcheck="false" placeholder="its platform_id"></div>
+<button class="quiet">Filter</button></form>`,
+      rows.length === 0
+        ? html`<p>${none}</p>`
+        : table('Notifications', ['Asset', 'State', 'Accepted', 'Next attempt'], rows),
+      more && html`<p><a href="${here}?${more.toString()}" rel="next">Older notifications</a></p>`,
+    ];
+  });
+
+/** GET /console/sites/{site}/notifications/{id}: one notification, each attempt and the request that it sent. */
+export function notificationPage(deps: ApiDeps): Middleware[] {
+  type State = SessionState & NotificationStepState;
+  return pageSteps<State>(deps, requireSite(deps), requireOwnNotification(deps.db), (ctx) => {
+    const { client, notification: n, session, formToken } = ctx.state;
+    const site = siteUrl(client.clientToken);
+    answerPage(ctx, {
+      title: n.platformId,
+      parent: homeOf(client),
+      isLive: true,
+      body: [
+        outcome(n),
+        html`<dl class="facts">
+<dt>State</dt><dd>${badge(n.state)}</dd>
+${n.state === 'waiting' && html`<dt>Next attempt</dt><dd>${nextAttempt(n)}</dd>`}
+<dt>Accepted</dt><dd>${exactly(n.acceptedAt)}</dd>
+${n.endedAt !== undefined && html`<dt>Ended</dt><dd>${exactly(n.endedAt)}</dd>`}
+<dt>Notification</dt><dd><code>${n.notificationId}</code>, the <code>webhook-id</code> of every attempt</dd>
+<dt>Event</dt><dd><code>${n.eventId}</code>, ${n.priority}</dd>
+</dl>`,
+        noResult,
+        session.access === 'full' &&
+          actionForm(`${site}/notifications/${n.notificationId}/redeliver`, formToken, 'Send it again now'),
+        attempts(n, site),
+      ],
+    });
+  });
+}
+
+function attempts(n: NotificationRecord, site: string): Html {
+  if (n.attempts.length === 0) return html`<h2>Attempts</h2><p>None so far.</p>`;
+  const shown = n.attempts.map((attempt, i) => attemptDetails(n, attempt, i + 1)).reverse();
+  return html`<h2>${count(n.attempts.length, 'attempt')}</h2>
+<p>The request is put together again from the attempt’s record. Left out are the path and query of the URL and headers of your own, which may hold a secret, and the <a href="${site}/verify">signature</a>, which is not kept.</p>
+${shown}`;
+}
+
+const attemptDetails = (n: NotificationRecord, attempt: AttemptRecord, number: number): Html =>
+  html`<details id="attempt-${number}"><summary><strong>${attempt.status ?? attempt.error}</strong> ${attempt.status !== undefined && attempt.error !== undefined && html`(${attempt.error}) `}at ${exactly(attempt.at)}, after ${attempt.milliseconds} ms${attempt.remote_address && html`, from ${attempt.remote_address}`}</summary>
+<h3>Request</h3><pre>${sentRequest(n, attempt)}</pre>
+${attempt.response_excerpt && html`<h3>The answer’s first 1 KiB</h3><pre>${attempt.response_excerpt}</pre>`}</details>
+`;
+
+/** Returns the request of an attempt as HTTP text: its record has the time and the URL, the rest is derived. */
+function sentRequest(n: NotificationRecord, attempt: AttemptRecord): string {
+  const { headers, body } = notificationRequest(n, [], attempt.at);
+  const lines = {
+    host: new URL(attempt.url).host,
+    ...headers,
+    'webhook-signature': 'v1,… (HMAC-SHA256 with the signing secret of that moment)',
+    'content-length': String(Buffer.byteLength(body)),
+  };
+  return [
+    `POST ${attempt.url}/…`,
+    ...Object.entries(lines).map(([name, value]) => `${name}: ${value}`),
+    '',
+    body,
+  ].join('\n');
+}
+
+/** GET /console/sites/{site}/asset: says why something was or was not sent about an asset. */
+export const assetPage = (deps: ApiDeps): Middleware[] =>
+  sitePage(deps, '/asset', async (ctx) => {
+    const { clientToken } = ctx.state.client;
+    const site = siteUrl(clientToken);
+    const platformId = given(ctx, 'platform_id');
+    return [
+      html`<form class="row" action="${site}/asset"><div><label for="platform_id">Asset</label>
+<input id="platform_id" name="platform_id" value="${platformId}" autocomplete="off" spellcheck="false" placeholder="its platform_id" required></div><button>Explain</button></form>`,
+      platformId !== undefined && explanation(site, await explainAsset(deps.db, clientToken, platformId)),
+    ];
+  });
+
+function explanation(site: string, why: AssetExplanation): Piece {
+  const { lastEvent, lastNotification: last, knownSegments, platformId } = why;
+  if (lastEvent === undefined && knownSegments === 0) {
+    return html`<div class="notice warn" role="status"><p>Nothing is known about the asset <code>${platformId}</code> of this site: no event has ever named it.</p><p>Compare the id with what the video platform has; upper and lower case differ.</p></div>`;
+  }
+  return [
+    lastEvent !== undefined && lastEvent.decision !== 'queued'
+      ? notice('warn', `The last event notified nobody: ${whyNotSent[lastEvent.decision]}.`)
+      : last === undefined
+        ? notice('warn', 'Its last notification is older than what is kept.')
+        : outcome(last),
+    html`<dl class="facts">
+<dt>Last event</dt><dd>${lastEvent ? html`<code>${lastEvent.eventId}</code> at ${exactly(lastEvent.at)}` : 'more than 14 days ago'}</dd>
+<dt>Decision</dt><dd>${decisionInWords(why)}</dd>
+<dt>Known segments</dt><dd>${count(knownSegments, 'segment')}: only an event that brings another one makes a notification</dd>
+${
+  last &&
+  html`<dt>Last notification</dt><dd><a href="${site}/notifications/${last.notificationId}">${last.notificationId}</a>, ${badge(last.state)}</dd>
+<dt>Attempts</dt><dd>${last.attempts.length}</dd>`
+}
+</dl>`,
+  ];
+}
+
+const notice = (tone: 'good' | 'warn', says: Piece): Html =>
+  html`<div class="notice ${tone}" role="status"><p class="lead">${says}</p></div>`;
+
+/** Says what became of a notification, for a first line. */
+function outcome(n: NotificationRecord): Html {
+  const last = n.attempts.at(-1);
+  const why = stateSentence(n);
+  switch (n.state) {
+    case 'delivered':
+      return notice(
+        'good',
+        html`You did get it: your endpoint answered ${last?.status ?? '2xx'} at ${exactly(n.endedAt ?? n.acceptedAt)}. Look for its <code>webhook-id</code> in your log.`,
+      );
+    case 'waiting':
+      return notice(
+        'warn',
+        html`It is on its way: ${why}.${last && html` The last attempt came to ${last.status ?? last.error}.`}`,
+      );
+    default:
+      return notice('warn', `It is ${stateInWords(n.state)}${why && `: ${why}`}.`);
+  }
+}

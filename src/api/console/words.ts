@@ -1,0 +1,218 @@
+/** Sentences about states and times, for people. Times are ms since the epoch. */
+import type { ListedNotification } from '../../redis/notifications/notifications.js';
+import type { WaitReason } from '../../redis/owed/standing.js';
+import type { Endpoint } from '../../redis/records/endpoint.js';
+import { type Html, html, type Piece } from './html.js';
+
+/** Shows a moment by its distance from now. */
+export function moment(atMs: number | undefined, nowMs = Date.now()): Html {
+  if (atMs === undefined) return html`<span class="faint">never</span>`;
+  const span = spanInWords(Math.abs(atMs - nowMs));
+  return timeElement(atMs, atMs > nowMs ? `in ${span}` : `${span} ago`);
+}
+
+/** Shows a moment to the second, to compare it with a log. */
+export const exactly = (atMs: number): Html => timeElement(atMs, inSeconds(atMs));
+
+/** Shows the hour and minute of a moment, and the day if it is not today. */
+const clock = (atMs: number): Html => timeElement(atMs, inSeconds(atMs).slice(isToday(atMs) ? 11 : 0, 16));
+
+const isToday = (atMs: number): boolean =>
+  inSeconds(atMs).slice(0, 10) === inSeconds(Date.now()).slice(0, 10);
+
+const inSeconds = (atMs: number): string => new Date(atMs).toISOString().slice(0, 19).replace('T', ' ');
+
+const timeElement = (atMs: number, shown: string): Html =>
+  html`<time datetime="${new Date(atMs).toISOString()}" title="${inSeconds(atMs)} UTC">${shown}</time>`;
+
+function spanInWords(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 100) return `${seconds} s`;
+  if (seconds < 5_400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129_600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86_400)} days`;
+}
+
+export const count = (n: number, one: string, many = `${one}s`): string =>
+  `${n.toLocaleString('en')} ${n === 1 ? one : many}`;
+
+export const badge = (state: string): Html =>
+  html`<span class="badge ${state}">${stateInWords(state)}</span>`;
+
+export const stateInWords = (state: string): string =>
+  state === 'not_registered' ? 'no URL' : state.replace('_', ' ');
+
+/** The state that people see: an endpoint without a URL has none of its own. */
+export const shownState = ({ state }: Endpoint, isRegistered: boolean): string =>
+  isRegistered ? state : 'not_registered';
+
+/** What an endpoint is for: notifications of a site, or the account's notices. */
+interface Purpose {
+  isRegistered: boolean;
+  /** The longest time between two probes. */
+  probeMs: number;
+  /** What waits: a video or a notice. */
+  noun: string;
+  /** What to do without a URL; what has the waiting tried now. */
+  register: Piece;
+  resume: Piece;
+}
+
+interface Verdict {
+  tone: 'good' | 'warn' | 'bad';
+  /** What is wrong now, or that nothing is. */
+  says: Piece;
+  advice?: Piece;
+}
+
+/** Shows in the first line what is wrong now, and then what to do. */
+export function standing(health: Endpoint, purpose: Purpose): Html {
+  const { tone, says, advice } = verdictOn(health, purpose);
+  return html`<div class="notice ${tone}"><p class="lead">${badge(shownState(health, purpose.isRegistered))} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
+}
+
+function verdictOn(health: Endpoint, { isRegistered, probeMs, noun, register, resume }: Purpose): Verdict {
+  const { state, owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
+  const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;
+  const since = (atMs: number | undefined) => atMs !== undefined && html` since ${clock(atMs)}`;
+  const { does, advice } = faultOf(health);
+  if (!isRegistered) {
+    const says = html`No URL is registered, so nothing is sent.${owed > 0 && ` ${waiting}`}`;
+    return { tone: 'warn', says, advice: register };
+  }
+  switch (state) {
+    case 'paused':
+      return {
+        tone: 'warn',
+        says: html`Nothing is sent${since(lastChange?.atMs)}, because deliveries are paused. ${waiting}`,
+        advice: 'Ask your account manager to end the pause. What waits is sent then.',
+      };
+    case 'suspended':
+      return {
+        tone: 'bad',
+        says: html`Nothing is sent${since(lastChange?.atMs)}, because your server ${lastChange?.why.replace(/^it /, '') ?? 'failed for too long'}. ${waiting}`,
+        advice: html`${advice} When it is repaired, ${resume}. What waits is kept for 30 days.`,
+      };
+    case 'failing':
+      return {
+        tone: 'bad',
+        says: html`Your server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${spanInWords(probeMs)}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
+        advice: html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
+      };
+    case 'active':
+      break;
+  }
+  if (owed === 0) {
+    return lastSuccessAt === undefined
+      ? { tone: 'good', says: `Ready: nothing was sent so far. ${waiting}` }
+      : {
+          tone: 'good',
+          says: html`Your server accepts what we send, last ${moment(lastSuccessAt)}. ${waiting}`,
+        };
+  }
+  if (health.waitingReason === 'not_before') {
+    return {
+      tone: 'warn',
+      says: html`Your server asked us to wait (Retry-After). ${waiting} We go on ${soon(next)}.`,
+    };
+  }
+  if (health.failures > 0) {
+    return {
+      tone: 'warn',
+      says: html`Your server ${does}${since(health.firstFailureAt)}. ${waiting} The next attempt is ${soon(next)}.`,
+      advice,
+    };
+  }
+  const says =
+    health.inFlight > 0
+      ? `${waiting} ${count(health.inFlight, 'attempt')} under way.`
+      : html`${waiting} The next attempt is ${soon(next)}.`;
+  return { tone: 'good', says };
+}
+
+const soon = (atMs: number | undefined): Html | string =>
+  atMs === undefined || atMs <= Date.now() ? 'now' : moment(atMs);
+
+/** Says what an endpoint does wrong, for a row of a list; empty if nothing is known. */
+export const faultInWords = (health: Endpoint): string =>
+  health.lastFailureAt === undefined || health.failures === 0 ? '' : faultOf(health).does;
+
+function faultOf({ lastError = 'unknown', lastStatus }: Endpoint): { does: string; advice: string } {
+  const [does, advice] = faults[lastError] ?? ['fails', ''];
+  if (lastStatus === undefined) return { does, advice };
+  return { does: `answers ${lastStatus}`, advice: adviceByStatus[lastStatus] ?? advice };
+}
+
+/** By error class: what the server does, and what to do about it. */
+const faults: Record<string, readonly [does: string, advice: string]> = {
+  dns: ['cannot be found', 'The name in the URL has no address: check its DNS records.'],
+  connect: [
+    'accepts no connection',
+    'Check that it runs, and that its firewall lets requests from outside in.',
+  ],
+  tls: [
+    'fails the TLS handshake',
+    'Check that its certificate is complete, has not expired and is for the name in the URL.',
+  ],
+  timeout: [
+    'does not answer in time',
+    'Answer 2xx as soon as the notification is stored, and do the work afterwards.',
+  ],
+  http_status: ['answers with an error', 'Look into the log of your server at that time.'],
+  redirect: [
+    'redirects',
+    'Redirects are not followed: ask your account manager to change the URL to the final one.',
+  ],
+  blocked_address: ['has an address that is not public', 'Check the DNS records of the name in the URL.'],
+  protocol: ['does not answer in HTTP', 'Check what listens at that port, and what closes the connection.'],
+};
+
+const signature =
+  'Compare its signing secret with that of this site. If a gateway in front of it asks for a key, set that as a header of your own.';
+const path =
+  'Compare the path of the URL with that of your receiver. If it has moved, ask your account manager to change the URL.';
+const adviceByStatus: Record<number, string> = {
+  401: signature,
+  403: signature,
+  404: path,
+  405: path,
+  410: 'It says with 410 that this URL is gone for good: answer 2xx there again, or ask your account manager to change the URL.',
+};
+
+const waiting: Record<WaitReason, string> = {
+  due: 'its turn comes now',
+  in_flight: 'an attempt is under way',
+  retry: 'it is tried again at its own time',
+  failing: 'the endpoint is failing, and one notification at a time tries it',
+  not_before: 'the endpoint asked to wait (Retry-After)',
+  rate: 'its turn comes as fast as the rate of the site allows',
+  full: 'its turn comes when an attempt under way ends',
+  paused: 'deliveries are paused',
+  suspended: 'the endpoint is suspended until you resume',
+  no_registration: 'no URL is registered',
+};
+
+/** Says why a notification is in its state; empty if the name of the state says it all. */
+export function stateSentence(n: ListedNotification): string {
+  switch (n.state) {
+    case 'waiting':
+      return n.waitingReason === undefined ? '' : waiting[n.waitingReason];
+    case 'superseded':
+      return `a newer notification of this asset took its place: ${n.by ?? 'its record is gone'}`;
+    case 'not_needed':
+      return `another event brought the same segments first: ${n.by ?? 'its record is gone'}`;
+    case 'failed':
+      return n.reason === 'expired'
+        ? 'it was owed for 30 days'
+        : 'it failed for 5 days while others succeeded';
+    default:
+      return '';
+  }
+}
+
+/** Says when a waiting notification is tried: while its endpoint fails, a probe comes first, and may be another one. */
+export function nextAttempt({ state, nextAttemptAt, waitingReason }: ListedNotification): Piece {
+  if (state !== 'waiting') return '';
+  if (waitingReason === 'failing') return html`when a probe succeeds (next ${soon(nextAttemptAt)})`;
+  return nextAttemptAt === undefined ? waiting[waitingReason ?? 'due'] : soon(nextAttemptAt);
+}
