@@ -224,7 +224,7 @@ describe('console: in a browser', () => {
       const { page } = await comeIn(options);
       for (const [name, path] of Object.entries(paths)) {
         await page.goto(scene.api.url + path);
-        await takePicture(page, name, screen);
+        await takePicture(page, `${name}-${screen}`);
         for (const summary of await page.locator('summary').all()) await summary.click();
         // From outside: the page itself would not load it.
         await page.evaluate(axe);
@@ -257,10 +257,18 @@ describe('console: in a browser', () => {
     }
   });
 
-  /** For the guide: PICTURES=docs/images takes them. */
-  async function takePicture(page: Page, name: string, screen: string): Promise<void> {
+  /** Takes the pictures of the guide if PICTURES names a folder, such as docs/images. */
+  async function takePicture(page: Page, name: string): Promise<void> {
     const folder = process.env.PICTURES;
-    if (folder === undefined) return;
-    await page.screenshot({ path: join(folder, `console-${name}-${screen}.png`), fullPage: true });
+    if (folder === undefined || !inGuide.has(name)) return;
+    if (name.startsWith('notification-')) await page.locator('summary').click();
+    await page.screenshot({ path: join(folder, `console-${name}.png`), fullPage: true });
+    await page.reload();
   }
+  const inGuide = new Set([
+    ...['open', 'sites', 'site', 'notifications', 'notification', 'asset', 'notices'].map(
+      (name) => `${name}-wide`,
+    ),
+    ...['actions-dark', 'verify-dark', 'site-phone'],
+  ]);
 });
