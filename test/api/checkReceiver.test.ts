@@ -7,7 +7,7 @@ import { getClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { setRequestHeaders } from '../../src/redis/records/secrets.js';
 import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
-import { forgetSends } from './forgetSends.js';
+import { callAs, forgetSends } from './caller.js';
 
 interface Check {
   name: string;
@@ -81,18 +81,11 @@ describe('POST /push_notifications/check', () => {
     }
   }
 
-  async function call(method: string, what: string, query: Record<string, string> = {}) {
-    const all = new URLSearchParams({ client_token: customer.client_token, ...query });
-    const answered = await fetch(`${api.url}/push_notifications${what && `/${what}`}?${all}`, {
+  const call = (method: string, what: string, query: Record<string, string> = {}) =>
+    callAs(api, { token, client_token: customer.client_token }, [
       method,
-      headers: { authorization: `Bearer ${token}` },
-    });
-    return {
-      status: answered.status,
-      headers: answered.headers,
-      body: (await answered.json()) as Record<string, unknown>,
-    };
-  }
+      `/push_notifications/${what}?${new URLSearchParams(query)}`.replace('/?', '?'),
+    ]);
 
   async function check(): Promise<Check[]> {
     const { status, body } = await call('POST', 'check', { url });

@@ -33,8 +33,6 @@ describe('the HTTP edge', () => {
     }
   });
 
-  /** By node:http: fetch does not send every method. */
-
   it('answers errors under /oauth with RFC 6749 JSON', async () => {
     const answer = await fetch(`${api.url}/oauth/access_token`);
     assert.equal(answer.status, 405);

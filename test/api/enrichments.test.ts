@@ -316,36 +316,11 @@ describe('POST /enrichments', () => {
     assert.equal(answer.status, 202);
   });
 
-  describe('token missing or not valid: 401; without the scope: 403', () => {
-    it('missing', async () => {
-      const answer = await fetch(`${api.url}/enrichments`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(event()),
-      });
-      assert.equal(answer.status, 401);
-      assert.equal(answer.headers.get('www-authenticate'), 'Bearer');
-    });
-
-    it('not valid', async () => {
-      const answer = await send(JSON.stringify(event()), { authorization: 'Bearer nothing' });
-      assert.equal(answer.status, 401);
-      assert.match(String(answer.headers.get('www-authenticate')), /error="invalid_token"/);
-    });
-
-    it('without the scope enrichments', async () => {
-      const publisher = await newToken(api, await platform(['push_notifications']));
-      const answer = await send(JSON.stringify(event()), { authorization: `Bearer ${publisher}` });
-      assert.equal(answer.status, 403);
-      assert.match(String(answer.headers.get('www-authenticate')), /insufficient_scope/);
-    });
-
-    it('asked for without it, although the account has it', async () => {
-      const account = await platform(['enrichments', 'push_notifications']);
-      const narrow = await newToken(api, { ...account, scopes: ['push_notifications'] });
-      const answer = await send(JSON.stringify(event()), { authorization: `Bearer ${narrow}` });
-      assert.equal(answer.status, 403);
-    });
+  it('a token asked for without the scope enrichments, although the account has it: 403', async () => {
+    const account = await platform(['enrichments', 'push_notifications']);
+    const narrow = await newToken(api, { ...account, scopes: ['push_notifications'] });
+    const answer = await send(JSON.stringify(event()), { authorization: `Bearer ${narrow}` });
+    assert.equal(answer.status, 403);
   });
 
   describe('while Temporal or Redis is unavailable', () => {

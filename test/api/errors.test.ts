@@ -74,19 +74,4 @@ describe('errors', () => {
     const bodyOf = (heard: string) =>
       JSON.parse(heard.slice(heard.indexOf('\r\n\r\n'))) as Record<string, string>;
   });
-
-  it('has separate codes for another type, another compression and a body that is too long, and invalid_request under /oauth', async () => {
-    const token = (headers: Record<string, string>, body: string) =>
-      fetch(`${api.url}/oauth/access_token`, { method: 'POST', headers, body });
-    const type = { 'content-type': 'application/x-www-form-urlencoded' };
-    for (const [status, answer] of [
-      [415, await token({ 'content-type': 'text/plain' }, 'a=1')],
-      [415, await token({ ...type, 'content-encoding': 'zstd' }, 'a=1')],
-      [413, await token(type, `a=${'x'.repeat(4_200)}`)],
-      [405, await fetch(`${api.url}/oauth/access_token`)],
-    ] as const) {
-      assert.equal(answer.status, status);
-      assert.equal(((await answer.json()) as { error: string }).error, 'invalid_request');
-    }
-  });
 });

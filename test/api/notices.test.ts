@@ -5,10 +5,8 @@ import { listCalls } from '../../src/redis/records/audit.js';
 import { toldOf } from '../notices/scene.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
+import { callAs, forgetSends, type Json } from './caller.js';
 import { mintedToken } from './credentials.js';
-import { forgetSends } from './forgetSends.js';
-
-type Json = Record<string, unknown>;
 
 describe('PUT, GET and DELETE /notices', () => {
   let h: Harness;
@@ -37,14 +35,7 @@ describe('PUT, GET and DELETE /notices', () => {
     await receiver.close();
   });
 
-  async function call(method: string, path: string, body?: unknown) {
-    const answer = await fetch(`${api.url}${path}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: typeof body === 'string' ? body : JSON.stringify(body),
-    });
-    return { status: answer.status, headers: answer.headers, body: (await answer.json()) as Json };
-  }
+  const call = (...asked: [method: string, path: string, body?: unknown]) => callAs(api, { token }, asked);
   const put = async (url: unknown) => {
     await forgetSends(api.deps.db, `notices:${customer.account_id}`);
     return await call('PUT', '/notices', { url });
@@ -81,29 +72,12 @@ describe('PUT, GET and DELETE /notices', () => {
     assert.notEqual(await secret(), made, 'it went with the URL');
   });
 
-  it('applies the rules of notification URLs, and says what to send instead', async () => {
-    const strict = await startApi({ prefix: api.prefix, env: { ALLOW_HTTP_TARGETS: 'false' } });
-    try {
-      const answer = await fetch(`${strict.url}/notices`, {
-        method: 'PUT',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ url: receiver.url }),
-      });
-      const { code, msg } = (await answer.json()) as Json;
-      assert.deepEqual([answer.status, code], [400, 'url_scheme']);
-      assert.match(String(msg), /Send the https:\/\/ address/);
-    } finally {
-      await strict.close();
-    }
+  it('applies the rules of notification URLs', async () => {
     for (const [url, code] of [
       ['not a url', 'url_not_absolute'],
-      ['ftp://example.com/', 'url_scheme'],
       ['http://10.0.0.1/', 'url_not_public'],
-      ['http://169.254.169.254/latest', 'url_not_public'],
       ['http://inside.example.com/', 'url_not_public'],
       ['https://user:password@example.com/', 'url_credentials'],
-      ['https://example.com/#here', 'url_fragment'],
-      [`https://example.com/${'a'.repeat(2048)}`, 'url_too_long'],
     ]) {
       const { status, body } = await put(url);
       assert.deepEqual([status, body.code], [400, code], url);
@@ -145,11 +119,6 @@ describe('PUT, GET and DELETE /notices', () => {
     await call('POST', `/push_notifications/signing_secret?client_token=${customer.client_token}`);
     for (const one of [before, String(body.signing_secret)])
       await toldOf(receiver, customer.client_token, 'secret.rotated', one);
-
-    for (let i = 1; i < 10; i++) assert.equal((await call('POST', '/notices/signing_secret')).status, 200);
-    const refused = await call('POST', '/notices/signing_secret');
-    assert.deepEqual([refused.status, refused.body.code], [429, 'too_many_requests']);
-    assert.ok(Number(refused.headers.get('retry-after')) > 23 * 3600);
 
     await setScopes(api.deps.db, customer.account_id, ['push_notifications', 'signing_secrets']);
     for (const method of ['GET', 'POST']) {

@@ -4,7 +4,6 @@ import { ApiError } from '../../src/api/apiError.js';
 import { clientAddress } from '../../src/api/clientAddress.js';
 import { parseMultipart } from '../../src/api/steps/form.js';
 import { parametersAtMost, parseParameters } from '../../src/api/steps/query.js';
-import { type RunningApi, startApi } from '../service.js';
 import { cpuMsOf, slowestForms } from './mutatedForms.js';
 import { type ParserCase, parserCases, requestVia } from './parserCases.js';
 import { parserTimeMs } from './parserTime.js';
@@ -128,33 +127,5 @@ describe('parsers of what strangers send', () => {
     await new Promise(setImmediate);
     process.off('unhandledRejection', note);
     assert.deepEqual(beside, []);
-  });
-
-  describe('refuse 15,000 parameters with any bearer token before anything is looked up', () => {
-    let api: RunningApi;
-    before(async () => {
-      api = await startApi();
-    });
-    after(() => api.close());
-
-    for (const [method, path] of [
-      ['GET', '/clients'],
-      ['GET', '/notifications'],
-      ['GET', '/assets/vid-1'],
-      ['GET', '/events/an-1'],
-      ['POST', '/register_push_notifications'],
-      ['POST', '/push_notifications/test'],
-      ['POST', '/push_notifications/check'],
-      ['POST', '/enrichments'],
-    ] as const) {
-      it(`${method} ${path} answers 400 too_many_parameters`, async () => {
-        const answer = await fetch(`${api.url}${path}?${'a&'.repeat(15_000)}`, {
-          method,
-          headers: { authorization: 'Bearer x' },
-        });
-        const body = (await answer.json()) as { code: string };
-        assert.deepEqual([answer.status, body.code], [400, 'too_many_parameters']);
-      });
-    }
   });
 });

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
-
-type Json = Record<string, unknown>;
+import { callAs, type Json } from './caller.js';
 
 describe('calls for the publisher’s engineers', () => {
   let harness: Harness;
@@ -32,19 +31,8 @@ describe('calls for the publisher’s engineers', () => {
     await harness.close();
   });
 
-  async function call(method: string, path: string, body?: unknown): Promise<{ status: number; body: Json }> {
-    const url = new URL(path, api.url);
-    if (path !== '/clients') url.searchParams.set('client_token', customer.client_token);
-    const answer = await fetch(url, {
-      method,
-      headers: {
-        authorization: `Bearer ${token}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify(body),
-    });
-    return { status: answer.status, body: (await answer.json()) as Json };
-  }
+  const call = (...asked: [method: string, path: string, body?: unknown]) =>
+    callAs(api, { token, client_token: asked[1] === '/clients' ? undefined : customer.client_token }, asked);
 
   async function register(url = receiver.url): Promise<void> {
     const query = new URLSearchParams({ access_token: token, client_token: customer.client_token, url });

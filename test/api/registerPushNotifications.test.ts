@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { setDisabled } from '../../src/redis/records/accounts.js';
-import { deleteClient } from '../../src/redis/records/deletion.js';
 import { getRegistration, resetRegistration } from '../../src/redis/records/registrations.js';
 import { startProxy } from '../proxy.js';
 import { describeWithOneRedis, itWithOneRedis, servers } from '../servers.js';
@@ -124,54 +122,6 @@ describe('POST /register_push_notifications', () => {
     it('the token both as a parameter and as a header', async () => {
       const answer = await call(`access_token=${token}`, { authorization: `Bearer ${token}` });
       await assertError(answer, 400, /access_token/);
-    });
-  });
-
-  describe('token unknown, expired or revoked: 401 "The access token is no longer valid"', () => {
-    const refused = async (answer: Response): Promise<void> => {
-      assert.equal(answer.headers.get('www-authenticate'), 'Bearer error="invalid_token"');
-      await assertError(answer, 401, 'The access token is no longer valid');
-    };
-    it('unknown, also before a wrong client token', async () => {
-      token = 'unknown';
-      customer = { ...customer, client_token: 'nobody' };
-      await refused(await register());
-    });
-    it('expired', async () => {
-      const short = await startApi({ prefix: api.prefix, env: { ACCESS_TOKEN_TTL_SECONDS: '0.01' } });
-      token = await newToken(short, customer);
-      await short.close();
-      const headers = { authorization: `Bearer ${token}` };
-      while ((await fetch(`${api.url}/clients`, { headers })).status === 200);
-      await refused(await register());
-    });
-    it('revoked', async () => {
-      await setDisabled(api.deps.db, customer.account_id, true);
-      await refused(await register());
-    });
-  });
-
-  describe('client token unknown, or not a child of the token’s account: 401, the same for both', () => {
-    const says = 'The client token is not valid for this account';
-    it('unknown', async () => {
-      customer = { ...customer, client_token: 'SITE-unknown' };
-      await assertError(await register(), 401, says);
-    });
-    it('malformed', async () => {
-      customer = { ...customer, client_token: 'SITE{1}' };
-      await assertError(await register(), 401, says);
-    });
-    it('another account’s, also if it has a url', async () => {
-      const mine = token;
-      await register();
-      const other = await newCustomer(api);
-      token = await newToken(api, other);
-      await assertError(await register(), 401, says);
-      assert.notEqual(mine, token);
-    });
-    it('deleted', async () => {
-      await deleteClient(api.deps.db, customer.client_token);
-      await assertError(await register(), 401, says);
     });
   });
 

@@ -10,9 +10,7 @@ import { reencryptSigningSecrets } from '../../src/redis/records/secrets.js';
 import { keysMatching } from '../keysMatching.js';
 import { until } from '../receiver.js';
 import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
-import { forgetSends } from './forgetSends.js';
-
-type Json = Record<string, unknown>;
+import { callAs, forgetSends } from './caller.js';
 
 const older = { id: 'k1', key: randomBytes(32) };
 const newer = { id: 'k2', key: randomBytes(32) };
@@ -58,16 +56,8 @@ describe('PUT /push_notifications/headers', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  async function call(method: string, what: string, body?: unknown, query: Record<string, string> = {}) {
-    const all = new URLSearchParams({ client_token: customer.client_token, ...query });
-    const answered = await fetch(`${api.url}/${what}?${all}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    const text = await answered.text();
-    return { status: answered.status, text, body: JSON.parse(text) as Json };
-  }
+  const call = (...asked: [method: string, path: string, body?: unknown]) =>
+    callAs(api, { token, client_token: customer.client_token }, asked);
   const put = (body: unknown) => call('PUT', 'push_notifications/headers', body);
   const names = async () => (await call('GET', 'push_notifications/headers')).body.header_names;
   const keys = () => api.deps.db.client(customer.client_token);
@@ -105,7 +95,10 @@ describe('PUT /push_notifications/headers', () => {
     await put({ headers: { Authorization: `Bearer ${secret}` } });
     for (const what of ['test', 'check']) {
       await forgetSends(h.db, customer.client_token);
-      const { status, text } = await call('POST', `push_notifications/${what}`, undefined, { url });
+      const { status, text } = await call(
+        'POST',
+        `push_notifications/${what}?url=${encodeURIComponent(url)}`,
+      );
       assert.equal(status, 200, text);
       assert.ok(!text.includes(secret));
       assert.match(text, /"authorization":"\*\*\*"/);
@@ -192,7 +185,7 @@ describe('PUT /push_notifications/headers', () => {
     }
 
     it('an unknown parameter', async () => {
-      const refused = await call('PUT', 'push_notifications/headers', { headers: {} }, { 'X-Key': secret });
+      const refused = await call('PUT', `push_notifications/headers?X-Key=${secret}`, { headers: {} });
       assert.deepEqual([refused.status, refused.text.includes(secret)], [400, false]);
     });
   });

@@ -60,6 +60,15 @@ describe('every call', () => {
   for (const call of calls) {
     const { name, path, method, operation } = call;
 
+    it(`${name}: refuses 8,000 parameters before anything is looked up`, async () => {
+      const answer = await fetch(`${api.url}${path}?${'a&'.repeat(8_000)}`, { method });
+      const { code, error } = (await answer.json()) as Record<string, string>;
+      assert.deepEqual(
+        [answer.status, code ?? error],
+        [400, code ? 'too_many_parameters' : 'invalid_request'],
+      );
+    });
+
     it(`${name}: refuses an unknown parameter`, async () => {
       const { status, text } = await ask(call, { query: { after_all: '1' } });
       assert.deepEqual([status, /after_all is not known/.test(text)], [400, true], text);

@@ -5,7 +5,7 @@ import { listCalls } from '../../src/redis/records/audit.js';
 import { deleteClient } from '../../src/redis/records/deletion.js';
 import { type Receiver, startReceiver, until } from '../receiver.js';
 import { type Harness, newCustomer, newToken, type RunningApi, startApi, startHarness } from '../service.js';
-import { forgetSends } from './forgetSends.js';
+import { forgetSends } from './caller.js';
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
 

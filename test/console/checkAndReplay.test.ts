@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Webhook } from 'standardwebhooks';
 import { listCalls } from '../../src/redis/records/audit.js';
-import { forgetSends } from '../api/forgetSends.js';
+import { forgetSends } from '../api/caller.js';
 import { startReceiver, until } from '../receiver.js';
 import { type Scene, startScene } from './scene.js';
 
