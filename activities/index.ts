@@ -36,9 +36,10 @@ export function createActivities(deps: ActivityDeps) {
     awaitDelivery(events: ClaimedEvent[], untilAnswered: boolean): Promise<Report> {
       const { cancellationSignal } = Context.current();
       const forMs = deps.settings.leaseMs + afterLeaseMs;
-      return withHeartbeat(async () => {
+      const known = new Map<string, Outcome>();
+      const work = async () => {
         const outcomes = await traced(deps, events, () =>
-          deliverEvents(deps, events, forMs, cancellationSignal),
+          deliverEvents(deps, events, forMs, cancellationSignal, known),
         );
         const crowded = events.filter((_, i) => {
           const outcome = outcomes[i];
@@ -52,7 +53,8 @@ export function createActivities(deps: ActivityDeps) {
         const isTold = untilAnswered && outcomes.some(({ status }) => status !== undefined);
         if (later.length > 0 && !isTold) throw failureOf(events, outcomes, later);
         return reportOf(outcomes);
-      });
+      };
+      return withHeartbeat(work, () => progressOf(events, known));
     },
 
     /** Hands these clients' owed assets over to catch-up: wakes it if it would plan too late. */
@@ -94,6 +96,17 @@ async function withHeartbeat<T>(work: () => Promise<T>, progress?: () => unknown
   } finally {
     clearInterval(timer);
   }
+}
+
+/** Says for an operator how far a wait is. `reason`: why the first of those that wait is not sent now. */
+function progressOf(events: readonly ClaimedEvent[], known: ReadonlyMap<string, Outcome>) {
+  const outcomes = events.map(({ notificationId }) => known.get(notificationId));
+  const delivered = outcomes.filter((outcome) => outcome?.state === 'delivered').length;
+  const reasons = outcomes.flatMap((outcome) => {
+    if (outcome === undefined) return ['in_flight'];
+    return outcome.state === 'waiting' ? [outcome.reason] : [];
+  });
+  return { delivered, waiting: reasons.length, reason: reasons[0] };
 }
 
 async function wakeCatchUps({ catchUps }: ActivityDeps, clientTokens: readonly string[]): Promise<void> {

@@ -67,6 +67,7 @@ export async function startDelivering(options: DeliveryOptions): Promise<Deliver
     gatherMs: role === 'all' ? 500 : 0,
     // An eager start would run on this process's version, whichever version the operator has chosen.
     eager: role === 'all' && config.TEMPORAL_WORKER_BUILD_ID === undefined,
+    publicUrl: config.PUBLIC_URL,
     log,
     metrics,
     tracing: options.tracing,

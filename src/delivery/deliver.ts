@@ -22,6 +22,8 @@ interface Over {
   readonly happens: Promise<void>;
   /** Clients with events that wait for more than a later retry. Once there is none, the time is over. */
   readonly awake: Set<unknown>;
+  /** As far as they are known, by notification. */
+  readonly outcomes: Map<string, Outcome>;
   end(): void;
 }
 
@@ -29,12 +31,14 @@ interface Over {
  * Has the clients of these events send what is due, for at most `forMs`, until each event has ended or waits for a later retry. Each
  * client's events are seen to at their own times meanwhile.
  * @param cancelled makes it return immediately
+ * @param outcomes gets each outcome as soon as it is known, by notification
  */
 export async function deliverEvents(
   deps: DeliverDeps,
   events: readonly ClaimedEvent[],
   forMs: number,
   cancelled?: AbortSignal,
+  outcomes = new Map<string, Outcome>(),
 ): Promise<Outcome[]> {
   const ending = new AbortController();
   const happens = new Promise<void>((resolve) => ending.signal.addEventListener('abort', () => resolve()));
@@ -48,6 +52,7 @@ export async function deliverEvents(
     signal: ending.signal,
     happens,
     awake: new Set(),
+    outcomes,
     end,
   };
   try {
@@ -59,8 +64,7 @@ export async function deliverEvents(
     }
     const all = [...byClient].map(([clientToken, own]) => new Deliveries(deps, clientToken, own, over));
     for (const one of all) over.awake.add(one);
-    const seen = await Promise.all(all.map((one) => one.see()));
-    const outcomes = new Map(seen.flatMap((own) => [...own]));
+    await Promise.all(all.map((one) => one.see()));
     return events.map(({ notificationId }) => outcomes.get(notificationId) ?? unknown);
   } finally {
     deps.couriers.forget(events.map(({ notificationId }) => notificationId));
@@ -73,7 +77,6 @@ const unknown: Outcome = { state: 'waiting', reason: 'in_flight', failures: 0 };
 
 /** Events of one client, until their outcomes are known. */
 class Deliveries {
-  readonly #outcomes = new Map<string, Outcome>();
   readonly #left: Map<string, ClaimedEvent>;
 
   constructor(
@@ -85,7 +88,7 @@ class Deliveries {
     this.#left = new Map(events.map((event) => [event.notificationId, event]));
   }
 
-  async see(): Promise<Map<string, Outcome>> {
+  async see(): Promise<void> {
     const { couriers } = this.deps;
     const unknownHere = () => [...this.#left.keys()].filter((id) => !couriers.knows(id));
     for (;;) {
@@ -94,13 +97,13 @@ class Deliveries {
       // What this process does not send now: another does, or it waits.
       if (unknownHere().length > 0) await this.#look(unknownHere());
       if (this.#left.size === 0 || this.#nextAt() > Date.now() + lookEveryMs) this.#sleep();
-      if (this.#left.size === 0) return this.#outcomes;
+      if (this.#left.size === 0) return;
       await this.#wait(Promise.all(told), unknownHere().length === 0 ? this.over.endAt : this.#nextAt());
       this.over.awake.add(this);
       if (this.over.signal.aborted || couriers.isClosed) {
         // The last look at what is in flight, or has just ended.
         await this.#look([...this.#left.keys()]);
-        return this.#outcomes;
+        return;
       }
     }
   }
@@ -111,13 +114,13 @@ class Deliveries {
   }
 
   #note(id: string, outcome: Outcome): void {
-    this.#outcomes.set(id, outcome);
+    this.over.outcomes.set(id, outcome);
     const isCrowded = outcome.state === 'waiting' && (outcome.reason === 'full' || outcome.reason === 'rate');
     if (!isSoon(outcome) || (isCrowded && Date.now() > this.over.crowdedUntil)) this.#left.delete(id);
   }
 
   #isDue(id: string): boolean {
-    const outcome = this.#outcomes.get(id);
+    const outcome = this.over.outcomes.get(id);
     if (outcome?.state !== 'waiting') return true;
     return outcome.reason === 'due' || (outcome.reason === 'retry' && (outcome.at ?? 0) <= Date.now());
   }
@@ -126,7 +129,7 @@ class Deliveries {
   #nextAt(): number {
     const now = Date.now();
     const times = [...this.#left.keys()].map((id) => {
-      const outcome = this.#outcomes.get(id);
+      const outcome = this.over.outcomes.get(id);
       const isRetry = outcome?.state === 'waiting' && outcome.reason === 'retry';
       return isRetry ? Math.max(outcome.at ?? 0, now + shortestWaitMs) : now + lookEveryMs;
     });

@@ -10,6 +10,8 @@ export interface StartDeps {
   taskQueue: string;
   /** Whether the worker of this process takes the first workflow task, which the answer to a start then brings. */
   eager: boolean;
+  /** Where browsers reach the console; undefined: unknown. */
+  publicUrl?: string | undefined;
   log: Logger;
   metrics: OutboxMetrics;
   /** Undefined: tracing is off. */
@@ -37,6 +39,8 @@ export interface WorkflowStart {
 
 /** Bounds the starts under way, so that a slow server is not asked for more and more. */
 const concurrency = 32;
+/** Links in the details of a group. */
+const maxLinks = 10;
 const retryPauseMs = { first: 250, longest: 2000 };
 /** So many different workflows that fail one after the other are an outage; fewer have a fault of their own. */
 const outageAfter = 3;
@@ -135,7 +139,7 @@ export class WorkflowStarts {
 }
 
 async function startEnrichment(
-  { temporal, taskQueue, eager }: StartDeps,
+  { temporal, taskQueue, eager, publicUrl }: StartDeps,
   { workflowId, events }: WorkflowStart,
 ): Promise<void> {
   const input: EnrichmentInput = { events };
@@ -147,8 +151,19 @@ async function startEnrichment(
     workflowIdConflictPolicy: 'USE_EXISTING',
     requestEagerStart: eager,
     staticSummary: summaryOf(events),
+    staticDetails: publicUrl && linksOf(events, publicUrl),
     typedSearchAttributes: [...listsOf(events).lists, { key: notificationStateKey, value: 'delivering' }],
   });
+}
+
+/** Links to the pages of the notifications in the console, in Markdown. */
+function linksOf(events: ClaimedEvent[], publicUrl: string): string {
+  const pages = events
+    .slice(0, maxLinks)
+    .map(
+      ({ clientToken, notificationId }) => `/console/sites/${clientToken}/notifications/${notificationId}`,
+    );
+  return pages.map((page) => `<${new URL(page, publicUrl).href}>`).join('\n\n');
 }
 
 function reasonOf(err: unknown): string {

@@ -33,7 +33,7 @@ describe('The activity awaitDelivery', () => {
     };
   }
 
-  it('sends heartbeats to Temporal while a receiver is slow', async () => {
+  it('tells Temporal how many wait, and why, while a receiver is slow', async () => {
     const gate = startGate();
     receiver.answer = async () => {
       await gate.closed;
@@ -43,7 +43,7 @@ describe('The activity awaitDelivery', () => {
     const env = new MockActivityEnvironment();
     const heartbeat = once(env, 'heartbeat');
     const report = env.run(() => createActivities(h.deps).awaitDelivery([event], false));
-    await heartbeat;
+    assert.deepEqual(await heartbeat, [{ delivered: 0, waiting: 1, reason: 'in_flight' }]);
     gate.open();
     const { delivered, status, rest } = (await report) as Report;
     assert.deepEqual({ delivered, status, rest }, { delivered: 1, status: 200, rest: [] });

@@ -13,7 +13,7 @@ import type { ArrivedEvent } from '../../src/redis/owed/claim.js';
 import { closeGate, type Receiver, startReceiver, until } from '../receiver.js';
 import { uniquePrefix } from '../servers.js';
 import { type Harness, startHarness } from '../service.js';
-import { enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
+import { enrichmentIds, eventsOf } from '../temporal/enrichmentRuns.js';
 
 interface Published {
   client: string;
@@ -32,14 +32,12 @@ async function publishAll(h: Harness, client: string, name: string, count: numbe
 /** The notification ids that each workflow of this installation was started with. */
 async function idsByWorkflow(h: Harness): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
-  for await (const page of enrichmentRuns(h.temporal, h.taskQueue)) {
-    for (const run of page) {
-      const events = (await eventsOf(h.temporal, run)) ?? [];
-      found.set(
-        run.workflowId,
-        events.map((event) => event.notificationId),
-      );
-    }
+  for await (const workflowId of enrichmentIds(h.temporal, h.taskQueue)) {
+    const events = await eventsOf(h.temporal, workflowId);
+    found.set(
+      workflowId,
+      events.map((event) => event.notificationId),
+    );
   }
   return found;
 }

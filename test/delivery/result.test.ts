@@ -85,8 +85,11 @@ describe('The Temporal UI', () => {
     assert.ok(tookMs >= 1900 && tookMs <= passedMs, `the workflow took ${tookMs} ms of ${passedMs}`);
   });
 
-  it('shows the first status of a slow receiver while its event waits for a retry', async () => {
-    const patient = await startHarness({ RETRY_SCHEDULE_SECONDS: '60' });
+  it('shows the first status of a slow receiver while its event waits for a retry, and the page in the console', async () => {
+    const patient = await startHarness({
+      RETRY_SCHEDULE_SECONDS: '60',
+      PUBLIC_URL: 'https://hooks.example',
+    });
     try {
       await patient.startWorker();
       receiver.delayMs = 1500;
@@ -95,7 +98,10 @@ describe('The Temporal UI', () => {
       const { id } = await patient.publish({ client, asset: 'a' });
       const handle = await patient.workflowOf(client, id);
       await until('503', async () => (await ended(handle)).status === 503);
-      assert.equal((await handle.describe()).status.name, 'RUNNING');
+      const described = await handle.describe();
+      assert.equal(described.status.name, 'RUNNING');
+      const page = `https://hooks.example/console/sites/${client}/notifications/${id}`;
+      assert.equal(await described.staticDetails(), `<${page}>`);
       const words = /^attempt 1 of .* failed: http_status 503 /;
       await until('the failure', async () =>
         words.test((await pendingOf(handle))?.lastFailure?.message ?? ''),

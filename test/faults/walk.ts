@@ -5,7 +5,7 @@ import type { Db } from '../../src/redis/connection/db.js';
 import { runPipeline } from '../../src/redis/connection/pipeline.js';
 import { isIndexed } from '../../src/redis/owed/owedClients.js';
 import { clientTokens } from '../../src/redis/records/clients.js';
-import { enrichmentRuns, eventsOf } from '../temporal/enrichmentRuns.js';
+import { enrichmentIds, eventsOf } from '../temporal/enrichmentRuns.js';
 
 export interface Walked {
   /** Notifications by their state. */
@@ -36,15 +36,12 @@ async function walkOnce({ db, temporal, taskQueue }: Walk): Promise<Walked> {
   for await (const page of clientTokens(db)) {
     for (const clientToken of page) await walkClient(db, clientToken, walked);
   }
-  for await (const page of enrichmentRuns(temporal, taskQueue)) {
-    for (const run of page) {
-      const events = (await eventsOf(temporal, run)) ?? [];
-      walked.events += events.length;
-      for (const { clientToken, notificationId } of events) {
-        const exists = await db.redis.exists(db.client(clientToken).notification(notificationId));
-        if (exists === 0)
-          walked.found.push(`${clientToken} ${notificationId} is in a workflow, not in Redis`);
-      }
+  for await (const workflowId of enrichmentIds(temporal, taskQueue)) {
+    const events = await eventsOf(temporal, workflowId);
+    walked.events += events.length;
+    for (const { clientToken, notificationId } of events) {
+      const exists = await db.redis.exists(db.client(clientToken).notification(notificationId));
+      if (exists === 0) walked.found.push(`${clientToken} ${notificationId} is in a workflow, not in Redis`);
     }
   }
   walked.found.sort();
