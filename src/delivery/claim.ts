@@ -38,9 +38,9 @@ export interface AcceptDeps {
 const maxUnderWay = 10_000;
 /** A script that claims more would delay Redis for others. */
 const claimsPerScript = 100;
-/** As many as a client has places. */
+/** A client has as many places. */
 const claimsPerTurn = 16;
-/** A turn claims one more for each event of the turn before that needed no delivery, up to this number. */
+/** Events that need no delivery let the next turn claim as many more, up to this number. */
 const maxExtraClaims = 500;
 
 /** A claim, and the promise that it is on Redis' disk. */
@@ -56,8 +56,8 @@ interface Arrival {
 }
 
 /**
- * Events of one client that arrive during a claim go together into its next claim, and no client waits for another's. A turn of
- * the event loop claims only as many events as it can deliver, so the intake of a busy process never outruns its deliveries.
+ * Gathers the events that arrive while a client's claim is under way into the client's next claim. No client waits for the claim of
+ * another client. A turn of the event loop claims only as many events as it can deliver, so intake never outruns delivery.
  */
 export class Accepting {
   readonly #underWay = new Map<string, Promise<Claim>>();

@@ -24,7 +24,7 @@ const restsMs = { first: 1000, longest: 20_000 };
 /** A stopping process gives up the verdicts that Redis does not take within this time. */
 const closeWithinMs = 10_000;
 
-/** Of one client, as people ask for it. */
+/** The progress of one client's courier, as Temporal shows it. */
 export interface Flow {
   delivered: number;
   failed: number;
@@ -49,20 +49,20 @@ export class Courier {
   #isTurning = false;
   #isClosed = false;
   #timer: NodeJS.Timeout | undefined;
-  /** After a failure of this process it rests, then takes one asset at a time until an attempt is made. */
+  /** After a failure of this process the courier rests, then takes one asset at a time until an attempt is made. */
   #restMs = 0;
   #restsUntil = 0;
   readonly #onIdle: (() => void)[] = [];
   readonly #onTurned: (() => void)[] = [];
 
-  /** @param ended called when it has nothing more to do */
+  /** @param told `outcome` hears the end of each attempt, `idle` that nothing is left to do */
   constructor(
     readonly clientToken: string,
     readonly deps: DeliveryDeps,
     readonly told: { outcome(notificationId: string, outcome: Outcome): void; idle(): void },
   ) {}
 
-  /** How many assets a claim may take for it. */
+  /** How many assets a claim may take for this courier. */
   get most(): number {
     if (this.#isClosed || this.#answered.length >= mostPerTurn) return 0;
     if (this.#restMs === 0) return mostPerTurn;
@@ -82,7 +82,7 @@ export class Courier {
     this.#turnSoon();
   }
 
-  /** Looks what is due. Resolves once it has. */
+  /** Runs a turn. Resolves when the turn has ended. */
   poke(): Promise<void> {
     this.#isAsked = true;
     this.#turnSoon();
@@ -160,7 +160,7 @@ export class Courier {
       givenBack,
     };
     const turned = await this.#ask(turn);
-    // Without an answer it is not sent: after its lease the asset is due again.
+    // Without an answer nothing is sent: after the lease the asset is due again.
     for (const [i, { resolve }] of looks.entries()) resolve(turned?.maySend[i] ?? false);
     if (turned === undefined) {
       // What was sent is sent again after its lease.

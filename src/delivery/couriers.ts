@@ -6,13 +6,13 @@ import type { DeliveryDeps } from './send.js';
 /** An outcome that nobody waits for yet is kept for its workflow for 30 to 60 s. */
 const keptMs = 30_000;
 
-/** The couriers of a process that delivers, one for each client with something to send, and the outcomes of their attempts. */
+/** Keeps a courier for each client with something to send, and the outcomes of their attempts until a workflow asks. */
 export class Couriers {
   readonly #couriers = new Map<string, Courier>();
   readonly #waiters = new Map<string, ((outcome: Outcome) => void)[]>();
   /** Notifications in flight here. */
   readonly #inFlight = new Set<string>();
-  /** Outcomes of claims of this process that nobody has asked for: of this period and of the previous one. */
+  /** Outcomes of this process's claims that no workflow has asked for: of this period and of the period before. */
   #known = new Map<string, Outcome>();
   #knownBefore = new Map<string, Outcome>();
   readonly #ageing = setInterval(() => {
@@ -41,12 +41,12 @@ export class Couriers {
     if (this.#closed === undefined) this.#of(clientToken).find(nonce);
   }
 
-  /** Has a client's courier look what is due. Resolves once it has. */
+  /** Has a client's courier run a turn. Resolves when the turn has ended. */
   async poke(clientToken: string): Promise<void> {
     if (this.#closed === undefined) await this.#of(clientToken).poke();
   }
 
-  /** Pokes a client's courier, and resolves once nothing of it is in flight here or due within a second. */
+  /** Pokes a client's courier. Resolves when nothing of the client is in flight here or due within a second. */
   async untilIdle(clientToken: string): Promise<Flow> {
     const courier = this.#of(clientToken);
     const idle = courier.idle();
@@ -60,7 +60,7 @@ export class Couriers {
     return this.#couriers.get(clientToken)?.flow;
   }
 
-  /** Whether an attempt of this notification is under way here, or has ended here and nobody has asked for its outcome. */
+  /** Returns whether an attempt of this notification is under way here, or its outcome is kept here. */
   knows(notificationId: string): boolean {
     return (
       this.#inFlight.has(notificationId) ||
@@ -69,7 +69,7 @@ export class Couriers {
     );
   }
 
-  /** Resolves with the outcome of the notification's next attempt here, or with one that nobody has asked for. */
+  /** Resolves with the kept outcome of the notification, or with the outcome of its next attempt here. */
   outcomeOf(notificationId: string): Promise<Outcome> {
     const known = this.#known.get(notificationId) ?? this.#knownBefore.get(notificationId);
     if (known !== undefined) {
@@ -89,7 +89,7 @@ export class Couriers {
     for (const id of notificationIds) this.#waiters.delete(id);
   }
 
-  /** Whether it takes nothing more: another process does. */
+  /** True once this process takes nothing more. */
   get isClosed(): boolean {
     return this.#closed !== undefined;
   }

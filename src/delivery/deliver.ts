@@ -11,16 +11,16 @@ export interface DeliverDeps extends Pick<DeliveryDeps, 'db' | 'settings' | 'cat
 /** Events that another process sends are looked up in Redis at this interval. */
 const lookEveryMs = 1000;
 const shortestWaitMs = 20;
-/** A call waits for a place of a client, or of its rate, only for so long: it would hold a slot for each event. */
+/** A call holds one of Temporal's slots: it waits this long for a client's place or rate, then catch-up waits. */
 const crowdedMs = 500;
 
-/** The time that a call has, and its end. */
+/** When a call ends. */
 interface Over {
   readonly endAt: number;
   readonly crowdedUntil: number;
   readonly signal: AbortSignal;
   readonly happens: Promise<void>;
-  /** Clients with events that wait for more than a later retry. Once there is none, the time is over. */
+  /** Clients with something to wait for within this call. The call ends when none is left. */
   readonly awake: Set<unknown>;
   /** As far as they are known, by notification. */
   readonly outcomes: Map<string, Outcome>;
@@ -28,8 +28,8 @@ interface Over {
 }
 
 /**
- * Has the clients of these events send what is due, for at most `forMs`, until each event has ended or waits for a later retry. Each
- * client's events are seen to at their own times meanwhile.
+ * Has the couriers of these events' clients send what is due, for at most `forMs`, until each event has ended or waits for a later
+ * retry. No client's events wait for those of another client.
  * @param cancelled makes it return immediately
  * @param outcomes gets each outcome as soon as it is known, by notification
  */
@@ -94,14 +94,14 @@ class Deliveries {
     for (;;) {
       const told = [...this.#left.keys()].map(async (id) => this.#note(id, await couriers.outcomeOf(id)));
       if (unknownHere().some((id) => this.#isDue(id))) await this.#wait(couriers.poke(this.clientToken));
-      // What this process does not send now: another does, or it waits.
+      // Another process sends the rest, or the rest waits.
       if (unknownHere().length > 0) await this.#look(unknownHere());
       if (this.#left.size === 0 || this.#nextAt() > Date.now() + lookEveryMs) this.#sleep();
       if (this.#left.size === 0) return;
       await this.#wait(Promise.all(told), unknownHere().length === 0 ? this.over.endAt : this.#nextAt());
       this.over.awake.add(this);
       if (this.over.signal.aborted || couriers.isClosed) {
-        // The last look at what is in flight, or has just ended.
+        // A last look: an attempt may have ended just now.
         await this.#look([...this.#left.keys()]);
         return;
       }
@@ -125,7 +125,7 @@ class Deliveries {
     return outcome.reason === 'due' || (outcome.reason === 'retry' && (outcome.at ?? 0) <= Date.now());
   }
 
-  /** When to look again at what is left, ms: once a retry is due, else in a while. */
+  /** Returns when to look again, ms: when a retry is due, else after a while. */
   #nextAt(): number {
     const now = Date.now();
     const times = [...this.#left.keys()].map((id) => {
@@ -136,7 +136,7 @@ class Deliveries {
     return Math.min(...times);
   }
 
-  /** Reads how events stand that no attempt of this process has told of, and claims those again that Redis has lost. */
+  /** Reads from Redis how these events stand, and claims again those that Redis has lost. */
   async #look(ids: readonly string[]): Promise<void> {
     const { db, settings, catchUps } = this.deps;
     const { clientToken } = this;

@@ -4,19 +4,19 @@ import type { Standing, WaitReason } from '../redis/owed/standing.js';
 export type Outcome = Ended | Waiting;
 
 export interface Ended {
-  /** `unknown`: it ended elsewhere and its record is gone. */
+  /** `unknown`: the notification ended elsewhere and its record is gone. */
   state: 'delivered' | 'superseded' | 'not_needed' | 'failed' | 'cancelled' | 'unknown';
-  /** Of the attempt that ended it. */
+  /** HTTP status of the attempt that ended the notification. */
   status?: number;
   milliseconds?: number;
 }
 
-/** Still owed. */
+/** The notification is still owed. */
 export interface Waiting {
   state: 'waiting';
-  /** Why it is not sent now; `own_failure`: this process could not make the attempt. */
+  /** Why the notification is not sent now; `own_failure`: this process could not make the attempt. */
   reason: WaitReason | 'own_failure';
-  /** When it may be sent, ms by this machine's clock; absent if it waits for a change from outside, or for an attempt to end. */
+  /** When the notification may be sent, ms by this machine's clock; absent while that depends on a change from outside or on the end of an attempt. */
   at?: number;
   /** Failed attempts so far. */
   failures: number;
@@ -26,16 +26,16 @@ export interface Waiting {
   target?: string;
 }
 
-/** The number of retries that a workflow makes, within minutes; catch-up makes the later ones (settle.lua has it too). */
+/** The number of retries that a workflow waits for, some minutes; catch-up makes the later retries (settle.lua has this number too). */
 export const shortRetries = 3;
 
-/** Whether its workflow waits for it; otherwise catch-up does, if it is still owed. */
+/** Returns whether the event's workflow waits for this outcome; otherwise catch-up does, if the notification is still owed. */
 export function isRetriedShortly(outcome: Outcome): outcome is Waiting {
   if (outcome.state !== 'waiting') return false;
   return outcome.reason === 'in_flight' || (outcome.reason === 'retry' && outcome.failures <= shortRetries);
 }
 
-/** Whether it waits for its turn only: it may be sent within moments. */
+/** Returns whether the notification waits only for its turn, and may be sent within moments. */
 export function isSoon(outcome: Outcome): boolean {
   if (outcome.state !== 'waiting') return false;
   return ['due', 'full', 'rate'].includes(outcome.reason) || isRetriedShortly(outcome);

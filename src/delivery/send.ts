@@ -64,7 +64,7 @@ export interface Answered {
 
 export type Sent =
   | Answered
-  /** This process could not make the attempt. It counts against no receiver: nothing is settled. */
+  /** This process could not make the attempt. Nothing is settled, and no receiver is blamed. */
   | { kind: 'own_failure'; cause: OwnFailureCause; err?: unknown }
   /** The asset was given back while the attempt waited: its client was paused, its URL changed, or its lease has ended. */
   | { kind: 'taken_back' };

@@ -14,7 +14,7 @@ export interface Drained extends Omit<Plan, 'expired'> {
 
 /** While a client's notifications flow, catch-up returns after this time: it holds no slot for them. */
 const flowMs = 5000;
-/** Then it looks again after this time: the process that sends may have died. */
+/** After this time catch-up looks again: the process that sends may have died. */
 const lookAgainMs = 15_000;
 
 /** Has a client's courier send what is due, for a while, and plans when to look again. @throws errors of Redis */

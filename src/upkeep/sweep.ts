@@ -1,4 +1,4 @@
-/** Finds work that nothing does: owed clients without catch-up, notices, interrupted deletions. */
+/** Finds work that was left behind: owed clients without catch-up, notices, interrupted deletions. */
 import type { DeliverySettings } from '../config.js';
 import type { DeliveryMetrics } from '../delivery/send.js';
 import type { Logger } from '../log.js';
@@ -25,7 +25,7 @@ export interface SweepDeps {
   metrics: DeliveryMetrics;
 }
 
-/** What is due for so long has nobody who sends it. */
+/** After so long no process is expected to send what is due. */
 const overdueMs = 2000;
 /** A catch-up that lets something wait for so long, although it was woken, is stuck. */
 const stuckMs = 120_000;
@@ -227,7 +227,7 @@ class Sweep {
 
 const stopped: WaitReason[] = ['no_registration', 'paused', 'suspended', 'failing', 'not_before'];
 
-/** Returns for how long something could have been sent that nobody sends, ms; below 0 if that time is yet to come. */
+/** Returns how long ago something could have been sent, ms; below 0 if its time is yet to come. */
 function overdueOf({ now, at, reason, leaseEndsAt, oldestOwedAt }: Overview, retentionMs: number): number {
   const expiresAt = (oldestOwedAt ?? now) + retentionMs;
   if (stopped.includes(reason)) return now - (at ?? expiresAt);

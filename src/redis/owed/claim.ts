@@ -19,11 +19,11 @@ export interface ArrivedEvent {
   notify: boolean;
   /** ms */
   acceptedAt: number;
-  /** The name of the workflow that it will share with others; absent: it has its own. */
+  /** The name of the group's workflow; absent if the event has its own workflow. */
   group?: string;
   /** The traceparent of its span, if tracing is on. */
   trace?: string;
-  /** Sent instead of the body of an asset-update: of a notice. */
+  /** The body of a notice, sent instead of an asset-update's. */
   body?: string;
 }
 
@@ -43,7 +43,7 @@ export type Claim =
   | { kind: 'none'; reason: 'no_new_segments' | 'not_registered' | 'silent' }
   /** The asset is owed by this notification; `again`: it already was. `supersedes`: an older one of its asset was owed, and has ended. */
   | { kind: 'claimed'; claim: number; again: boolean; supersedes: boolean; held?: Held }
-  /** It was claimed, and has ended since, or a newer one took its place. */
+  /** The event was claimed before, and its notification has ended or was superseded. */
   | { kind: 'ended'; state: string; held?: Held }
   /** Claimed again: another event brought the same segments meanwhile. */
   | { kind: 'not_needed'; by?: string };
@@ -79,12 +79,12 @@ export async function claimOnly(
 
 const takesNothing: ScriptArgument[] = [0, '', '', '', 0];
 
-/** Claims again, durably, an event whose claim Redis may have lost. @returns also whether catch-up must be woken */
+/** Claims an event again, durably, because Redis may have lost its claim. */
 export async function claimAgain(
   db: Db,
   { claim: lost, ...event }: ClaimedEvent,
 ): Promise<{ claim: Claim; wakeCatchUp: boolean }> {
-  // Redis may have lost that too.
+  // Redis may have lost the announcement, too.
   await announceClaims(db, [event.clientToken]);
   const again = { ...event, notify: true, group: withoutWorkflow, lookedUp: lost - 1 };
   const claimed = db.durably((own) => claim(own, event.clientToken, takesNothing, [again], ''));
@@ -102,7 +102,7 @@ async function claim(
   const args = [...bounds, db.keepSegmentsSeconds, ...events.flatMap(claimArguments)];
   const answer = (await runScript(db, 'claim', clientToken, args)) as [...TakesAnswer, claims: Answer[]];
   const takes = takesOf(answer, nonce);
-  // Of events that this call has both claimed and taken, Redis was not asked.
+  // The script does not answer what it was given with the same call.
   for (const taken of takes.taken) {
     const own = events.find(({ notificationId }) => notificationId === taken.notificationId);
     taken.trace ??= own?.trace;

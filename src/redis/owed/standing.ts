@@ -28,17 +28,17 @@ export interface AttemptRecord {
 
 /** How a notification stands. */
 export type Standing =
-  /** `inMs`: in how many ms it may be sent; undefined if it waits for a change from outside, or for an attempt to end. */
+  /** `inMs`: in how many ms the notification may be sent; undefined while that depends on a change from outside or the end of an attempt. */
   | { kind: 'waiting'; reason: WaitReason; inMs?: number; failures: number; last?: AttemptRecord }
-  /** It is no longer owed; `state` says why, while its record is kept. */
+  /** The notification is no longer owed; `state` says why, while the record is kept. */
   | { kind: 'ended'; state?: string; last?: AttemptRecord }
-  /** Redis has lost its claim. */
+  /** Redis has lost the claim. */
   | { kind: 'lost' };
 
 export interface Asked {
   notificationId: string;
   platformId: string;
-  /** The number of its claim; without it a lost claim is not recognised. */
+  /** The claim's number; without this number a lost claim is not recognised. */
   claim?: number;
 }
 
@@ -97,7 +97,7 @@ export interface Bounds {
   drainPerSecond: number;
 }
 
-/** A client's endpoint and what it is owed, read at the same moment. Times are ms by Redis' clock. */
+/** A client's endpoint and owed notifications, read at the same moment. Times are ms by Redis' clock. */
 export interface Overview {
   now: number;
   state: 'active' | 'failing' | 'suspended' | 'paused' | 'not_registered';
@@ -112,7 +112,7 @@ export interface Overview {
   oldestOwedAt?: number;
   /** When the first lease of an attempt ends. */
   leaseEndsAt?: number;
-  /** Whether exactly the waiting assets have an owed-since and a due time. */
+  /** False if a waiting asset lacks an owed-since or due time, or an asset that does not wait has one. */
   isConsistent: boolean;
   /** JSON of the last change of state. */
   lastChange?: string;

@@ -34,7 +34,7 @@ export interface Taken {
   body?: string;
 }
 
-/** What a call has taken, and how the client goes on. */
+/** The attempts that a call has taken, and the client's next time. */
 export interface Takes {
   taken: Taken[];
   /** In how many ms something may be sent next; undefined if nothing waits, or for a change or an attempt's end. */
@@ -57,7 +57,7 @@ export type EndpointHealth = 'active' | 'failing' | 'suspended';
 
 export interface Settled {
   outcome: 'delivered' | 'retry' | 'failed' | 'gone';
-  /** In how many ms it is due again, if it is still owed. */
+  /** In how many ms the notification is due again; absent if it is no longer owed. */
   inMs?: number;
   /** Failed attempts of this notification so far. */
   failures: number;
@@ -67,7 +67,7 @@ export interface Settled {
   acceptedAt?: number;
   /** No attempt of this notification has ended before. */
   isFirst: boolean;
-  /** Of the record before this verdict; absent while it is owed, and where its record is gone. */
+  /** The state before this verdict. Absent if the notification was owed or has no record. */
   state?: string;
 }
 
@@ -79,7 +79,7 @@ export interface Turn {
   /** A call with this nonce may have run before: what it has taken is found. */
   isRepeat?: boolean;
   verdicts?: readonly Verdict[];
-  /** Attempts that had to wait before their POST: may they still be sent? Each that may gets a whole lease again. */
+  /** Attempts that waited before their POST. The turn says whether each may still be sent, and renews the lease. */
   looks?: readonly Taken[];
   /** Taken but not attempted, because of an own failure: due again after `inMs`, and nothing is counted. */
   givenBack?: readonly { taken: Taken; inMs: number }[];

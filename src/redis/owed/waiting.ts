@@ -5,7 +5,7 @@ import { byFallingScore, isBehind, type Place, placeArguments, placesOf } from '
 
 /** A notification that waits or is in flight. */
 export interface OwedNotification {
-  /** The time since which its asset is owed (ms), and the asset: neither changes when an attempt begins or ends. */
+  /** Since when the asset is owed (ms), and the asset's name. An attempt changes neither. */
   place: Place;
   notificationId: string;
   acceptedAt: number;
