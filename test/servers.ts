@@ -25,6 +25,8 @@ interface Run {
   /** Stops them; absent where the servers stay. */
   stop?: () => Promise<void>;
   hasRuntime?: boolean;
+  /** What ends what the files of this process share. Mocha's workers are killed instead. */
+  endings?: (() => Promise<void>)[];
   timeSkipping?: Promise<TestWorkflowEnvironment>;
 }
 
@@ -108,8 +110,14 @@ export async function mochaGlobalSetup(): Promise<void> {
 }
 
 export async function mochaGlobalTeardown(): Promise<void> {
+  for (const end of run.endings ?? []) await end();
   await run.stop?.();
   endEvenWithOpenHandles();
+}
+
+/** Has this done after the last test of a run in one process. */
+export function atEnd(end: () => Promise<void>): void {
+  run.endings = [...(run.endings ?? []), end];
 }
 
 /** Of each process that runs tests: once, or in a worker of `mocha --parallel` for each file. */

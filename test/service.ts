@@ -30,7 +30,7 @@ import { type WorkflowIds, workflowIds } from '../src/temporal/workflowIds.js';
 import { type Running, type Slots, startWorkers } from '../src/worker.js';
 import { watchAnswers } from './api/reference/watchAnswers.js';
 import { until } from './receiver.js';
-import { redisPatience, servers, uniquePrefix } from './servers.js';
+import { atEnd, redisPatience, servers, uniquePrefix } from './servers.js';
 
 /** Settings of the environment, and values in the place of `constants`. */
 export type Settings = { [name: Uppercase<string>]: string } & Partial<Constants>;
@@ -160,7 +160,11 @@ let shared: Promise<RunningApi> | undefined;
  * They keep apart by account. It stays until the process ends.
  */
 export function sharedApi(): Promise<RunningApi> {
-  shared ??= startApi();
+  if (shared === undefined) {
+    const started = startApi();
+    shared = started;
+    atEnd(async () => (await started).close());
+  }
   return shared;
 }
 

@@ -6,7 +6,7 @@ import { listCalls } from '../../src/redis/records/audit.js';
 import { getClient } from '../../src/redis/records/clients.js';
 import { register } from '../../src/redis/records/registrations.js';
 import { setRequestHeaders } from '../../src/redis/records/secrets.js';
-import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
+import { newCustomer, newToken, type RunningApi, sharedApi } from '../service.js';
 import { callAs, forgetSends } from './caller.js';
 
 interface Check {
@@ -38,7 +38,7 @@ describe('POST /push_notifications/check', () => {
   let onHeaders: (request: IncomingMessage, response: ServerResponse) => void;
 
   before(async () => {
-    api = await startApi();
+    api = await sharedApi();
     server = createServer((request, response) => {
       let body = '';
       let pieces = 0;
@@ -66,7 +66,6 @@ describe('POST /push_notifications/check', () => {
     secret = (await call('GET', 'signing_secret')).body.signing_secret as string;
   });
   after(async () => {
-    await api.close();
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   });

@@ -2,15 +2,14 @@ import assert from 'node:assert/strict';
 import { createApi } from '../../src/api/app.js';
 import { type ErrorCode, errors } from '../../src/api/errors.js';
 import { connectionLimits, listen } from '../../src/api/server.js';
-import { type RunningApi, startApi } from '../service.js';
+import { type RunningApi, sharedApi } from '../service.js';
 import { callRaw, statusesIn } from './rawCaller.js';
 
 describe('errors', () => {
   let api: RunningApi;
   before(async () => {
-    api = await startApi();
+    api = await sharedApi();
   });
-  after(() => api.close());
 
   const head = (line: string, ...headers: string[]) =>
     [`${line} HTTP/1.1`, 'connection: close', ...headers, '', ''].join('\r\n');

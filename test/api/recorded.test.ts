@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { newCustomer, type RunningApi, startApi } from '../service.js';
+import { newCustomer, type RunningApi, sharedApi } from '../service.js';
 import { callRaw } from './rawCaller.js';
 import { placeholders } from './recorded/placeholders.js';
 
@@ -13,10 +13,9 @@ describe('token requests of other ecosystems, answered 200', () => {
   let account: Awaited<ReturnType<typeof newCustomer>>;
 
   before(async () => {
-    api = await startApi();
+    api = await sharedApi();
     account = await newCustomer(api, ['push_notifications', 'reports']);
   });
-  after(() => api.close());
 
   for (const file of files) {
     it(file.replace('.http', ''), async () => {

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { listCalls } from '../../src/redis/records/audit.js';
-import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
+import { newCustomer, newToken, type RunningApi, sharedApi } from '../service.js';
 
 describe('POST /oauth/revoke', () => {
   let api: RunningApi;
   let account: Awaited<ReturnType<typeof newCustomer>>;
 
   before(async () => {
-    api = await startApi();
+    api = await sharedApi();
     account = await newCustomer(api);
   });
-  after(() => api.close());
 
   const revoke = (fields: Record<string, string>, by = account) =>
     fetch(`${api.url}/oauth/revoke`, {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { openapi } from '../../src/api/reference/openapi.js';
 import type { Schema } from '../../src/api/reference/schemas.js';
-import { newCustomer, newToken, type RunningApi, startApi, tokenFields } from '../service.js';
+import { newCustomer, newToken, type RunningApi, sharedApi, tokenFields } from '../service.js';
 
 const calls = Object.entries(openapi.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({
@@ -21,11 +21,10 @@ describe('every call', () => {
   const scopes = ['push_notifications', 'enrichments', 'signing_secrets'];
 
   before(async () => {
-    api = await startApi();
+    api = await sharedApi();
     customer = await newCustomer(api, scopes);
     authorization = `Bearer ${await newToken(api, customer)}`;
   });
-  after(() => api.close());
 
   interface Asked {
     query?: Record<string, string>;

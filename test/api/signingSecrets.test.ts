@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setScopes } from '../../src/redis/records/accounts.js';
 import { previousSigningSecretsAtMost } from '../../src/redis/records/secrets.js';
-import { newCustomer, newToken, type RunningApi, startApi } from '../service.js';
+import { newCustomer, newToken, type RunningApi, sharedApi } from '../service.js';
 import { mintedToken } from './credentials.js';
 
 type Customer = Awaited<ReturnType<typeof newCustomer>>;
@@ -9,9 +9,8 @@ type Customer = Awaited<ReturnType<typeof newCustomer>>;
 describe('GET and POST /push_notifications/signing_secret', () => {
   let api: RunningApi;
   before(async () => {
-    api = await startApi();
+    api = await sharedApi();
   });
-  after(() => api.close());
 
   const call = (method: 'GET' | 'POST', { client_token }: Customer, token: string) =>
     fetch(`${api.url}/push_notifications/signing_secret?client_token=${client_token}`, {
