@@ -1,4 +1,5 @@
 import { createSocket, type RemoteInfo } from 'node:dgram';
+import type { Lookup, Names } from '../../src/outgoing/names.js';
 
 /** IPv4 addresses; none means that the name exists without any. */
 type Answer = readonly string[] | 'unknown' | 'broken' | 'silent';
@@ -66,3 +67,15 @@ function answerTo(query: Buffer, question: Buffer, type: number, found: Exclude<
   );
   return Buffer.concat([header, question, ...records]);
 }
+
+/** Names by a test's own lookup, whose resolver is never to blame. */
+export function namesBy(lookup: Lookup): Names {
+  return {
+    lookup,
+    takePermit: (_name, onPermit) => onPermit(() => undefined),
+    isSilentFor: async () => false,
+  };
+}
+
+/** Every name is 127.0.0.1. */
+export const loopbackNames = namesBy(async () => [{ address: '127.0.0.1', family: 4 }]);

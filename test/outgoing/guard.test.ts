@@ -3,7 +3,7 @@ import type { TargetPolicy } from '../../src/outgoing/address.js';
 import type { Lookup } from '../../src/outgoing/names.js';
 import { createSender, type PostResult } from '../../src/outgoing/post.js';
 import { checkTarget } from '../../src/outgoing/target.js';
-import { namesBy } from './namesBy.js';
+import { namesBy } from './dnsServer.js';
 import { loopbackPolicy, type RawReceiver, startRawReceiver } from './rawReceiver.js';
 
 /** http is allowed, so that nothing but the address can be what refuses. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { createSender, type PostResult, type Sender } from '../../src/outgoing/post.js';
-import { loopbackNames, namesBy } from './namesBy.js';
+import { loopbackNames, namesBy } from './dnsServer.js';
 import { certificate, loopbackPolicy, type RawReceiver, startRawReceiver, until } from './rawReceiver.js';
 
 const timeoutMs = 300;
