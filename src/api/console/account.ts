@@ -66,17 +66,15 @@ export function sitesPage(deps: ApiDeps): Middleware[] {
   });
 }
 
-const noticesShown = 20;
-
-/** GET /console/notices: the URL of the account's notices, how it stands, and the newest notices. */
+/** GET /console/notices: the URL of the account's notices, how it stands, and the newest 20 notices. */
 export function noticesPage(deps: ApiDeps): Middleware[] {
-  const { db, config } = deps;
+  const { db } = deps;
   return pageSteps(deps, findNoticesClient(db), async (ctx) => {
     const { client, session, formToken } = ctx.state;
     const [health, registration, { notifications }] = await Promise.all([
       getEndpoint(db, client.clientToken),
       getRegistration(db, client.clientToken),
-      listNotifications(db, client.clientToken, { limit: noticesShown }),
+      listNotifications(db, client.clientToken, { limit: 20 }),
     ]);
     const isFull = session.access === 'full';
     const set = html`<code>PUT /notices</code> with <code>{"url": "https://…"}</code>`;
@@ -87,7 +85,6 @@ export function noticesPage(deps: ApiDeps): Middleware[] {
         html`<p>A message when a site fails, is suspended or recovers, and when a signing secret is rotated.</p>`,
         standing(health, {
           isRegistered: registration !== undefined,
-          probeMs: Math.max(...config.probeScheduleMs),
           noun: 'notice',
           register: html`Have your backend call ${set}: a URL on another system than your receivers.`,
           resume: html`have your backend call ${set} again`,

@@ -1,4 +1,6 @@
-/** The actions of a site: each form runs the steps of the API's call of the same name. */
+/** What an engineer does on a site: actions, whose forms run the API's call of the same name, and receivers to paste. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Middleware } from 'koa';
 import { previousSigningSecretsUntil } from '../../redis/records/secrets.js';
 import type { ApiDeps } from '../step.js';
@@ -41,7 +43,7 @@ const card = (title: string, text: Piece, forms: Piece): Html =>
 
 /** @param id unique on the page */
 const urlInput = (id: string, isRegistered: boolean): Html =>
-  html`<div><label for="${id}">${isRegistered ? 'Another URL than the registered one' : 'URL'}</label><input id="${id}" name="url" type="url" ${!isRegistered && html`required`} maxlength="2048" placeholder="https://"></div>`;
+  html`<div><label for="${id}">${isRegistered ? 'URL, if not the registered one' : 'URL'}</label><input id="${id}" name="url" type="url" ${!isRegistered && html`required`} maxlength="2048" placeholder="https://"></div>`;
 
 /** @param id unique on the page */
 const spanFields = (id: string): Html =>
@@ -52,3 +54,33 @@ function overlap(untilMs: readonly number[]): Piece {
   if (last === undefined) return 'One secret signs now.';
   return html`${count(untilMs.length, 'earlier secret signs', 'earlier secrets sign')} along with the newest, the last until ${exactly(last)}: every notification carries ${untilMs.length + 1} signatures.`;
 }
+
+/** A build copies them into `dist`. */
+const examples = join(import.meta.dirname, '../../../examples');
+
+/** Whole receivers, which the tests run. */
+const files = {
+  Node: 'node/receiver.mjs',
+  Python: 'python/receiver.py',
+  Go: 'go/receiver.go',
+  PHP: 'php/receiver.php',
+  Java: 'java/Receiver.java',
+  'C#': 'csharp/Receiver.cs',
+};
+
+const receivers = Object.entries(files).map(
+  ([language, file]) =>
+    html`<details><summary>${language}</summary><pre id="${file}">${readFileSync(join(examples, file), 'utf8')}</pre><p><button type="button" class="quiet" data-copies="${file}">Copy ${language}</button></p></details>
+`,
+);
+
+/** GET /console/sites/{site}/verify */
+export const verifyPage = (deps: ApiDeps): Middleware[] =>
+  sitePage(
+    deps,
+    '/verify',
+    ({ state }) =>
+      html`<p>Each notification is signed as <a href="https://www.standardwebhooks.com" rel="noreferrer">Standard Webhooks</a> says, so that your receiver can tell ours from anybody else’s. One of their libraries does it, or a few lines of your own. Each of these is a whole receiver:</p>
+<ul><li>Check the <strong>bytes of the body as they arrived</strong>, before anything parses them.</li><li>The secret is on the page <a href="${siteUrl(state.client.clientToken)}/actions">Actions</a>; keep it where your other secrets are.</li><li>While a secret is being changed, a notification carries several signatures: one that fits is enough.</li></ul>
+${receivers}`,
+  );

@@ -3,17 +3,12 @@ import { ApiError } from '../apiError.js';
 import type { ApiDeps } from '../step.js';
 import { signOutEndpoint } from './access.js';
 import { noticesPage, sitesPage } from './account.js';
-import { actionsPage } from './actions.js';
+import { actionsPage, verifyPage } from './actions.js';
 import { answerNoticesTest, siteForms } from './answers.js';
 import { openEndpoint, openPage } from './link.js';
 import { assetPage, notificationPage, notificationsPage } from './notifications.js';
 import { assetEndpoint, composePage } from './page.js';
 import { overviewPage } from './site.js';
-import { verifyPage } from './verify.js';
-
-const nowherePage = composePage(() => {
-  throw new ApiError('not_found', 'There is nothing at this address');
-});
 
 /** The console's pages, everything under /console. */
 export function mountConsole(router: Router, deps: ApiDeps): void {
@@ -33,5 +28,8 @@ export function mountConsole(router: Router, deps: ApiDeps): void {
   for (const [path, steps] of Object.entries(siteForms(deps))) {
     router.post(`/console/sites/:site/${path}`, ...steps);
   }
+  const nowherePage = composePage(() => {
+    throw new ApiError('not_found', 'There is nothing at this address');
+  });
   router.get('/console/*nowhere', ...nowherePage);
 }

@@ -30,20 +30,18 @@ const tabs = [
   ['/verify', 'Verify signatures'],
 ] as const;
 
-interface Site {
-  health: Endpoint;
-  registration: Registration | undefined;
-}
-
 export const siteUrl = (clientToken: string): string => `/console/sites/${clientToken}`;
 
 /** A page of one site: what is wrong now in its first line, the tabs, and what the page is about. */
 export function sitePage(
   deps: ApiDeps,
   tab: (typeof tabs)[number][0],
-  present: (ctx: StepContext<SessionState>, site: Site) => Piece | Promise<Piece>,
+  present: (
+    ctx: StepContext<SessionState>,
+    site: { health: Endpoint; registration?: Registration },
+  ) => Piece | Promise<Piece>,
 ): Middleware[] {
-  const { db, config } = deps;
+  const { db } = deps;
   return pageSteps(deps, requireSite(deps), async (ctx) => {
     const { clientToken } = ctx.state.client;
     const [health, registration] = await Promise.all([
@@ -62,7 +60,6 @@ export function sitePage(
         isLive &&
           standing(health, {
             isRegistered: registration !== undefined,
-            probeMs: Math.max(...config.probeScheduleMs),
             noun: 'video',
             register: html`Send a test to your receiver’s URL (${actions}), then have your backend register the URL: <code>POST /register_push_notifications</code>.`,
             resume: html`press Resume (${actions})`,
@@ -110,12 +107,12 @@ const stateChanges = (changes: readonly StateChange[]): Html =>
         exactly(atMs),
         stateInWords(from),
         stateInWords(to),
-        by === 'service' ? why : `${why} (by ${words[by]})`,
+        by === 'service' ? why : `${why} (by ${changedBy[by]})`,
       ],
     })),
   );
 
-const words = { publisher: 'you', operator: 'your account manager' };
+const changedBy = { publisher: 'you', operator: 'your account manager' };
 
 function day(steps: readonly AttemptStep[]): Piece {
   const delivered = total(steps.map((step) => step.delivered));

@@ -1,4 +1,5 @@
 /** Sentences about states and times, for people. Times are ms since the epoch. */
+import { constants } from '../../constants.js';
 import type { ListedNotification } from '../../redis/notifications/notifications.js';
 import type { WaitReason } from '../../redis/owed/standing.js';
 import type { Endpoint } from '../../redis/records/endpoint.js';
@@ -15,10 +16,10 @@ export function moment(atMs: number | undefined, nowMs = Date.now()): Html {
 export const exactly = (atMs: number): Html => timeElement(atMs, inSeconds(atMs));
 
 /** Shows the hour and minute of a moment, and the day if it is not today. */
-const clock = (atMs: number): Html => timeElement(atMs, inSeconds(atMs).slice(isToday(atMs) ? 11 : 0, 16));
-
-const isToday = (atMs: number): boolean =>
-  inSeconds(atMs).slice(0, 10) === inSeconds(Date.now()).slice(0, 10);
+function clock(atMs: number): Html {
+  const today = inSeconds(Date.now()).slice(0, 11);
+  return timeElement(atMs, inSeconds(atMs).slice(0, 16).replace(today, ''));
+}
 
 const inSeconds = (atMs: number): string => new Date(atMs).toISOString().slice(0, 19).replace('T', ' ');
 
@@ -49,8 +50,6 @@ export const shownState = ({ state }: Endpoint, isRegistered: boolean): string =
 /** What an endpoint is for: notifications of a site, or the account's notices. */
 interface Purpose {
   isRegistered: boolean;
-  /** The longest time between two probes. */
-  probeMs: number;
   /** What waits: a video or a notice. */
   noun: string;
   /** What to do without a URL; what has the waiting tried now. */
@@ -71,7 +70,7 @@ export function standing(health: Endpoint, purpose: Purpose): Html {
   return html`<div class="notice ${tone}"><p class="lead">${badge(shownState(health, purpose.isRegistered))} ${says}</p>${advice && html`<p>${advice}</p>`}</div>`;
 }
 
-function verdictOn(health: Endpoint, { isRegistered, probeMs, noun, register, resume }: Purpose): Verdict {
+function verdictOn(health: Endpoint, { isRegistered, noun, register, resume }: Purpose): Verdict {
   const { state, owed, lastChange, lastSuccessAt, nextAttemptAt: next } = health;
   const waiting = `${owed === 0 ? `No ${noun}` : count(owed, noun)} ${owed > 1 ? 'wait' : 'waits'}.`;
   const since = (atMs: number | undefined) => atMs !== undefined && html` since ${clock(atMs)}`;
@@ -90,25 +89,24 @@ function verdictOn(health: Endpoint, { isRegistered, probeMs, noun, register, re
     case 'suspended':
       return {
         tone: 'bad',
-        says: html`Nothing is sent${since(lastChange?.atMs)}, because your server ${lastChange?.why.replace(/^it /, '') ?? 'failed for too long'}. ${waiting}`,
+        says: html`Nothing is sent${since(lastChange?.atMs)}, because your server ${health.lastStatus === 410 ? 'answered 410' : 'failed for too long'}. ${waiting}`,
         advice: html`${advice} When it is repaired, ${resume}. What waits is kept for 30 days.`,
       };
     case 'failing':
       return {
         tone: 'bad',
-        says: html`Your server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${spanInWords(probeMs)}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
+        says: html`Your server ${does}${since(health.firstFailureAt ?? health.lastFailureAt)}. ${waiting} ${owed > 0 ? html`We try one of them at least every ${longestProbe}, next ${soon(next)}.` : `The next ${noun} tries it again.`}`,
         advice: html`${advice} When one is accepted, the others follow; to try one now, ${resume}.`,
       };
     case 'active':
       break;
   }
   if (owed === 0) {
-    return lastSuccessAt === undefined
-      ? { tone: 'good', says: `Ready: nothing was sent so far. ${waiting}` }
-      : {
-          tone: 'good',
-          says: html`Your server accepts what we send, last ${moment(lastSuccessAt)}. ${waiting}`,
-        };
+    const last =
+      lastSuccessAt === undefined
+        ? 'Ready: nothing was sent so far'
+        : html`Your server accepts what we send, last ${moment(lastSuccessAt)}`;
+    return { tone: 'good', says: html`${last}. ${waiting}` };
   }
   if (health.waitingReason === 'not_before') {
     return {
@@ -130,6 +128,8 @@ function verdictOn(health: Endpoint, { isRegistered, probeMs, noun, register, re
   return { tone: 'good', says };
 }
 
+const longestProbe = spanInWords(Math.max(...constants.probeScheduleMs));
+
 const soon = (atMs: number | undefined): Html | string =>
   atMs === undefined || atMs <= Date.now() ? 'now' : moment(atMs);
 
@@ -146,23 +146,11 @@ function faultOf({ lastError = 'unknown', lastStatus }: Endpoint): { does: strin
 /** By error class: what the server does, and what to do about it. */
 const faults: Record<string, readonly [does: string, advice: string]> = {
   dns: ['cannot be found', 'The name in the URL has no address: check its DNS records.'],
-  connect: [
-    'accepts no connection',
-    'Check that it runs, and that its firewall lets requests from outside in.',
-  ],
-  tls: [
-    'fails the TLS handshake',
-    'Check that its certificate is complete, has not expired and is for the name in the URL.',
-  ],
-  timeout: [
-    'does not answer in time',
-    'Answer 2xx as soon as the notification is stored, and do the work afterwards.',
-  ],
+  connect: ['accepts no connection', 'Check that it runs, and that its firewall lets us in.'],
+  tls: ['fails the TLS handshake', 'Check the names, the chain and the end of its certificate.'],
+  timeout: ['does not answer in time', 'Answer 2xx once you have stored it, and do the work afterwards.'],
   http_status: ['answers with an error', 'Look into the log of your server at that time.'],
-  redirect: [
-    'redirects',
-    'Redirects are not followed: ask your account manager to change the URL to the final one.',
-  ],
+  redirect: ['redirects', 'We do not follow: ask your account manager to register the final URL.'],
   blocked_address: ['has an address that is not public', 'Check the DNS records of the name in the URL.'],
   protocol: ['does not answer in HTTP', 'Check what listens at that port, and what closes the connection.'],
 };
@@ -170,7 +158,7 @@ const faults: Record<string, readonly [does: string, advice: string]> = {
 const signature =
   'Compare its signing secret with that of this site. If a gateway in front of it asks for a key, set that as a header of your own.';
 const path =
-  'Compare the path of the URL with that of your receiver. If it has moved, ask your account manager to change the URL.';
+  'Compare the path of the URL with that of your receiver. If it has moved, your account manager can change the URL.';
 const adviceByStatus: Record<number, string> = {
   401: signature,
   403: signature,
