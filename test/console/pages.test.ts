@@ -142,11 +142,12 @@ describe('console: the first line of a site', () => {
     receiver.answer = () => 410;
     await scene.call('POST', '/push_notifications/resume');
     await harness.wake(client);
-    await until('it is suspended', async () => (await firstLine()).includes('because'));
-    assert.match(
-      await firstLine(),
-      /^Nothing is sent since \d\d:\d\d, because your server answered 410\. 3 videos wait\. It says with 410 .* press Resume/,
-    );
+    const suspended =
+      /^Nothing is sent since \d\d:\d\d, because your server answered 410\. 3 videos wait\. It says with 410 .* press Resume/;
+    await until('it is suspended', async () => suspended.test(await firstLine()));
+    // The last change of state then only says that the pause has ended.
+    for (const isPaused of [true, false]) await setPaused(harness.db, client, isPaused);
+    assert.match(await firstLine(), suspended);
   });
 
   it('draws the only attempt of a day, and names who changed a state', async () => {
