@@ -10,21 +10,24 @@ import type { AccountRate } from './steps/limits.js';
 import { type PublisherState, requireOwnClient, requireToken, type TokenState } from './steps/publisher.js';
 import { refuseUnknownParameters } from './steps/query.js';
 
-export type Tag =
-  | 'Tokens'
-  | 'Registration'
-  | 'Publishing'
-  | 'Endpoint'
-  | 'Notifications'
-  | 'Notices'
-  | 'Service';
+/** The groups of calls, in the order of the description. */
+export const tags = {
+  Tokens: 'Exchange the credentials of an account for an access token.',
+  Registration: 'The one URL of a client.',
+  Endpoint: 'Clients, the state of their endpoints, signing secrets, tests.',
+  Notifications: 'The notifications of a client: state, attempts, redelivery.',
+  Notices:
+    'Messages to an account about its endpoints that fail or recover, and its secrets that are rotated.',
+  Publishing: 'For the platform: publish the segments that analysis found.',
+  Service: 'Health checks and this description.',
+};
 
 export interface Description {
   method: 'get' | 'post' | 'put' | 'delete';
   /** With the parameters of the path in braces. */
   path: string;
   operationId: string;
-  tag: Tag;
+  tag: keyof typeof tags;
   summary: string;
   description: string;
   /** `token`: in the header; `tokenAnywhere`: also in the query; a scope that the token must have. */

@@ -1,6 +1,5 @@
 /** Prints the table of docs/bad-input.md: `npx tsx test/api/parserTimes.ts`. */
-import { parserCases } from './parserCases.js';
-import { parserTimeMs } from './parserTime.js';
+import { parserCases, parserTimeMs } from './parserCases.js';
 
 const shares = [1 / 16, 1 / 4, 1];
 console.log('| parser | most expensive input | 1/16 | 1/4 | the full cap | cap |\n|---|---|---|---|---|---|');

@@ -5,8 +5,7 @@ import { clientAddress } from '../../src/api/clientAddress.js';
 import { parseMultipart } from '../../src/api/steps/form.js';
 import { parametersAtMost, parseParameters } from '../../src/api/steps/query.js';
 import { cpuMsOf, slowestForms } from './mutatedForms.js';
-import { type ParserCase, parserCases, requestVia } from './parserCases.js';
-import { parserTimeMs } from './parserTime.js';
+import { type ParserCase, parserCases, parserTimeMs, requestVia } from './parserCases.js';
 
 describe('parsers of what strangers send', () => {
   describe('take time that grows no faster than their input', () => {

@@ -1,5 +1,5 @@
 import { product } from '../../product.js';
-import { endpoint } from '../endpoint.js';
+import { endpoint, tags } from '../endpoint.js';
 import { endpoints } from '../endpoints.js';
 import type { Step } from '../step.js';
 import { describe } from './describe.js';
@@ -60,19 +60,7 @@ export const openapi = {
     license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
   },
   servers: [{ url: '/', description: 'The service that this description comes from' }],
-  tags: [
-    { name: 'Tokens', description: 'Exchange the credentials of an account for an access token.' },
-    { name: 'Registration', description: 'The one URL of a client.' },
-    { name: 'Endpoint', description: 'Clients, the state of their endpoints, signing secrets, tests.' },
-    { name: 'Notifications', description: 'The notifications of a client: state, attempts, redelivery.' },
-    {
-      name: 'Notices',
-      description:
-        'Messages to an account about its endpoints that fail or recover, and its secrets that are rotated.',
-    },
-    { name: 'Publishing', description: 'For the platform: publish the segments that analysis found.' },
-    { name: 'Service', description: 'Health checks and this description.' },
-  ],
+  tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
   paths: describe([...endpoints, openapiEndpoint]),
   webhooks,
   components: {
