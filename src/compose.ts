@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { ActivityDeps } from '../activities/index.js';
 import { type Config, deliveryOf } from './config.js';
-import { Accepting } from './delivery/claim.js';
+import { Accepting } from './delivery/accept.js';
 import { Couriers } from './delivery/couriers.js';
 import { Outbox } from './delivery/outbox.js';
 import type { DeliveryMetrics } from './delivery/send.js';

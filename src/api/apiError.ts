@@ -1,5 +1,5 @@
 import type { Context } from 'koa';
-import { TooBusy } from '../delivery/claim.js';
+import { TooBusy } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import { ResolverUnavailable } from '../outgoing/target.js';
 import { isRedisUnavailable } from '../redis/connection/unavailable.js';

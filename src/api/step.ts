@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { DefaultContext, Middleware, Next, ParameterizedContext } from 'koa';
 import compose from 'koa-compose';
 import type { Config } from '../config.js';
-import type { Accepting } from '../delivery/claim.js';
+import type { Accepting } from '../delivery/accept.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics.js';
 import type { Notices } from '../notices/notices.js';

@@ -143,6 +143,7 @@ async function startEnrichment(
   { workflowId, events }: WorkflowStart,
 ): Promise<void> {
   const input: EnrichmentInput = { events };
+  // workflows/enrichment.ts
   await temporal.workflow.start('enrichment', {
     workflowId,
     taskQueue,

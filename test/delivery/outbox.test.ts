@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startTemporal, type TemporalServer } from '../../local/temporal.js';
-import { Accepting } from '../../src/delivery/claim.js';
+import { Accepting } from '../../src/delivery/accept.js';
 import { Outbox, StartBudget } from '../../src/delivery/outbox.js';
 import { notificationId } from '../../src/ids.js';
 import type { Db } from '../../src/redis/connection/db.js';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { TooBusy } from '../../delivery/claim.js';
+import { TooBusy } from '../../delivery/accept.js';
 import { enrichmentEvent, readEnrichmentEvent } from '../../delivery/event.js';
 import { eventIdPattern } from '../../ids.js';
 import type { EventResult } from '../../metrics.js';
@@ -93,7 +93,7 @@ const answerOne =
       deps.metrics.eventAnswered('invalid');
       throw badParameter(event.problem);
     }
-    const answer = await takeInTime(deps, event, ctx.state.trace);
+    const answer = await acceptInTime(deps, event, ctx.state.trace);
     if ('code' in answer) throw new ApiError(answer.code, answer.msg);
     ctx.status = 202;
     ctx.body = answer;
@@ -117,7 +117,7 @@ const answerBatch =
           return { event_id: givenEventId(raw), code: 'invalid_event', msg: event.problem };
         }
         try {
-          return await takeInTime(deps, event, ctx.state.trace);
+          return await acceptInTime(deps, event, ctx.state.trace);
         } catch (err) {
           if (!isUnknown(err)) throw err;
           cause = err;
@@ -164,7 +164,7 @@ const answerWithinMs = 1900;
  * @param parent the traceparent of the request
  * @throws ApiError 503 if that takes too long
  */
-export async function takeInTime(
+export async function acceptInTime(
   { accepting, db, metrics, tracing }: ApiDeps,
   event: GivenEvent,
   parent: string | undefined,

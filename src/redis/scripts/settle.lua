@@ -2,7 +2,7 @@
 
 -- Retries that the event's workflow times; later ones, and those of a notification without a workflow, are catch-up's.
 local SHORT_RETRIES = 3
--- The attempts that a record keeps, the newest of them, and their size (src/redis/notifications/attempts.ts).
+-- The attempts that a record keeps, the newest of them, and their size.
 local MAX_ATTEMPTS, MAX_BYTES = 20, 8192
 -- Times of retries and probes, if a verdict of this call is a failure.
 local schedule

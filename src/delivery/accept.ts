@@ -43,15 +43,15 @@ const claimsPerTurn = 16;
 /** Events that need no delivery let the next turn claim as many more, up to this number. */
 const maxExtraClaims = 500;
 
-/** A claim, and the promise that it is on Redis' disk. */
-interface Answered {
+/** A claim, and the promise that the claim is on Redis' disk. */
+interface Decided {
   claim: Claim;
   safe: Promise<unknown>;
 }
 
 interface Arrival {
   event: ArrivedEvent;
-  resolve(answered: Answered): void;
+  resolve(decided: Decided): void;
   reject(err: unknown): void;
 }
 
@@ -108,7 +108,7 @@ export class Accepting {
     }
   }
 
-  #claim(event: ArrivedEvent): Promise<Answered> {
+  #claim(event: ArrivedEvent): Promise<Decided> {
     const { clientToken } = event;
     return new Promise((resolve, reject) => {
       const arrival = { event, resolve, reject };
