@@ -2,7 +2,7 @@
 import type { TLSConfig } from '@temporalio/client';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 
-export interface RedisNode {
+interface RedisNode {
   host: string;
   port: number;
 }

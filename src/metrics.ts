@@ -47,7 +47,7 @@ const watched = {
     "Whether the sweep's schedule is paused (1), as this process last saw it",
 } as const;
 
-export type WatchedMetric = keyof typeof watched;
+type WatchedMetric = keyof typeof watched;
 export const watchedMetrics = Object.keys(watched) as WatchedMetric[];
 
 /** From a moment to the retry window. */

@@ -27,7 +27,7 @@ import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trac
 import type { Logger } from './log.js';
 import type { SpanAttributes, SpanOptions, TracedSpan, Traceparent, Tracing } from './tracing.js';
 
-export interface TracingOptions {
+interface TracingOptions {
   /** Of the service; `OTEL_SERVICE_NAME` takes precedence. */
   name: string;
   version: string;

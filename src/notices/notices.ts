@@ -10,7 +10,7 @@ import { dropNotice, type Notice, unclaimedNotices } from '../redis/records/noti
 import { getRegistration } from '../redis/records/registrations.js';
 import type { CatchUps } from '../temporal/catchUps.js';
 
-export interface NoticesDeps {
+interface NoticesDeps {
   db: Db;
   catchUps: Pick<CatchUps, 'wake'>;
   log: Logger;

@@ -171,7 +171,7 @@ function refuseWithoutDescriptors(): void {
  * Reads the system's list of names (hosts(5)), again when the file has changed. It reads synchronously, not on one of libuv's
  * threads: the file is small and in the page cache.
  */
-export class HostsFile {
+class HostsFile {
   #version = '';
   #names = new Map<string, ResolvedAddress[]>();
 

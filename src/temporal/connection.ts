@@ -64,10 +64,10 @@ export async function untilAvailable(call: () => Promise<void>, log: Logger): Pr
 
 /** Why a call to Temporal failed. `limit`: a limit of the namespace is reached. */
 export const temporalErrorClasses = ['away', 'limit', 'other'] as const;
-export type TemporalErrorClass = (typeof temporalErrorClasses)[number];
+type TemporalErrorClass = (typeof temporalErrorClasses)[number];
 
 export const observedCalls = ['start', 'signal', 'signal_with_start', 'terminate', 'describe'] as const;
-export type ObservedCall = (typeof observedCalls)[number];
+type ObservedCall = (typeof observedCalls)[number];
 
 /** Called for every call about a workflow: its kind, its duration, ms, and the reason if it failed. */
 export type CallObserver = (call: ObservedCall, milliseconds: number, error?: TemporalErrorClass) => void;

@@ -62,7 +62,7 @@ export async function ensureSearchAttributes(
  * Returns which search attributes the namespace lacks, and which it has with another type. If the server does not allow
  * listing them (`isListed` is false), those of another type are among the missing ones.
  */
-export async function searchAttributesAmiss(
+async function searchAttributesAmiss(
   connection: Servers,
   namespace: string,
 ): Promise<{ missing: Name[]; others: Name[]; isListed: boolean }> {

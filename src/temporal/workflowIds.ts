@@ -33,8 +33,8 @@ export function upkeepQueueOf(taskQueue: string): string {
 
 /** Search attributes, by which operators find a workflow. They never hold a URL or a secret. */
 export const clientTokenKey = defineSearchAttributeKey('ClientToken', 'KEYWORD_LIST');
-export const platformIdKey = defineSearchAttributeKey('PlatformId', 'KEYWORD_LIST');
-export const eventIdKey = defineSearchAttributeKey('EventId', 'KEYWORD_LIST');
+const platformIdKey = defineSearchAttributeKey('PlatformId', 'KEYWORD_LIST');
+const eventIdKey = defineSearchAttributeKey('EventId', 'KEYWORD_LIST');
 /** The state of an event, or of a group's least finished event; of catch-up: why it waits. */
 export const notificationStateKey = defineSearchAttributeKey('NotificationState', 'KEYWORD');
 /** The status of the last attempt. */
