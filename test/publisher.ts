@@ -4,8 +4,8 @@ import { createLogger } from '../src/log.js';
 import { type Db, openDb, waitForRedis } from '../src/redis/connection/db.js';
 import { createAccount } from '../src/redis/records/accounts.js';
 import { createClient } from '../src/redis/records/clients.js';
-import { mintedToken } from './api/credentials.js';
 import { redisPatience, servers } from './servers.js';
+import { newToken } from './service.js';
 
 export interface Publisher {
   db: Db;
@@ -32,7 +32,7 @@ export async function newPublisher(service: { url: string; prefix: string }): Pr
   await waitForRedis(db, 5000);
   const scopes = ['push_notifications', 'enrichments'];
   const account = await createAccount(db, { name: 'Example Media', scopes });
-  const token = await mintedToken(db, account, scopes, 600);
+  const token = await newToken(service, account);
   const publisher: Publisher = {
     ...{ db, account, token },
     async newClient() {

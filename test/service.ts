@@ -190,7 +190,7 @@ export function tokenFields(account: { client_id: string; client_secret: string;
 }
 
 export async function newToken(
-  api: RunningApi,
+  api: Pick<RunningApi, 'url'>,
   account: { client_id: string; client_secret: string; scopes: string[] },
 ): Promise<string> {
   const answer = await fetch(`${api.url}/oauth/access_token`, {
