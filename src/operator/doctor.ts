@@ -1,7 +1,6 @@
 /** `doctor`: checks settings, Redis and Temporal, and says what to do. */
 import type { Client } from '@temporalio/client';
 import type { Config } from '../config.js';
-import { workflowIds } from '../temporal/workflowIds.js';
 import { checkRedis, type Finding, fail, ok, warn } from './redisChecks.js';
 import { type AddCommand, type Operator, Refused, reasonOf } from './session.js';
 import { amount, paint, span, table } from './terminal.js';
@@ -114,6 +113,7 @@ const sweepLateMs = 60_000;
 
 async function checkSweep(temporal: Client, taskQueue: string): Promise<Finding> {
   const check = 'temporal sweep';
+  const { workflowIds } = await import('../temporal/workflowIds.js');
   const scheduleId = workflowIds(taskQueue).sweep;
   const { ScheduleNotFoundError } = await import('@temporalio/client');
   try {

@@ -6,7 +6,6 @@ import { notificationOfEvent } from '../redis/notifications/notificationPages.js
 import type { ListedNotification, NotificationRecord } from '../redis/notifications/notifications.js';
 import { withoutWorkflow } from '../redis/owed/claim.js';
 import { decisionInWords, explainAsset } from '../redis/owed/decisions.js';
-import { workflowIds } from '../temporal/workflowIds.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
 import { facts, fromNow, moment, table } from './terminal.js';
 
@@ -34,8 +33,8 @@ async function explain(
     last_event: lastEvent
       ? { event_id: lastEvent.eventId, at: moment(lastEvent.at), decision: lastEvent.decision }
       : null,
-    last_notification: last ? present(operator, last) : null,
-    catch_up_id: workflowIds(operator.config().TASK_QUEUE).catchUp(token),
+    last_notification: last ? await present(operator, last) : null,
+    catch_up_id: (await operator.workflowIds()).catchUp(token),
   };
   operator.answer(answer, () =>
     facts({
@@ -49,7 +48,7 @@ async function explain(
       reason: last?.reason,
       attempts: last?.attempts.length,
       'next attempt': last && describeNext(last),
-      workflow: last && workflowInWords(operator, last),
+      workflow: answer.last_notification && workflowInWords(answer.last_notification),
       'catch-up': answer.catch_up_id,
     }),
   );
@@ -57,15 +56,20 @@ async function explain(
 
 async function showResult(operator: Operator, token: ClientToken, eventId: string): Promise<void> {
   const found = await notificationOfEvent(await operator.db(), token, eventId);
-  if (found !== undefined) return operator.answer(present(operator, found), () => describe(operator, found));
+  if (found !== undefined) return await answerWith(operator, found);
   throw new Refused(
     `No kept notification of ${token} names the event ${eventId}. ` +
       `If the event made none, "explain ${token} PLATFORM_ID" says why.`,
   );
 }
 
-/** Describes a notification with its attempts, for people. */
-export function describe(operator: Operator, n: NotificationRecord): string {
+/** Answers with a notification and its attempts. */
+export async function answerWith(operator: Operator, n: NotificationRecord): Promise<void> {
+  const shown = await present(operator, n);
+  operator.answer(shown, () => describe(n, shown));
+}
+
+function describe(n: NotificationRecord, shown: WorkflowOf): string {
   const head = facts({
     notification: n.notificationId,
     client: n.clientToken,
@@ -77,7 +81,7 @@ export function describe(operator: Operator, n: NotificationRecord): string {
     accepted: moment(n.acceptedAt),
     ended: moment(n.endedAt),
     'next attempt': describeNext(n),
-    workflow: workflowInWords(operator, n),
+    workflow: workflowInWords(shown),
   });
   const attempts = table(
     ['ATTEMPT AT', 'STATUS', 'MS', 'ERROR', 'ADDRESS', 'URL', 'ANSWER'],
@@ -91,19 +95,24 @@ export function describe(operator: Operator, n: NotificationRecord): string {
 }
 
 /** Presents a notification as the API does, alone or in a list, with its client and its workflow. */
-export function present(operator: Operator, n: NotificationRecord | ListedNotification) {
+export async function present(operator: Operator, n: NotificationRecord | ListedNotification) {
   const { notification_id, ...rest } = 'attempts' in n ? presentWithAttempts(n) : presentNotification(n);
-  return { notification_id, client_token: n.clientToken, ...workflowOf(operator, n), ...rest };
+  return { notification_id, client_token: n.clientToken, ...(await workflowOf(operator, n)), ...rest };
+}
+
+interface WorkflowOf {
+  workflow_id: string | null;
+  workflow_url?: string;
 }
 
 /** Returns where an operator finds it: a link if the address of Temporal's UI is known. */
-function workflowOf(
+async function workflowOf(
   operator: Operator,
   { clientToken, notificationId, group }: ListedNotification,
-): { workflow_id: string | null; workflow_url?: string } {
+): Promise<WorkflowOf> {
   if (group === withoutWorkflow) return { workflow_id: null };
-  const { TASK_QUEUE, TEMPORAL_NAMESPACE } = operator.config();
-  const ids = workflowIds(TASK_QUEUE);
+  const { TEMPORAL_NAMESPACE } = operator.config();
+  const ids = await operator.workflowIds();
   const workflow_id = group === undefined ? ids.enrichment(clientToken, notificationId) : ids.group(group);
   const ui = operator.temporalUi();
   if (ui === undefined) return { workflow_id };
@@ -111,8 +120,7 @@ function workflowOf(
   return { workflow_id, workflow_url: `${ui.replace(/\/$/, '')}${path}` };
 }
 
-function workflowInWords(operator: Operator, n: ListedNotification): string {
-  const { workflow_id, workflow_url } = workflowOf(operator, n);
+function workflowInWords({ workflow_id, workflow_url }: WorkflowOf): string {
   return workflow_url ?? workflow_id ?? 'none: too many events were waiting for Temporal';
 }
 

@@ -21,7 +21,7 @@ import {
 import type { WaitReason } from '../redis/owed/standing.js';
 import { listClients } from '../redis/records/clients.js';
 import { getRegistration } from '../redis/records/registrations.js';
-import { describe, describeNext, present } from './explain.js';
+import { answerWith, describeNext, present } from './explain.js';
 import { type AddCommand, type Operator, Refused, requireClient } from './session.js';
 import { moment, parseAnyClient, parseMoment, table } from './terminal.js';
 
@@ -56,17 +56,15 @@ function parseLimit(text: string): number {
 async function list(operator: Operator, options: ListOptions): Promise<void> {
   if (options.client !== undefined) await requireClient(operator, options.client);
   const found = await findNewest(await operator.db(), options);
-  operator.answer(
-    found.map((n) => present(operator, n)),
-    () =>
-      table(
-        ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'NEXT'],
-        found.map((n) => {
-          const { notificationId, clientToken, platformId, state } = n;
-          return [notificationId, clientToken, platformId, state, moment(n.acceptedAt), describeNext(n)];
-        }),
-        'No notifications match.',
-      ),
+  operator.answer(await Promise.all(found.map((n) => present(operator, n))), () =>
+    table(
+      ['NOTIFICATION', 'CLIENT', 'ASSET', 'STATE', 'ACCEPTED', 'NEXT'],
+      found.map((n) => {
+        const { notificationId, clientToken, platformId, state } = n;
+        return [notificationId, clientToken, platformId, state, moment(n.acceptedAt), describeNext(n)];
+      }),
+      'No notifications match.',
+    ),
   );
 }
 
@@ -106,8 +104,7 @@ async function findNewestOfClient(
 }
 
 async function show(operator: Operator, id: string): Promise<void> {
-  const found = await requireNotification(operator, id);
-  operator.answer(present(operator, found), () => describe(operator, found));
+  await answerWith(operator, await requireNotification(operator, id));
 }
 
 async function redeliver(operator: Operator, id: string): Promise<void> {

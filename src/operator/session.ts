@@ -101,6 +101,8 @@ export function openSession(options: { json?: boolean; as?: string }) {
 
   return {
     ...{ config, db, temporal, change, warn },
+    /** Returns the ids of workflows. Loaded only when needed, like Temporal's client. */
+    workflowIds: async () => (await import('../temporal/workflowIds.js')).workflowIds(config().TASK_QUEUE),
     /** Returns the address of Temporal's UI; undefined if its port is unknown. */
     temporalUi: () => config().TEMPORAL_UI_URL ?? running()?.temporalUiUrl,
     /** Returns where the service listens. */

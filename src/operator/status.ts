@@ -6,7 +6,6 @@ import { isRedisUnavailable, unlessBroken } from '../redis/connection/unavailabl
 import { clientTokens, getClient } from '../redis/records/clients.js';
 import { readCounts } from '../redis/records/counts.js';
 import { type Endpoint, getEndpoint } from '../redis/records/endpoint.js';
-import { isTemporalUnavailable } from '../temporal/connection.js';
 import { countWorkers } from './doctor.js';
 import { askRedis } from './redisChecks.js';
 import { type AddCommand, type Operator, RedisAway, Refused, reasonOf } from './session.js';
@@ -119,6 +118,7 @@ async function askTemporal(operator: Operator): Promise<{ workers?: number; prob
     );
     return { workers };
   } catch (err) {
+    const { isTemporalUnavailable } = await import('../temporal/connection.js');
     return { problem: isTemporalUnavailable(err) ? 'Temporal does not answer.' : reasonOf(err) };
   }
 }
