@@ -4,7 +4,6 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectDir } from '../src/operator/npmStart.js';
-import { freePort, isPortTaken } from './ports.js';
 
 const run = promisify(execFile);
 
@@ -17,8 +16,6 @@ export interface DemoAccount {
   publisher: Credentials;
   platform: Credentials;
   clientToken: string;
-  /** The address of the receiver in the lines to paste. */
-  receiverPort: number;
 }
 
 /** Returns the account of an earlier start if the service still accepts it, else a new one; kept in `.data/demo.json`. */
@@ -46,29 +43,11 @@ export async function consoleLink(
   return link && String(link.url);
 }
 
-/** The commands that make a notification arrive. */
-export function linesToPaste(apiUrl: string, demo: DemoAccount): string {
-  const { publisher, platform, clientToken, receiverPort } = demo;
-  const token = (who: Credentials, scope: string) =>
-    `curl -s ${apiUrl}/oauth/access_token -F grant_type=none -F client_id=${who.client_id}` +
-    ` -F client_secret=${who.client_secret} -F scope=${scope}` +
-    ` | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/'`;
-  const hook = encodeURIComponent(`http://127.0.0.1:${receiverPort}/hook`);
-  return [
-    'A receiver, in another terminal:',
-    '',
-    `node -e 'require("http").createServer((q,s)=>{console.log(q.headers);q.pipe(process.stdout);q.on("end",()=>s.end())}).listen(${receiverPort},"127.0.0.1")'`,
-    '',
-    'A token, the registration (once), an enrichment event:',
-    '',
-    `TOKEN=$(${token(publisher, 'push_notifications')})`,
-    `curl -X POST "${apiUrl}/register_push_notifications?access_token=$TOKEN&client_token=${clientToken}&url=${hook}"`,
-    `curl ${apiUrl}/enrichments -H "Authorization: Bearer $(${token(platform, 'enrichments')})" -H 'Content-Type: application/json'` +
-      ` -d '{"client_token":"${clientToken}","platform_id":"video-1","segments":["demo:'$(date +%s)'"]}'`,
-    '',
-    'Or all of it in one command, with its own receiver:  npm run -s operator -- demo',
-  ].join('\n');
-}
+/** What to do next. */
+export const nextSteps = [
+  'A notification in one command, with its own receiver:  npm run -s operator -- demo',
+  'Step by step, with yours:  docs/tutorial.md',
+].join('\n');
 
 async function isTaken(apiUrl: string, who: Credentials): Promise<boolean> {
   const response = await fetch(`${apiUrl}/oauth/access_token`, {
@@ -92,7 +71,6 @@ async function createDemo(environment: Record<string, string>): Promise<DemoAcco
     publisher: credentials(publisher),
     platform: credentials(platform),
     clientToken: String(client_token),
-    receiverPort: (await isPortTaken(4000)) ? await freePort() : 4000,
   };
 }
 

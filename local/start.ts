@@ -11,7 +11,7 @@ import { messageOf } from '../src/log.js';
 import { dataDir, projectDir } from '../src/operator/npmStart.js';
 import { redisBinary, temporalBinary } from './binaries.js';
 import { answersOk, startChild, waitUntilReady } from './child.js';
-import { consoleLink, demoAccount, linesToPaste } from './demoAccount.js';
+import { consoleLink, demoAccount, nextSteps } from './demoAccount.js';
 import { nodeFlags } from './nodeFlags.js';
 import { PortPlan } from './ports.js';
 import { startRedis } from './redis.js';
@@ -139,7 +139,7 @@ async function demo(apiUrl: string, environment: Record<string, string>): Promis
     const account = await demoAccount(dir, apiUrl, environment);
     const link = await consoleLink(environment, account);
     const toConsole = link && `The demo account's console (once, for 15 minutes):\n\n${link}\n\n`;
-    return (toConsole ?? '') + linesToPaste(apiUrl, account);
+    return (toConsole ?? '') + nextSteps;
   } catch (err) {
     return `The demo account could not be created: ${messageOf(err)}`;
   }
