@@ -106,9 +106,10 @@ async function playDemo(operator: Operator, receiver: Receiver, outage: boolean)
     return callApi<{ event_id: string; notification_id: string }>(operator, 'POST', '/enrichments', call);
   };
   const sentAtMs = Date.now();
-  const { event_id, notification_id } = await publish('video-1');
+  const answer = await publish('video-1');
+  const { event_id, notification_id } = answer;
   step(`The platform found segments for the asset video-1: POST /enrichments`);
-  detail(`202 ${JSON.stringify({ event_id, notification_id })}`);
+  detail(`202 ${JSON.stringify(answer)}`);
   await waitFor(() => received.length > 0);
   const [{ atMs, headers: all, body }] = received as [Received];
   const milliseconds = atMs - sentAtMs;
