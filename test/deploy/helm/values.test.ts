@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Ajv } from 'ajv';
 import { parse } from 'yaml';
 import { createMetrics } from '../../../src/metrics.js';
 import { chartDir, isKnown } from './tools.js';
@@ -21,6 +22,18 @@ describe('the values of the Helm chart', () => {
       const { config = {}, secretEnv = {} } = parse(read(file), { merge: true }) as Values;
       const unknown = [...Object.keys(config), ...Object.keys(secretEnv)].filter((name) => !isKnown(name));
       assert.deepEqual(unknown, [], file);
+    }
+  });
+
+  it('have settings that the schema of the values allows', () => {
+    const { config: ofConfig } = JSON.parse(read('values.schema.json')).properties;
+    const validate = new Ajv({ strict: false }).compile(ofConfig);
+    const defaults = (parse(read('values.yaml')) as Values).config;
+    for (const file of files) {
+      const all = { ...defaults, ...(parse(read(file), { merge: true }) as Values).config };
+      // For Helm null removes a default.
+      const config = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null));
+      assert.ok(validate(config), `${file}: ${JSON.stringify(validate.errors)}`);
     }
   });
 
