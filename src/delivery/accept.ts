@@ -155,7 +155,7 @@ export class Accepting {
     const { db, settings, couriers, catchUps, metrics } = this.deps;
     const nonce = newNonce();
     try {
-      await announceClaims(db, [clientToken]);
+      await announceClaims(db, clientToken);
       const events = arrivals.map(({ event }) => event);
       const most = couriers?.most(clientToken) ?? 0;
       const { answer, safe } = db.durably((own) =>

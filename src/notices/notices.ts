@@ -70,7 +70,7 @@ async function claim(
     eventId: change,
     segments: [change],
   };
-  await announceClaims(db, [recipient]);
+  await announceClaims(db, recipient);
   const [made] = await claimOnly(db, recipient, [
     {
       ...event,

@@ -139,7 +139,7 @@ describe('What nothing works on', () => {
     const killed = { nonce: 'killed', most: 16 };
     const { taken } = await claimEvents(h.db, client, [{ ...event, ...arrived }], h.deps.settings, killed);
     assert.equal(taken.length, 1);
-    await announceClaims(h.db, [client]);
+    await announceClaims(h.db, client);
     assert.equal((await sweep()).woken, 0, 'while its lease runs');
     h.skip(h.deps.settings.leaseMs + 3000);
     assert.equal((await sweep()).woken, 1);

@@ -144,8 +144,8 @@ describe('Failover', function () {
     assert.equal(receiver.received.length, published.queued.length);
   });
 
-  it('a killed primary of a cluster, REDIS_ACK_REPLICAS=1: no confirmed event is lost, and all arrive', async () => {
-    const cluster = await start(2, { REDIS_ACK_REPLICAS: '1' });
+  /** Publishes all the time while a primary is killed, until its clients are served again. */
+  async function killUnderLoad(cluster: Awaited<ReturnType<typeof start>>) {
     const victim = cluster.nodes[0] as ClusterNode;
     const [on, off] = await newClients(cluster, victim);
     const published = publishAllTheTime(h, [...on, ...off]);
@@ -153,6 +153,12 @@ describe('Failover', function () {
     await kill(victim);
     await published.servedAgain(on);
     await published.stop();
+    return published;
+  }
+
+  it('a killed primary of a cluster, REDIS_ACK_REPLICAS=1: no confirmed event is lost, and all arrive', async () => {
+    const cluster = await start(2, { REDIS_ACK_REPLICAS: '1' });
+    const published = await killUnderLoad(cluster);
     await assertNothingLost(published);
     await h.startWorker();
     await allArrive(published);
@@ -161,13 +167,7 @@ describe('Failover', function () {
   it('a killed primary of a cluster, no replica asked for: all arrive, as what Temporal has is claimed again', async () => {
     const cluster = await start(1);
     await h.startWorker();
-    const victim = cluster.nodes[0] as ClusterNode;
-    const [on, off] = await newClients(cluster, victim);
-    const published = publishAllTheTime(h, [...on, ...off]);
-    await accepted(published);
-    await kill(victim);
-    await published.servedAgain(on);
-    await published.stop();
+    const published = await killUnderLoad(cluster);
     await allArrive(published);
   });
 

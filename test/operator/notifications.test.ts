@@ -18,7 +18,7 @@ describe('operator: notification, explain', () => {
 
   async function owing(clientToken: string, ...assets: string[]): Promise<string[]> {
     await registeredClient(cli, accountId, clientToken, 'http://127.0.0.1:4997/hook');
-    await announceClaims(cli.db, [clientToken]);
+    await announceClaims(cli.db, clientToken);
     const ids: string[] = [];
     for (const platformId of assets) {
       const event = { clientToken, platformId, eventId: 'an-1', segments: ['iab:17'] };

@@ -89,7 +89,7 @@ describe('A Redis Cluster', () => {
     const client = await newClient();
     const { db } = client;
     const tokens = Array.from({ length: 200 }, (_, i) => `SITE-${i}`);
-    await announceClaims(db, tokens);
+    await Promise.all(tokens.map((token) => announceClaims(db, token)));
     const found: string[] = [];
     for await (const page of indexedClients(db)) found.push(...page);
     assert.deepEqual(found.sort(), tokens.sort());

@@ -26,7 +26,7 @@ export async function redeliver(
   notificationId: string,
 ): Promise<string | undefined> {
   // From here on the sweep knows this client, even if the rest fails.
-  await announceClaims(db, [clientToken]);
+  await announceClaims(db, clientToken);
   const dueId = (await runScript(db, 'redeliver', clientToken, [notificationId])) as string;
   return dueId || undefined;
 }
@@ -45,7 +45,7 @@ interface Range {
 export async function recoverFailed(db: Db, clientToken: string, range: Range): Promise<{ count: number }> {
   let count = 0;
   // From here on the sweep knows this client, even if the rest fails.
-  if (!range.dryRun) await announceClaims(db, [clientToken]);
+  if (!range.dryRun) await announceClaims(db, clientToken);
   for await (const page of endedPages(db, clientToken, 'failed', range)) {
     for (const { notificationId, platformId } of page) {
       const { bucket, field } = assetSlot(platformId);
@@ -68,7 +68,7 @@ export async function replayDelivered(
   range: Range,
 ): Promise<{ count: number; listedSince?: number }> {
   // From here on the sweep knows this client, even if the rest fails.
-  if (!range.dryRun) await announceClaims(db, [clientToken]);
+  if (!range.dryRun) await announceClaims(db, clientToken);
   // At most now, so that assets delivered because of this call are not owed once more.
   const until = Math.min(range.until, await redisNow(db));
   const { notifications } = db.client(clientToken);

@@ -85,7 +85,7 @@ export async function claimAgain(
   { claim: lost, ...event }: ClaimedEvent,
 ): Promise<{ claim: Claim; wakeCatchUp: boolean }> {
   // Redis may have lost the announcement, too.
-  await announceClaims(db, [event.clientToken]);
+  await announceClaims(db, event.clientToken);
   const again = { ...event, notify: true, group: withoutWorkflow, lookedUp: lost - 1 };
   const claimed = db.durably((own) => claim(own, event.clientToken, takesNothing, [again], ''));
   const { claims, wakeCatchUp } = await claimed.safe;

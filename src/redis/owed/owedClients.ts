@@ -18,24 +18,17 @@ const announcedMs = unclaimedMs / 2;
 const announced = new Announced(announcedMs);
 
 /**
- * Announces claims. It is written before the claim itself, so that no owed client is ever missing from the index. A
- * recently announced client is not written again. @returns undefined if nothing needs to be written
+ * Announces claims of a client. It is written before the claim itself, so that no owed client is ever missing from the index.
+ * A recently announced client is not written again. @returns undefined if nothing needs to be written
  */
-export function announceClaims(db: Db, clientTokens: Iterable<string>): Promise<void> | undefined {
+export function announceClaims(db: Db, clientToken: string): Promise<void> | undefined {
   // Unlike the machine's clock, this one is never set back.
   const at = performance.now() + db.clockOffsetMs();
-  const missing = new Map<string, string[]>();
-  for (const clientToken of new Set(clientTokens)) {
-    if (!announced.isDue(db, clientToken, at)) continue;
-    const key = indexKey(db, clientToken);
-    const tokens = missing.get(key) ?? [];
-    missing.set(key, tokens);
-    tokens.push(clientToken);
-  }
-  if (missing.size === 0) return undefined;
+  if (!announced.isDue(db, clientToken, at)) return undefined;
   const note = announced.noting(db, at);
-  const writes = [...missing].map(([key, tokens]) => evaluate(db, 'announceClaims', [key], tokens));
-  return Promise.all(writes).then(() => note([...missing.values()].flat()));
+  return evaluate(db, 'announceClaims', [indexKey(db, clientToken)], [clientToken]).then(() =>
+    note([clientToken]),
+  );
 }
 
 /** Removes a client that does not exist: made-up client tokens are not kept. */
